@@ -1,0 +1,1 @@
+"""Value types that every room shares: frozen, comparable, without I/O."""

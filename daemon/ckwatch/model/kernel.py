@@ -1,0 +1,97 @@
+"""Kernels as a kernel file describes them: operation, shapes, instances, and the units that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.model.text import Span
+
+ParameterValue = int | float | bool | str | tuple[int, ...]
+"""A template parameter: tile sizes are integers, cluster lengths tuples, pipelines strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument of the kernel's C function.
+
+    `name` is the C argument's name (`X`, `W`, `Bias`, `Y`), `dtype` a key of `ckwatch.model.dtypes.DTYPES`, `layout`
+    `row` or `col`, `sizes` and `strides` the names of the size arguments or literal expressions, outermost first
+    (`("M", "K")`, `("LDA", "1")`). `buffer` tells two arguments that are one buffer from two buffers: equal
+    buffers are one argument.
+    """
+
+    name: str
+    dtype: str
+    layout: str
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the kernel computes, apart from how.
+
+    `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
+    keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
+    are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments.
+    """
+
+    kind: str
+    inputs: tuple[tuple[str, Tensor | None], ...]
+    outputs: tuple[tuple[str, Tensor], ...]
+    accumulator: str
+    size_arguments: tuple[str, ...]
+    runtime_arguments: tuple[str, ...]
+    settings: Mapping[str, ParameterValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes to time the kernel on, by name (`M`, `N`, `K`), and values of its runtime arguments (`kBatch`)."""
+
+    name: str
+    sizes: Mapping[str, int]
+    runtime: Mapping[str, int]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One set of template parameters. `spans` gives the place of each parameter's value in the kernel file."""
+
+    name: str
+    parameters: Mapping[str, ParameterValue]
+    span: Span
+    spans: Mapping[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel file. `operation_spans` gives the places of the operation's keys (`a.dtype`, `activation`)."""
+
+    name: str
+    path: str
+    template: str
+    template_span: Span
+    operation: Operation
+    operation_spans: Mapping[str, Span]
+    shapes: tuple[Shape, ...]
+    instances: tuple[Instance, ...]
+    archs: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Template × operation × instance × arch: what is rendered and compiled once."""
+
+    kernel: Kernel
+    instance: Instance
+    arch: str
+
+    @property
+    def id(self) -> str:
+        """`KERNEL/INSTANCE@ARCH`, unique in a workspace."""
+        return f"{self.kernel.name}/{self.instance.name}@{self.arch}"

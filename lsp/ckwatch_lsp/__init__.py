@@ -1,0 +1,1 @@
+"""The ckwatch language server: a client of the daemon, nothing more."""
