@@ -148,6 +148,9 @@ class SourceMap:
         self._starts = [segment.start for segment in self.segments]
         self._lines: LineIndex | None = None
 
+    def __reduce__(self) -> tuple[type[SourceMap], tuple[str, tuple[Segment, ...], tuple[Frame, ...]]]:
+        return (SourceMap, (self.text, self.segments, self.frames))
+
     @property
     def lines(self) -> LineIndex:
         """Offsets and positions of the rendered text."""

@@ -35,7 +35,8 @@ class Operation:
 
     `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
     keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
-    are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments.
+    are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
+    types are `runtime_types` (`int32_t` where not given).
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Operation:
     accumulator: str
     size_arguments: tuple[str, ...]
     runtime_arguments: tuple[str, ...]
+    runtime_types: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, ParameterValue] = field(default_factory=dict)
 
 

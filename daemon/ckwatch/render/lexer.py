@@ -1,0 +1,113 @@
+"""Columns for Jinja2.
+
+Jinja2's tokens and syntax tree carry a line number and no column. Here that number is a `Located`: an `int` that also
+knows the offset and column. The parser copies it from token to node untouched, so every node knows its exact place
+without a parser of our own. Positions refer to the source with its newlines normalised to `\\n`, as Jinja2 reads it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jinja2.lexer import Lexer, newline_re
+
+from ckwatch.model.text import Position, Span
+from ckwatch.sourcemap import LineIndex
+
+
+class Located(int):
+    """A one-based line number that knows its offset (in code points) and zero-based column."""
+
+    offset: int
+    column: int
+
+    @classmethod
+    def at(cls, position: Position, offset: int) -> Located:
+        """The line number of a zero-based `position`."""
+        self = cls(position.line + 1)
+        self.offset = offset
+        self.column = position.column
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A `{{ … }}` or `{% … %}` with the names and string constants in it."""
+
+    start: int
+    end: int
+    body: str
+    names: tuple[tuple[str, int], ...]
+    is_variable: bool
+
+
+class LocatingLexer(Lexer):
+    """Jinja2's lexer with `Located` line numbers."""
+
+    def tokeniter(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> Iterator[tuple[int, str, str]]:
+        """Yield (line, type, text) as Jinja2 does. Between two tokens only stripped white space can be missing."""
+        text = normalise(source)
+        lines = LineIndex(text)
+        at = 0
+        for _, kind, value in super().tokeniter(source, name, filename, state):
+            found = text.find(value, at)
+            if found < 0:
+                found = at
+            yield Located.at(lines.position(found), found), kind, value
+            at = found + len(value)
+
+
+def normalise(source: str) -> str:
+    """`source` with `\\n` for every newline."""
+    return newline_re.sub("\n", source)
+
+
+class TemplateSource:
+    """A template's text with its tags, for turning offsets into spans."""
+
+    def __init__(self, path: str, source: str, lexer: Lexer) -> None:
+        self.path = path
+        self.text = normalise(source)
+        self.lines = LineIndex(self.text)
+        self.tags = tuple(_tags(self.text, lexer.tokeniter(source, None)))
+        self._starts = [tag.start for tag in self.tags]
+
+    def tag_at(self, offset: int) -> Tag | None:
+        """The tag around `offset`, if there is one."""
+        index = bisect_right(self._starts, offset) - 1
+        if index >= 0 and offset < self.tags[index].end:
+            return self.tags[index]
+        return None
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of [start, end)."""
+        return Span(self.path, self.lines.position(start), self.lines.position(end))
+
+    def line_span(self, line: int) -> Span:
+        """The visible part of zero-based `line`."""
+        start = self.lines.offset(Position(line, 0))
+        end = self.lines.offset(Position(line, 1 << 30))
+        text = self.text[start:end]
+        return self.span(start + len(text) - len(text.lstrip()), start + len(text.rstrip()))
+
+
+def _tags(text: str, tokens: Iterator[tuple[int, str, str]]) -> Iterator[Tag]:
+    start = -1
+    names: list[tuple[str, int]] = []
+    is_variable = False
+    for line, kind, value in tokens:
+        offset = line.offset if isinstance(line, Located) else 0
+        if kind in ("variable_begin", "block_begin"):
+            start, names, is_variable = offset, [], kind == "variable_begin"
+        elif kind == "name":
+            names.append((value, offset))
+        elif kind == "string":
+            names.append((value[1:-1], offset))
+        elif kind in ("variable_end", "block_end") and start >= 0:
+            end = offset + len(value.rstrip()) if value.strip() else offset + len(value)
+            yield Tag(start, end, text[start:end].strip("{}%-+ \t\n"), tuple(names), is_variable)
+            start = -1

@@ -1,0 +1,43 @@
+"""The render worker: `python -m ckwatch.render.worker FOLDER…` reads requests on stdin and answers on stdout."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from ckwatch.model.kernel import Unit
+from ckwatch.render.engine import Renderer, RenderLimits, RenderOutcome
+
+ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
+LENGTH_BYTES = 8
+
+
+def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until the other side closes the pipe."""
+    renderer = Renderer(folders)
+    while len(head := requests.read(LENGTH_BYTES)) == LENGTH_BYTES:
+        request: tuple[Unit, RenderLimits, dict[str, str]] = pickle.loads(  # noqa: S301  # from our own parent
+            requests.read(int.from_bytes(head, "big"))
+        )
+        unit, limits, overlays = request
+        outcome: RenderOutcome = renderer.render(unit, limits, overlays)
+        data = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)
+        answers.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
+        answers.flush()
+
+
+def main() -> None:
+    """Keep stdout for answers only: whatever else writes there goes to stderr."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_LIMIT_BYTES, ADDRESS_SPACE_LIMIT_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(tuple(Path(argument) for argument in sys.argv[1:]), sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()
