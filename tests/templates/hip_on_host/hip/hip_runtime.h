@@ -1,0 +1,115 @@
+// A stand-in for HIP's runtime header: runs the kernels of a HIP source on the host, compiled by a host compiler.
+//
+// A block's threads are fibers that take turns at __syncthreads(), in an order that differs from turn to turn, so that
+// a missing barrier shows as a wrong result. A barrier that only some threads of a block reach is an error. Blocks run
+// one after the other. This says nothing of code generation, memory models or speed.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+enum hipError_t { hipSuccess = 0, hipErrorInvalidConfiguration = 9 };
+using hipStream_t = void*;
+
+struct dim3 {
+    uint32_t x, y, z;
+    constexpr dim3(uint32_t x_ = 1, uint32_t y_ = 1, uint32_t z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+namespace hip_on_host {
+
+inline dim3 thread_index, block_index;
+inline hipError_t last_error = hipSuccess;
+inline ucontext_t scheduler;
+inline ucontext_t* running = nullptr;
+inline bool at_barrier = false;
+inline std::function<void()> body;
+
+inline void enter() { body(); }
+
+inline void barrier() {
+    at_barrier = true;
+    swapcontext(running, &scheduler);
+}
+
+inline void run_block(uint32_t threads, std::mt19937& order) {
+    constexpr size_t stack_bytes = 256 * 1024;
+    static std::vector<std::vector<char>> stacks;
+    if (stacks.size() < threads) stacks.resize(threads, std::vector<char>(stack_bytes));
+    std::vector<ucontext_t> fibers(threads);
+    std::vector<uint32_t> alive(threads);
+    for (uint32_t i = 0; i < threads; ++i) {
+        alive[i] = i;
+        getcontext(&fibers[i]);
+        fibers[i].uc_stack.ss_sp = stacks[i].data();
+        fibers[i].uc_stack.ss_size = stack_bytes;
+        fibers[i].uc_link = &scheduler;
+        makecontext(&fibers[i], enter, 0);
+    }
+    while (!alive.empty()) {
+        std::shuffle(alive.begin(), alive.end(), order);
+        std::vector<uint32_t> waiting;
+        for (uint32_t i : alive) {
+            thread_index = dim3(i, 0, 0);
+            at_barrier = false;
+            running = &fibers[i];
+            swapcontext(&scheduler, &fibers[i]);
+            if (at_barrier) waiting.push_back(i);
+        }
+        if (!waiting.empty() && waiting.size() != alive.size()) {
+            std::fprintf(stderr, "hip_on_host: %zu of %zu threads reached __syncthreads()\n", waiting.size(), alive.size());
+            std::abort();
+        }
+        alive = waiting;
+    }
+}
+
+inline void launch(dim3 grid, dim3 block, std::function<void()> kernel) {
+    const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || threads == 0 || threads > 1024 || grid.y > 65536 || grid.z > 65535 ||
+        uint64_t{grid.x} * block.x > 0xffffffffu) {
+        last_error = hipErrorInvalidConfiguration;
+        return;
+    }
+    std::mt19937 order(grid.x * 31 + grid.z);
+    body = std::move(kernel);
+    for (block_index.z = 0; block_index.z < grid.z; ++block_index.z)
+        for (block_index.y = 0; block_index.y < grid.y; ++block_index.y)
+            for (block_index.x = 0; block_index.x < grid.x; ++block_index.x)
+                run_block(static_cast<uint32_t>(threads), order);
+}
+
+}  // namespace hip_on_host
+
+#define threadIdx hip_on_host::thread_index
+#define blockIdx hip_on_host::block_index
+
+inline void __syncthreads() { hip_on_host::barrier(); }
+
+#define hipLaunchKernelGGL(kernel, grid, block, lds_bytes, stream, ...) \
+    ((void)(stream), hip_on_host::launch(grid, block, [=] { kernel(__VA_ARGS__); }))
+
+inline hipError_t hipGetLastError() {
+    const hipError_t error = hip_on_host::last_error;
+    hip_on_host::last_error = hipSuccess;
+    return error;
+}
+inline const char* hipGetErrorName(hipError_t error) {
+    return error == hipSuccess ? "hipSuccess" : "hipErrorInvalidConfiguration";
+}
+inline const char* hipGetErrorString(hipError_t error) { return hipGetErrorName(error); }
