@@ -111,11 +111,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return self._locating_lexer
 
     def concat(self, pieces: Iterable[str]) -> MappedText:
-        try:
-            return concat(pieces, self.budget.output_limit or None)
-        except OverflowError:
-            self.budget.text(self.budget.output_limit + 1)
-            raise
+        return concat(pieces, self.budget.text)
 
     def compile(
         self, source: Any, name: Any = None, filename: Any = None, raw: Any = False, defer_init: Any = False

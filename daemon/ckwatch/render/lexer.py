@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jinja2 import TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
 
 from ckwatch.model.text import Position, Span
@@ -53,12 +54,16 @@ class LocatingLexer(Lexer):
         text = normalise(source)
         lines = LineIndex(text)
         at = 0
-        for _, kind, value in super().tokeniter(source, name, filename, state):
-            found = text.find(value, at)
-            if found < 0:
-                found = at
-            yield Located.at(lines.position(found), found), kind, value
-            at = found + len(value)
+        try:
+            for _, kind, value in super().tokeniter(source, name, filename, state):
+                found = text.find(value, at)
+                if found < 0:
+                    found = at
+                yield Located.at(lines.position(found), found), kind, value
+                at = found + len(value)
+        except TemplateSyntaxError as error:
+            error.lineno = Located.at(lines.position(at), at)
+            raise
 
 
 def normalise(source: str) -> str:

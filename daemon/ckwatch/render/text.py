@@ -13,7 +13,7 @@ visible characters and mark the rest as approximate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, SupportsIndex
 
 from ckwatch.model.text import Position
@@ -138,9 +138,14 @@ def printed(value: object, site: Site) -> MappedText:
     Raises what `str(value)` raises, such as `UndefinedError`.
     """
     text = value if type(value) is MappedText else str(value)
-    if isinstance(text, MappedText):
-        return MappedText(text, (Wrap(len(text), site, -1, text._nodes),) if text else ())
+    if isinstance(text, MappedText) and not all(_is_blank(node) for node in text._nodes):
+        return MappedText(text, (Wrap(len(text), site, -1, text._nodes),))
     return MappedText(text, (Leaf(len(text), site, None, exact=True),) if text else ())
+
+
+def _is_blank(node: Node) -> bool:
+    """Whether a node says nothing that the printing site does not say."""
+    return isinstance(node, Leaf) and node.site is None and node.exact
 
 
 def cut(text: MappedText, start: int, stop: int) -> tuple[Node, ...]:
@@ -212,15 +217,14 @@ def join(separator: str, parts: Sequence[str]) -> MappedText:
 def aligned(result: str, source: MappedText) -> MappedText:
     """Origins for `result`, made of `source` by something that is not known to keep order.
 
-    Where both have the same visible characters, they correspond one to one and new white space is the printing
-    site's; where the lengths agree, the change is one of case or character and positions correspond. Otherwise the
-    whole is approximate.
+    Where only the case differs, positions correspond. Where both have the same visible characters, these correspond
+    one to one and new white space is the printing site's. Otherwise the whole is approximate.
     """
     if isinstance(result, MappedText):
         return result
-    if len(result) == len(source):
-        return MappedText(result, source._nodes)
     plain = str.__str__(source)
+    if len(result) == len(plain) and result.lower() == plain.lower():
+        return MappedText(result, source._nodes)
     if "".join(plain.split()) != "".join(result.split()):
         return MappedText(result)
     source_at = [index for index, char in enumerate(plain) if not char.isspace()]
@@ -273,8 +277,11 @@ class Mark(str):
         return self
 
 
-def concat(pieces: Iterable[str], limit: int | None = None) -> MappedText:
-    """Join a stream of pieces and marks into one text. Raises OverflowError above `limit` characters.
+def concat(pieces: Iterable[str], check_length: Callable[[int], None] | None = None) -> MappedText:
+    """Join a stream of pieces and marks into one text.
+
+    `check_length` is called with the length so far and may raise; the error is raised where the stream stands, so that
+    its traceback shows the template's place.
 
     A loop's mark is given once a round and closes the previous round; a loop without rounds leaves only its closing
     mark, which closes nothing. Marks that were never closed (`extends`) are closed by the end.
@@ -310,8 +317,13 @@ def concat(pieces: Iterable[str], limit: int | None = None) -> MappedText:
         if not piece:
             continue
         length += len(piece)
-        if limit is not None and length > limit:
-            raise OverflowError(f"the rendered text is longer than {limit} characters")
+        if check_length is not None:
+            try:
+                check_length(length)
+            except Exception as error:
+                if isinstance(pieces, Generator):
+                    pieces.throw(error)
+                raise
         out.append(piece)
         nodes.extend(nodes_of(piece))
     while open_sites:
