@@ -1,0 +1,36 @@
+# Two commands do all the set-up on a bare Debian or Ubuntu with Python >= 3.11, gcc and make:
+#   make demo    builds the Composable Kernel examples with a real hipcc and shows errors at their place
+#   make test    linters, types and every test
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint fast-test toolchain bench clean
+
+demo: toolchain
+	@$(BIN)/python tools/demo.py
+
+test: lint toolchain
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The tests that need neither compiler nor network; seconds.
+fast-test: .venv/.installed
+	$(BIN)/python -m pytest -m "not toolchain and not network"
+
+# A ROCm that is already there is used as it is; otherwise a private one is installed into the user's cache.
+toolchain: .venv/.installed
+	@$(BIN)/ckwatch doctor --quiet || $(BIN)/ckwatch toolchain install
+
+bench: toolchain
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.installed: pyproject.toml constraints.txt tools/create_environment.py
+	$(PYTHON) tools/create_environment.py
