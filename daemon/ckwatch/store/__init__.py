@@ -1,0 +1,33 @@
+"""The artifact store: what compiles produced, found again by what went into them.
+
+    STORE/
+      artifacts/ab/KEY/SET/   one entry: products, source, log, dependencies, meta.json (KEY, SET: see `fingerprint`)
+      headers/ab/SET.json     a set of headers and the hashes of their contents, shared by the entries that read them
+      contents.sqlite         a memo of file hashes; may be deleted at any time
+      locks/                  one lock per key that is being compiled
+      runs/                   folders of running processes; what a killed run left here is removed by the next
+
+The file system is the truth. An entry appears in one `rename`, complete and flushed, and is never changed after that;
+it is trusted when the sizes and hashes in `meta.json` (which is hashed itself) are those of its files. The hashes are
+remembered by what `stat` says, so that a look-up reads no file twice.
+"""
+
+from ckwatch.store.artifacts import ArtifactStore, Collected, default_folder
+from ckwatch.store.contents import ContentIndex
+from ckwatch.store.entry import Artifact, Command, Product, Record
+from ckwatch.store.headers import HeaderSet, Roots
+from ckwatch.store.writing import StoreError
+
+__all__ = [
+    "Artifact",
+    "ArtifactStore",
+    "Collected",
+    "Command",
+    "ContentIndex",
+    "HeaderSet",
+    "Product",
+    "Record",
+    "Roots",
+    "StoreError",
+    "default_folder",
+]

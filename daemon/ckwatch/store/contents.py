@@ -1,0 +1,160 @@
+"""Hashes of file contents, remembered by what `stat` says of the file.
+
+A hash is reused while path, size, modification and change time, and inode are the same. A file that was modified
+within the last two seconds is hashed but not remembered: it could change again without its times showing it.
+
+The memo is a SQLite file, shared by processes. It is never needed: where it cannot be read or written the hashes
+live in memory only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+_SETTLED_NS = 2_000_000_000
+_Stamp = tuple[int, int, int, int]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS content (
+  path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, sha256 TEXT
+) WITHOUT ROWID
+"""
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256, in hex, of a file's contents; raises OSError."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class ContentIndex:
+    """Hashes of files; safe to use from several threads."""
+
+    def __init__(self, database: Path | None, *, settled_ns: int = _SETTLED_NS) -> None:
+        self._database = database
+        self._settled_ns = settled_ns
+        self._lock = threading.RLock()
+        self._known: dict[str, tuple[_Stamp, str]] | None = None
+        self._new: dict[str, tuple[_Stamp, str]] = {}
+
+    def digest(self, path: str) -> str | None:
+        """The hash of the file at `path` as it is now, None if there is none that can be read."""
+        try:
+            status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one look-up
+        except (OSError, ValueError):
+            return None
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        with self._lock:
+            known = self._load().get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            found = file_digest(path)
+        except OSError:
+            return None
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > self._settled_ns:
+            with self._lock:
+                self._load()[path] = (stamp, found)
+                self._new[path] = (stamp, found)
+        return found
+
+    def look(self) -> Look:
+        """One look at the files, for the units of one build."""
+        return Look(self)
+
+    def forget_below(self, folder: Path) -> None:
+        """Drop what is known of files in `folder`, which was removed."""
+        prefix = f"{folder}{os.sep}"
+        with self._lock:
+            for memo in (self._load(), self._new):
+                for path in [path for path in memo if path.startswith(prefix)]:
+                    del memo[path]
+            self._execute(
+                "DELETE FROM content WHERE substr(path, 1, ?) = ?", [(len(prefix), prefix)], only_if_known=True
+            )
+
+    def save(self) -> None:
+        """Write what was learned; does nothing where the memo cannot be written."""
+        with self._lock:
+            if self._new and self._execute(
+                "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?, ?, ?)",
+                [(path, *stamp, digest) for path, (stamp, digest) in self._new.items()],
+            ):
+                self._new.clear()
+
+    def _load(self) -> dict[str, tuple[_Stamp, str]]:
+        if self._known is None:
+            self._known = {}
+            if self._database is not None and self._database.exists():
+                try:
+                    connection = sqlite3.connect(f"{self._database.as_uri()}?mode=ro", uri=True, timeout=5)
+                    try:
+                        rows = connection.execute("SELECT path, size, mtime_ns, ctime_ns, inode, sha256 FROM content")
+                        self._known = {row[0]: (row[1:5], row[5]) for row in rows}
+                    finally:
+                        connection.close()
+                except sqlite3.Error:
+                    self._known = {}
+        return self._known
+
+    def _execute(self, statement: str, rows: list[tuple[object, ...]], *, only_if_known: bool = False) -> bool:
+        if self._database is None or (only_if_known and not self._database.exists()):
+            return False
+        for attempt in range(2):
+            try:
+                connection = sqlite3.connect(self._database, timeout=5)
+                try:
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.execute("PRAGMA synchronous=NORMAL")
+                    connection.execute(_SCHEMA)
+                    with connection:
+                        connection.executemany(statement, rows)
+                finally:
+                    connection.close()
+            except sqlite3.OperationalError:
+                return False
+            except sqlite3.DatabaseError:
+                # Not a database any more. It is only a memo: begin a new one.
+                if attempt or not _remove_database(self._database):
+                    return False
+            else:
+                return True
+        return False
+
+
+class Look:
+    """Looks at each file once, so that eight units that read the same thousand headers cost a thousand `stat` calls.
+
+    What changes after it was looked at is not seen: make a new one for each build.
+    """
+
+    def __init__(self, contents: ContentIndex) -> None:
+        self._contents = contents
+        self._digests: dict[str, str | None] = {}
+        self._exists: dict[str, bool] = {}
+
+    def digest(self, path: str) -> str | None:
+        """The hash of the file at `path`, None if there is none that can be read."""
+        if path not in self._digests:
+            self._digests[path] = self._contents.digest(path)
+        return self._digests[path]
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at `path`."""
+        if path not in self._exists:
+            self._exists[path] = os.path.lexists(path)
+        return self._exists[path]
+
+
+def _remove_database(database: Path) -> bool:
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

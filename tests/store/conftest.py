@@ -1,0 +1,57 @@
+"""An entry to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ckwatch.store import Artifact, ArtifactStore, Command, HeaderSet, Record, Roots
+
+RECORD = Record(
+    ok=True,
+    symbol="k_1",
+    arch="gfx942",
+    language="hip",
+    toolchain="clang 22",
+    source="kernel.hip",
+    commands=(Command(("hipcc", "-c", "größe.hip"), 0, 1.5, 1 << 20),),
+    exports=("k_1",),
+)
+KEY = "ab" + "0" * 62
+
+Publish = Callable[..., Artifact]
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Roots:
+    (tmp_path / "ck").mkdir()
+    return Roots({"ck": tmp_path / "ck"})
+
+
+@pytest.fixture
+def header(tmp_path: Path, roots: Roots) -> Path:
+    path = tmp_path / "ck" / "a b.hpp"
+    path.write_text("int a;")
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ArtifactStore]:
+    with ArtifactStore(tmp_path / "the store", grace_s=0) as store:
+        yield store
+
+
+@pytest.fixture
+def publish(store: ArtifactStore, header: Path, roots: Roots) -> Publish:
+    def _publish(key: str = KEY, content: bytes = b"\x7fELF" * 100, into: ArtifactStore = store) -> Artifact:
+        headers = HeaderSet.observe([str(header)], [], into.contents, roots, since_ns=2**62)
+        assert headers is not None
+        product = into.work_folder() / "kernel.so"
+        product.write_bytes(content)
+        return into.publish(
+            key, headers, RECORD, source=b"int a;\r\n", log="a warning ü\n", products={"shared-object": product}
+        )
+
+    return _publish
