@@ -38,13 +38,17 @@ class RenderLimits:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A rendered unit. `symbol` is the exported function; `token_key` the hash of the text's tokens without it."""
+    """A rendered unit.
+
+    `symbol` is the exported function, `token_key` the hash of the text's tokens before the function was named.
+    `mentioned` are the names and string constants in the templates that were read.
+    """
 
     text: str
     source_map: SourceMap
     symbol: str
     token_key: str
-    parameters_used: frozenset[str]
+    mentioned: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,6 @@ class Renderer:
             environment = self._environment
             environment.loader.overlays = dict(overlays or {})
             environment.lookups = lookups = Lookups()
-            environment.names_used = set()
             environment.budget.start(limits.time_limit_s, limits.output_limit)
             template_name = unit.kernel.template
             try:
@@ -87,8 +90,8 @@ class Renderer:
             except Exception as error:  # noqa: BLE001  # templates can raise anything; each becomes a diagnostic
                 failure = Failure(error, unit, environment)
                 return RenderOutcome(None, describe(failure), lookups.read, frozenset(lookups.missed))
-            used = frozenset((environment.names_used | hooks.parameters_used) & unit.instance.parameters.keys())
-            rendered = finish(text, template_name, str(template.filename), used)
+            mentioned = frozenset[str]().union(*(environment.sources[path].mentioned for path in lookups.read))
+            rendered = finish(text, template_name, str(template.filename), mentioned)
             return RenderOutcome(rendered, (), lookups.read, frozenset(lookups.missed))
 
     def _include(self, name: str) -> MappedText:
@@ -96,14 +99,14 @@ class Renderer:
         return self._environment.concat(template.root_render_func(template.new_context()))
 
 
-def finish(text: MappedText, template_name: str, path: str, parameters_used: frozenset[str]) -> Rendered:
+def finish(text: MappedText, template_name: str, path: str, mentioned: frozenset[str]) -> Rendered:
     """Name the kernel by its source and flatten the map."""
     key = token_key(text)
     symbol = kernel_symbol(template_name, key)
     named = replace(text, KERNEL_NAME, symbol)
     whole = Site(SiteKind.TEXT, span(path, 0, 0, 0, 0), template_name)
     flat = source_map(named, whole)
-    return Rendered(flat.text, flat, symbol, key, parameters_used)
+    return Rendered(flat.text, flat, symbol, key, mentioned)
 
 
 def context_of(unit: Unit, hooks: KernelHooks) -> dict[str, Any]:

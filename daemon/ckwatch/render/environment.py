@@ -70,21 +70,10 @@ class Budget:
             )
 
 
-class ParameterContext(Context):
-    """A context that records which names were looked up in it."""
-
-    environment: TemplateEnvironment
-
-    def resolve_or_missing(self, key: str) -> Any:
-        self.environment.names_used.add(key)
-        return super().resolve_or_missing(key)
-
-
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """Loads, compiles and runs templates; one render at a time."""
 
     code_generator_class = MappingCodeGenerator
-    context_class = ParameterContext
     intercepted_binops = frozenset({"*", "**", "+", "%"})
     loader: RecordingLoader
 
@@ -98,7 +87,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         )
         self.budget = Budget()
         self.lookups = Lookups()
-        self.names_used: set[str] = set()
+        self.sources: dict[str, TemplateSource] = {}
         self.source_in_compilation: TemplateSource
         self._locating_lexer = LocatingLexer(self)
         self._tables: dict[int, Tables] = {}
@@ -118,6 +107,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     ) -> Any:
         if isinstance(source, str):
             self.source_in_compilation = TemplateSource(filename or name or "<string>", source, self.lexer)
+            self.sources[self.source_in_compilation.path] = self.source_in_compilation
         return super().compile(source, name, filename, raw, defer_init)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:

@@ -46,7 +46,6 @@ class KernelHooks:
         self._language = language
         self._include = include
         self._argument_names: dict[str, str] = {}
-        self.parameters_used: set[str] = set()
 
     def def_kernel(
         self,
@@ -152,7 +151,6 @@ class KernelHooks:
     def template_argument(self, name: str, value: ParameterValue | None = None) -> str:
         """`/* NAME */ VALUE`: one template argument, from the instance's parameter `name` unless `value` is given."""
         if value is None:
-            self.parameters_used.add(name)
             value = self._parameters.get(name)
             if value is None:
                 raise HookError(f"the instance sets no parameter '{name}'")

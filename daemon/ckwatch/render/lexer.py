@@ -79,6 +79,7 @@ class TemplateSource:
         self.text = normalise(source)
         self.lines = LineIndex(self.text)
         self.tags = tuple(_tags(self.text, lexer.tokeniter(source, None)))
+        self.mentioned = frozenset(name for tag in self.tags for name, _ in tag.names)
         self._starts = [tag.start for tag in self.tags]
 
     def tag_at(self, offset: int) -> Tag | None:
