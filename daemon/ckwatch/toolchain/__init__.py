@@ -1,0 +1,1 @@
+"""Find, install and examine the compiler: ROCm, Composable Kernel and what lies around them."""

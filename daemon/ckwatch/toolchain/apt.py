@@ -1,0 +1,290 @@
+"""apt in private folders: resolves and downloads Debian packages as an ordinary user, touching nothing of the host.
+
+The host's apt configuration is kept for what the network needs (proxies, certificates); its sources, its state and its
+hooks are not. Signatures are checked with the Debian archive keyring of the host, always.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from ckwatch.errors import ToolchainError
+from ckwatch.toolchain.process import Finished, run
+
+SUITES = ("experimental", "sid")
+
+_NOT_DEBIAN = (
+    "Install AMD's own ROCm packages with Composable Kernel for your system, or unpack them anywhere and set ROCM_PATH; "
+    "`ckwatch doctor` says what is still missing."
+)
+
+_KEYRINGS = (
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+)
+
+_APT_FAILURES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"No space left on device|enough free space",
+        "the disk is full",
+        "Free some space, or set XDG_CACHE_HOME to a larger disk, and run it again.",
+    ),
+    (
+        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|is not signed|couldn't be verified|Unable to determine file size.*gpgv",
+        "the archive's signature could not be verified with the Debian archive keyring",
+        "Update the package debian-archive-keyring (apt-get install debian-archive-keyring), or choose another mirror "
+        "with --mirror URL.",
+    ),
+    (
+        r"Could not resolve|Temporary failure resolving|Could not connect|Connection failed|Connection timed out|"
+        r"Unable to connect|Network is unreachable|Could not handshake|Certificate verification failed",
+        "the mirror cannot be reached",
+        "Check the network and the mirror's address; choose another mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
+    ),
+    (
+        r"Release file .* is (expired|not valid yet)|is expired \(invalid since",
+        "the mirror's index is out of date",
+        "Choose another mirror with --mirror URL, or set Acquire::Check-Valid-Until in the machine's apt configuration.",
+    ),
+    (
+        r"Hash Sum mismatch|unexpected size|Hashes of received file",
+        "the mirror delivered a file that does not match its index",
+        "It is probably being updated: wait a few minutes and run it again; what is already here is kept.",
+    ),
+    (
+        r"unmet dependencies|Unable to correct problems|Unable to satisfy dependencies",
+        "the packages in Debian experimental cannot be combined at the moment",
+        "Experimental moves: try again in a day or two, or point --mirror at a snapshot of the archive.",
+    ),
+    (
+        r"Unable to locate package|has no installation candidate|was not found",
+        "the mirror has no ROCm packages in experimental or sid",
+        "Choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
+    ),
+    (
+        r"does not have a Release file|no longer has a Release file|404 +Not Found|403 +Forbidden",
+        "the mirror does not carry Debian's suites experimental and sid",
+        "Choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One package version as the archive's signed index describes it; `size_bytes` and `sha256` are of the .deb."""
+
+    name: str
+    version: str
+    file_name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stanza:
+    """What the resolver says of a package: enough to decide whether it is needed here."""
+
+    name: str
+    version: str
+    section: str
+    depends: frozenset[str]
+
+
+def require_tools() -> None:
+    """Raise `ToolchainError` when this system has no apt and dpkg."""
+    missing = [tool for tool in ("apt-get", "apt-cache", "dpkg-deb") if shutil.which(tool) is None]
+    if missing:
+        raise ToolchainError(f"this system has no {' and no '.join(missing)}, so nothing can be fetched from Debian", _NOT_DEBIAN)
+
+
+def find_keyring(candidates: Sequence[str] = _KEYRINGS) -> Path:
+    """The host's Debian archive keyring. Raises `ToolchainError` naming the package that brings it."""
+    for candidate in map(Path, candidates):
+        if candidate.is_file():
+            return candidate
+    raise ToolchainError(
+        "the Debian archive keyring is not installed, so signatures could not be checked",
+        "apt-get install debian-archive-keyring",
+    )
+
+
+def apt_environment() -> dict[str, str]:
+    """The environment for apt: the caller's (proxies), messages in English, no questions."""
+    return {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def explain_failure(action: str, text: str) -> ToolchainError:
+    """Turn apt's messages into one error: what is wrong, apt's own words, and what to do."""
+    said = [line for line in text.splitlines() if re.match(r"[EW]: |Err:| +\S+ : (Depends|Conflicts|Breaks)", line)]
+    quoted = "\n".join(f"  {line.strip()}" for line in (said or text.splitlines()[-5:])[:12])
+    for pattern, message, hint in _APT_FAILURES:
+        if re.search(pattern, text):
+            return ToolchainError(f"{action}: {message}\n{quoted}", hint)
+    return ToolchainError(f"{action}: apt failed\n{quoted}", "Run it again; if it stays, choose another --mirror.")
+
+
+class PrivateApt:
+    """One private apt state in `folder`. Every method raises `ToolchainError` with apt's own words when apt fails."""
+
+    def __init__(self, folder: Path, *, mirror: str, keyring: Path, suites: Sequence[str] = SUITES) -> None:
+        self.folder = folder
+        self.mirror = mirror
+        self.archives = folder / "archives"
+        self._config = folder / "apt.conf"
+        for part in ("lists/partial", "archives/partial", "sources", "empty", "cache"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / "status").write_text("")
+        (folder / "sources" / "ckwatch.sources").write_text(
+            f"Types: deb\nURIs: {mirror}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {keyring}\n"
+        )
+        self._config.write_text(_configuration(folder))
+
+    async def update(self) -> None:
+        """Fetch and verify the indexes."""
+        done = await self._apt("apt-get", "update")
+        # apt calls an index that it could not fetch a warning, and succeeds.
+        if done.status or re.search(r"^(W: (Failed to fetch|GPG error|Some index)|E: |Err:)", _text(done), re.M):
+            raise explain_failure(f"cannot read the package indexes of {self.mirror}", _text(done))
+
+    async def resolve(self, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """Every (package, version) that apt would install on an empty system, experimental first."""
+        action = f"cannot resolve {' '.join(names)}"
+        first = await self._apt("apt-get", "-t", SUITES[0], "--simulate", "install", *names)
+        done = first
+        if first.status:  # what was in experimental may have moved on to sid
+            done = await self._apt("apt-get", "--simulate", "install", *names)
+        if done.status:
+            raise explain_failure(action, _text(first))
+        found = re.findall(r"^Inst (\S+) \((\S+) ", done.output, re.M)
+        if not found:
+            raise explain_failure(action, _text(done))
+        return tuple((name.partition(":")[0], version) for name, version in found)
+
+    async def describe(self, packages: Iterable[tuple[str, str]]) -> tuple[Stanza, ...]:
+        """Section and dependencies of exact versions."""
+        done = await self._apt("apt-cache", "show", *(f"{name}={version}" for name, version in packages))
+        if done.status:
+            raise explain_failure("cannot read the package index", _text(done))
+        return tuple(parse_stanzas(done.output))
+
+    async def locate(self, packages: Sequence[tuple[str, str]]) -> tuple[Package, ...]:
+        """File names, sizes and SHA-256 of exact versions, from the signed index."""
+        wanted = [f"{name}={version}" for name, version in packages]
+        done = await self._apt("apt-get", "--print-uris", "download", *wanted)
+        found = parse_uris(done.output)
+        if done.status or len(found) != len(packages):
+            raise explain_failure("cannot locate the packages in the archive", _text(done))
+        by_name = {(package.name, package.version): package for package in found}
+        try:
+            return tuple(by_name[key] for key in packages)
+        except KeyError as error:
+            raise ToolchainError(f"the archive's index has no file for {error.args[0][0]}", "Run it again.") from error
+
+    async def download(self, packages: Sequence[Package], *, on_bytes: Callable[[int], None]) -> None:
+        """Fetch what is not there yet into `archives`; `on_bytes` is told how many bytes are there."""
+        names = {package.file_name for package in packages}
+
+        async def watch() -> None:
+            while True:
+                on_bytes(sum(_size(self.archives / name) or _size(self.archives / "partial" / name) for name in names))
+                await anyio.sleep(0.15)
+
+        missing = [package for package in packages if _size(self.archives / package.file_name) != package.size_bytes]
+        if not missing:
+            return
+        done = await self._apt(
+            "apt-get",
+            "download",
+            *(f"{package.name}={package.version}" for package in missing),
+            directory=self.archives,
+            meanwhile=watch,
+        )
+        if done.status:
+            raise explain_failure("cannot download the packages", _text(done))
+
+    async def _apt(
+        self, program: str, *arguments: str, directory: Path | None = None, meanwhile: Callable[..., object] | None = None
+    ) -> Finished:
+        return await run(
+            [program, "-c", self._config, "-q", *arguments],
+            env=apt_environment(),
+            directory=directory or self.folder,
+            meanwhile=meanwhile,  # type: ignore[arg-type]
+        )
+
+
+def parse_stanzas(text: str) -> list[Stanza]:
+    """Read the output of `apt-cache show`; of alternatives in a dependency all are taken."""
+    stanzas = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): *(.*)$", block, re.M))
+        if "Package" in fields:
+            depends = f"{fields.get('Pre-Depends', '')},{fields.get('Depends', '')}"
+            names = (re.match(r"\s*([a-z0-9][a-z0-9+.-]+)", part) for part in re.split(r"[,|]", depends))
+            stanzas.append(
+                Stanza(
+                    fields["Package"],
+                    fields.get("Version", ""),
+                    fields.get("Section", "").rpartition("/")[2],
+                    frozenset(name[1] for name in names if name),
+                )
+            )
+    return stanzas
+
+
+def parse_uris(text: str) -> list[Package]:
+    """Read the output of `apt-get --print-uris download`."""
+    found = []
+    for file_name, size, sha256 in re.findall(r"^'[^']*' (\S+) (\d+) SHA256:([0-9a-f]{64})", text, re.M):
+        name, version, _ = file_name.split("_", 2)
+        found.append(Package(name, version.replace("%3a", ":").replace("%3A", ":"), file_name, int(size), sha256))
+    return found
+
+
+def _configuration(folder: Path) -> str:
+    quoted = {
+        "Dir::State": folder,
+        "Dir::State::lists": folder / "lists",
+        "Dir::State::status": folder / "status",
+        "Dir::Cache": folder / "cache",
+        "Dir::Cache::archives": folder / "archives",
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": folder / "sources",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": folder / "empty",
+        "Dir::Etc::trusted": "/dev/null",
+        "Dir::Etc::trustedparts": folder / "empty",
+        "Dir::Log": folder,
+        "APT::Install-Recommends": "false",
+        "APT::Install-Suggests": "false",
+        "APT::Get::AllowUnauthenticated": "false",
+        "Acquire::AllowInsecureRepositories": "false",
+        "Acquire::ForceHash": "SHA256",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+        # Root's downloads are handed to the user `_apt`, who may not enter a private folder.
+        "APT::Sandbox::User": "root",
+    }
+    hooks = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
+    lines = [f"#clear {name};" for name in hooks]
+    lines += ['#clear Acquire::IndexTargets::deb::DEP-11;', "#clear Acquire::IndexTargets::deb::CNF;"]
+    lines += [f'{key} "{value}";' for key, value in quoted.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _text(done: Finished) -> str:
+    return f"{done.output}\n{done.errors}"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
