@@ -1,0 +1,73 @@
+"""Rendering the GEMM template with its source map, against plain Jinja2 on the same files with the same hooks.
+
+Both keep loaded templates and check the files for changes on every render. Goal: at most 2 times plain Jinja2, and
+under 5 ms.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+import ckwatch_templates
+from benchmarks.reporting import Row, paired, row, write
+from ckwatch.config.workspace import load_workspace
+from ckwatch.model.kernel import Unit
+from ckwatch.render.engine import Renderer, context_of
+from ckwatch.render.hooks import KernelHooks
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
+RUNS = 200
+
+
+def plain_renderer(unit: Unit) -> str:
+    """Plain Jinja2: a sandbox with strict undefined names, and the hooks."""
+    hooks = KernelHooks(unit.kernel.operation, unit.instance.parameters, "hip", lambda name: _include(name))
+    return ENVIRONMENT.get_template(unit.kernel.template).render(context_of(unit, hooks))
+
+
+ENVIRONMENT = ImmutableSandboxedEnvironment(
+    loader=FileSystemLoader(ckwatch_templates.ROOT),
+    undefined=StrictUndefined,
+    keep_trailing_newline=True,
+    extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+)
+
+
+def _include(name: str) -> str:
+    return ENVIRONMENT.get_template(name).render()
+
+
+def measure() -> list[Row]:
+    """One row."""
+    workspace = load_workspace(EXAMPLE)
+    kernel = next(kernel for kernel in workspace.kernels if kernel.template.startswith("ck/"))
+    unit = Unit(kernel, kernel.instances[0], "gfx942")
+    renderer = Renderer((ckwatch_templates.ROOT,))
+
+    def ours() -> None:
+        outcome = renderer.render(unit)
+        assert outcome.rendered is not None, outcome.diagnostics
+
+    outcome = renderer.render(unit)
+    assert outcome.rendered is not None, outcome.diagnostics
+    plain = plain_renderer(unit).replace("KERNEL_NAME", outcome.rendered.symbol)
+    assert outcome.rendered.text == plain, "the two renders differ"
+    mine, others = paired(ours, lambda: plain_renderer(unit), RUNS)
+    return [
+        row(
+            f"render {kernel.template} with map ({len(outcome.rendered.text)} characters)",
+            mine,
+            others,
+            reference_name="plain Jinja2",
+            unit="ms",
+            goal="at most 2 x, under 5 ms",
+            met=lambda ms, ratio: ratio <= 2 and ms < 5,
+        )
+    ]
+
+
+if __name__ == "__main__":
+    write(measure())
