@@ -1,0 +1,262 @@
+"""What a compiler error inside CK says about the instance: the condition, its values, and the parameters it concerns.
+
+Two sources: a failed `static_assert`, whose condition names the parameters, and `PATTERNS`, a table of other errors
+that follow from a parameter without naming it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ckwatch.diagnostics.clang_text import ClangMessage
+from ckwatch.diagnostics.expression import spelled
+from ckwatch.diagnostics.parameters import SHOWN_AS, InstanceParameters, shown
+from ckwatch.diagnostics.places import ReadLine
+from ckwatch.diagnostics.requirement import Requirement, read_requirement, statement
+from ckwatch.model.kernel import ParameterValue
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mistake in the instance. `parameters` are those of the condition, `blamed` the one to look at first.
+
+    `key` is equal for the repeats of one mistake.
+    """
+
+    code: str
+    message: str
+    parameters: tuple[str, ...]
+    blamed: str | None
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """An error that follows from parameters without naming them.
+
+    `text` is searched in the error. `parameters` is a regular expression over the instance's parameters, `explanation`
+    may name parameters and groups of `text` in braces; `equal_to` names a group whose number the parameter's value
+    equals, where that tells which parameter it was.
+    """
+
+    text: re.Pattern[str]
+    code: str
+    parameters: str
+    explanation: str
+    equal_to: str = ""
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    # blockwise_gemm_pipeline_xdlops_v3.hpp (v4, v5 likewise): the primary template is empty, and only the scheduler
+    # that it supports is specialised. Every use of the pipeline then fails.
+    Pattern(
+        re.compile(
+            r"no (?:member|type|template) named '\w+' in 'ck::BlockwiseGemm\w*_pipeline_(?P<version>\w+?)<"
+            r"ck::BlockGemmPipelineScheduler::(?P<scheduler>\w+),"
+        ),
+        "ck/pipeline-scheduler",
+        "BlkGemmPipelineVer|BlkGemmPipeSched",
+        "the block GEMM pipeline {version} has no {scheduler} form",
+    ),
+    Pattern(
+        re.compile(r"'(?:ck::)?vector_type<(?P<type>[^,<>]+), (?P<width>\d+)(?:, void)?>'"),
+        "ck/vector-width",
+        r"\w*ScalarPerVector\w*|AK1|BK1",
+        "CK has no vector of {width} × {type}",
+        equal_to="width",
+    ),
+    Pattern(
+        re.compile(r"local memory \((?P<size>\d+)\) exceeds limit \((?P<limit>\d+)\)"),
+        "ck/lds-size",
+        "MPerBlock|NPerBlock|KPerBlock|BlkGemmPipelineVer",
+        "LDS: {size} bytes needed, {arch} has {limit}",
+    ),
+    Pattern(
+        re.compile(r"(?:scalar|vector) registers \((?P<size>\d+)\) exceeds limit \((?P<limit>\d+)\)"),
+        "ck/registers",
+        "MPerBlock|NPerBlock|MXdlPerWave|NXdlPerWave",
+        "registers: {size} needed, {arch} has {limit}",
+    ),
+    Pattern(
+        re.compile(r"'GetMfma<(?P<type>[^,<>]+), (?P<m>\d+), (?P<n>\d+)\b"),
+        "ck/mfma-shape",
+        "MPerXDL|NPerXDL",
+        "CK has no MFMA instruction for MPerXdl = {m}, NPerXdl = {n} with {type}",
+    ),
+)
+
+
+def find(message: ClangMessage, parameters: InstanceParameters, arch: str, read_line: ReadLine) -> Finding | None:
+    """What `message` says about the instance, None when it says nothing that is understood."""
+    requirement = read_requirement(message, read_line)
+    if requirement is not None:
+        return _of_requirement(requirement, message, parameters, read_line)
+    return _of_pattern(message, parameters, arch)
+
+
+def backtrace_statements(message: ClangMessage, read_line: ReadLine) -> list[str]:
+    """The header statements along the template backtrace, innermost first, without the failing line itself."""
+    found = []
+    for note in message.notes:
+        if note.position is not None and "requested here" in note.text:
+            text = statement(note.path, note.position.line - 1, read_line)
+            if text:
+                found.append(text)
+    return found
+
+
+def _of_requirement(
+    requirement: Requirement, message: ClangMessage, parameters: InstanceParameters, read_line: ReadLine
+) -> Finding | None:
+    statements = backtrace_statements(message, read_line)
+    special = _of_thread_cluster(requirement, message, parameters, statements)
+    if special is not None:
+        return special
+    meant = {name: parameters.meant_by(name, statements) for name in requirement.names}
+    meant = {name: own for name, own in meant.items() if own}
+    if not meant:
+        return None
+    names = tuple(dict.fromkeys(own for found in meant.values() for own in found))
+    single = {
+        name: own
+        for name in meant
+        if (own := parameters.same_as(name, statements)) is not None and _agrees(requirement, name, own, parameters)
+    }
+
+    def mends(name: str, other: ParameterValue) -> bool:
+        if not isinstance(other, int):
+            return False
+        values: dict[str, int] = {}
+        for header_name, own in single.items():
+            value = other if own == name else parameters.values[own]
+            if isinstance(value, int):
+                values[header_name] = value
+        return requirement.holds_with(values) is True
+
+    condition = tuple(
+        SHOWN_AS.get(single[token], single[token]) if token in single else token for token in requirement.symbolic
+    )
+    text = spelled(condition)
+    canonical = tuple(single.get(token, token) for token in requirement.symbolic)
+    blamed = parameters.blamed(tuple(single.values()) or names, mends)
+    outcome = requirement.outcome()
+    return Finding(
+        f"ck/{_slug(blamed or 'condition')}",
+        f"{text}: {outcome}",
+        names,
+        blamed,
+        ("requirement", *sorted(canonical), outcome if len(single) == 0 else ""),
+    )
+
+
+def _agrees(requirement: Requirement, name: str, own: str, parameters: InstanceParameters) -> bool:
+    """Whether clang's value for `name` is the instance's value for `own` (or clang printed none)."""
+    bound = requirement.bindings.get(name)
+    if bound is None:
+        return True
+    value = parameters.values[own]
+    return "".join(bound) == shown(value)
+
+
+def _of_thread_cluster(
+    requirement: Requirement, message: ClangMessage, parameters: InstanceParameters, statements: Sequence[str]
+) -> Finding | None:
+    """The two conditions on thread-cluster lengths, which CK states about descriptors and sequences."""
+    names = requirement.names
+    if "BlockSliceLengths" not in names and not any(name.startswith("thread_cluster_desc") for name in names):
+        return None
+    candidates = parameters.meant_by("ThreadClusterLengths", statements)
+    candidates = _printed_in(message, candidates, parameters) or candidates
+    if not candidates:
+        return None
+    blamed = parameters.blamed(candidates)
+    if blamed is None:
+        return None
+    lengths = parameters.values[blamed]
+    if not isinstance(lengths, tuple):
+        return None
+    key = ("thread-cluster", blamed)
+    if "BlockSliceLengths" in names:
+        block = _first_sequence(requirement)
+        if block is None or len(block) != len(lengths) or 0 in lengths:
+            outcome = f"{blamed} = {shown(lengths)}"
+        else:
+            rest = tuple(length % threads for length, threads in zip(block, lengths, strict=True))
+            outcome = f"{shown(block)} % {shown(lengths)} = {shown(rest)}"
+        return Finding(
+            "ck/thread-cluster-lengths",
+            f"BlockSliceLengths % {blamed} == 0: {outcome}",
+            candidates,
+            blamed,
+            (*key, "tile"),
+        )
+    size = parameters.values.get("BlockSize", "BlockSize")
+    product = " * ".join(str(length) for length in lengths)
+    outcome = f"{product} = {prod(lengths)}, BlockSize = {shown(size)}"
+
+    def mends(name: str, other: ParameterValue) -> bool:
+        threads = other if name == "BlockSize" else size
+        cluster = lengths if name == "BlockSize" else other
+        return isinstance(threads, int) and isinstance(cluster, tuple) and prod(cluster) <= threads
+
+    names = ("BlockSize", blamed)
+    return Finding(
+        "ck/thread-cluster-size",
+        f"product({blamed}) <= BlockSize: {outcome}",
+        names,
+        parameters.blamed(names, mends),
+        (*key, "size"),
+    )
+
+
+def _printed_in(message: ClangMessage, candidates: Sequence[str], parameters: InstanceParameters) -> tuple[str, ...]:
+    """Those of `candidates` whose value the innermost instantiation prints as `Sequence<…>`."""
+    first = next((note.text for note in message.notes if "in instantiation of" in note.text), "")
+    printed = []
+    for name in candidates:
+        value = parameters.values[name]
+        if isinstance(value, tuple) and re.search(rf"Sequence<{', '.join(map(str, value))}>", first):
+            printed.append(name)
+    return tuple(printed)
+
+
+def _first_sequence(requirement: Requirement) -> tuple[int, ...] | None:
+    match = re.search(r"Sequence<((?:\d+, )*\d+)>", spelled(requirement.substituted))
+    return tuple(int(number) for number in match[1].split(", ")) if match else None
+
+
+def _of_pattern(message: ClangMessage, parameters: InstanceParameters, arch: str) -> Finding | None:
+    for pattern in PATTERNS:
+        match = pattern.text.search(message.text)
+        if match is None:
+            continue
+        names = [name for name in parameters.values if re.fullmatch(pattern.parameters, name)]
+        if pattern.equal_to:
+            width = int(match[pattern.equal_to])
+            names = [name for name in names if _mentions(parameters.values[name], width)]
+        if not names and pattern.parameters:
+            continue
+        told: Mapping[str, str] = {
+            "arch": arch,
+            **{name: shown(value) for name, value in parameters.values.items()},
+            **{name: value for name, value in match.groupdict().items() if value is not None},
+        }
+        text = pattern.explanation.format_map(_Known(told))
+        return Finding(pattern.code, text, tuple(names), parameters.blamed(names), (pattern.code, text))
+    return None
+
+
+class _Known(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return key
+
+
+def _mentions(value: ParameterValue, number: int) -> bool:
+    return number in value if isinstance(value, tuple) else value == number
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).replace("_", "-").lower()
