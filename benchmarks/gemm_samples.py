@@ -33,12 +33,9 @@ class Sample:
 # block, M, N, K, AK1, BK1, XDL, waves' tiles, A cluster, A vector, B cluster, B vector, LDS padding,
 # shuffle, C cluster, C vector, scheduler, pipeline
 _ROW_COL = (
-    "256 256 256 32 8 8 32 4x4 4x64 8 4x64 8 0 1x1 32x8 8 Intrawave v4",
     "256 128 128 64 8 8 32 2x2 8x32 8 8x32 8 0 1x1 32x8 8 Intrawave v4",
     "256 128 128 32 8 8 32 2x2 4x64 8 4x64 8 0 1x1 32x8 8 Intrawave v4",
     "256 256 256 32 8 8 32 4x4 4x64 8 4x64 8 0 1x1 32x8 8 Intrawave v3",
-    "256 256 256 32 8 8 16 8x8 4x64 8 4x64 8 0 1x2 32x8 8 Intrawave v3",
-    "256 224 256 64 8 8 16 7x8 8x32 8 8x32 8 0 1x2 32x8 8 Intrawave v3",
     "256 128 128 64 8 8 32 2x2 8x32 8 8x32 8 0 1x1 32x8 8 Intrawave v3",
     "256 128 128 64 8 8 32 2x2 8x32 8 8x32 8 0 1x1 32x8 8 Intrawave v5",
     "256 128 256 32 8 8 32 2x4 4x64 8 4x64 8 0 1x1 32x8 8 Interwave v1",
@@ -51,30 +48,33 @@ _ROW_COL = (
     "128 128 32 64 8 8 32 2x1 8x16 8 8x16 8 1 1x1 16x8 4 Interwave v2",
     "128 64 16 64 8 8 16 2x1 8x16 8 8x16 8 1 1x1 16x8 2 Intrawave v2",
     "128 32 64 64 8 8 32 1x1 8x16 8 8x16 8 1 1x1 16x8 8 Intrawave v2",
+    "128 16 64 64 8 8 16 1x2 8x16 8 8x16 8 1 1x1 16x8 4 Interwave v2",
+    "64 16 16 64 8 8 16 1x1 8x8 8 8x8 8 1 1x1 16x4 4 Interwave v1",
+    "128 16 32 64 8 8 16 1x1 8x16 8 8x16 8 1 1x1 16x8 4 Intrawave v1",
     "256 16 256 64 8 8 16 1x4 8x16 8 8x16 8 1 1x1 16x16 4 Intrawave v2",
 )
 _ROW_ROW = (
-    "256 256 256 32 8 4 32 4x4 4x64 8 8x32 8 0 1x1 32x8 8 Intrawave v4",
     "256 128 128 64 8 4 32 2x2 8x32 8 16x16 8 0 1x1 32x8 8 Intrawave v4",
-    "256 224 256 64 8 8 16 7x8 8x32 8 8x32 8 1 1x2 32x8 8 Intrawave v3",
     "256 128 256 32 8 4 32 2x4 4x64 8 8x32 8 1 1x1 32x8 8 Interwave v1",
     "128 32 16 64 8 4 16 1x1 8x16 8 16x8 2 1 1x1 16x8 2 Intrawave v1",
     "256 256 32 64 8 2 32 2x1 8x32 8 32x8 4 1 1x1 32x8 4 Intrawave v2",
     "128 128 32 64 8 4 32 2x1 8x16 8 16x8 4 1 1x1 16x8 4 Intrawave v2",
+    "64 16 16 64 8 4 16 1x1 8x8 8 16x4 4 1 1x1 16x4 4 Interwave v1",
+    "128 16 32 64 8 4 16 1x1 8x16 8 16x8 4 1 1x1 16x8 4 Intrawave v1",
+    "128 32 64 64 8 4 32 1x1 8x16 8 16x8 8 1 1x1 16x8 8 Interwave v2",
 )
 _COL_ROW = (
-    "256 256 256 32 4 4 32 4x4 8x32 8 8x32 8 0 1x1 16x16 4 Intrawave v3",
     "256 128 128 64 4 4 32 2x2 16x16 8 16x16 8 0 1x1 16x16 4 Intrawave v5",
     "256 128 128 64 2 2 32 2x2 8x32 4 16x16 4 0 1x1 16x16 4 Intrawave v4",
     "128 32 16 64 4 4 16 1x1 16x8 4 16x8 2 0 1x1 16x8 2 Interwave v1",
+    "128 32 16 64 2 2 16 1x1 32x4 2 32x4 2 0 1x1 16x8 2 Intrawave v1",
+    "64 16 16 64 4 4 16 1x1 16x4 4 16x4 4 0 1x1 16x4 4 Intrawave v1",
 )
 _COL_COL = (
-    "256 256 256 32 4 8 32 4x4 8x32 8 4x64 8 0 1x1 16x16 4 Intrawave v3",
     "256 128 128 64 4 8 32 2x2 16x16 8 8x32 8 0 1x1 16x16 4 Interwave v1",
     "256 128 128 64 4 4 32 2x2 16x16 4 16x16 4 0 1x1 16x16 4 Interwave v1",
 )
 _F8 = (
-    "256 256 256 64 16 16 32 4x4 4x64 16 4x64 16 0 1x1 32x8 8 Intrawave v3",
     "256 128 128 128 16 16 32 2x2 8x32 16 8x32 16 0 1x1 32x8 8 Intrawave v4",
     "256 128 64 128 16 16 32 2x1 8x32 16 8x32 16 0 1x1 32x8 8 Intrawave v3",
     "256 64 128 128 16 16 32 1x2 8x32 16 8x32 16 0 1x1 32x8 8 Intrawave v3",
@@ -155,8 +155,8 @@ def good_samples() -> list[Sample]:
         *((row, "Col", "Row", "BF16") for row in _COL_ROW),
         *((row, "Col", "Col", "BF16") for row in _COL_COL),
         *((row, "Row", "Col", "F8") for row in _F8),
-        *((row, "Row", "Col", "BF16") for row in _ROW_COL[1:16:7]),
-        *((row, "Col", "Row", "F16") for row in _COL_ROW[:2]),
+        *((row, "Row", "Col", "BF16") for row in _ROW_COL[5:16:3]),
+        *((row, "Col", "Row", "F16") for row in _COL_ROW[2:]),
     ]
     samples = []
     for index, (row, a_layout, b_layout, dtype) in enumerate(rows):

@@ -6,7 +6,7 @@ import difflib
 
 from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import Rendered
+from ckwatch.render.outcome import Rendered
 
 
 def unused_parameters(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:

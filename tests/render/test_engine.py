@@ -12,7 +12,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import ckwatch_templates
 from ckwatch.model.text import Position
-from ckwatch.render.engine import Rendered, Renderer, RenderLimits, RenderOutcome
+from ckwatch.render.engine import Renderer
+from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.sourcemap import Origin, SourceMap
 from units import gemm, tensor, unit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.render.engine import RenderLimits
+from ckwatch.render.outcome import RenderLimits
 from ckwatch.render.process import RenderPool
 from units import unit
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ckwatch.fingerprint import kernel_symbol, token_key
-from ckwatch.model.diagnostic import Diagnostic
 from ckwatch.model.kernel import Unit
 from ckwatch.model.text import span
 from ckwatch.render.environment import TemplateEnvironment
@@ -21,44 +19,12 @@ from ckwatch.render.failure import Failure, describe
 from ckwatch.render.hooks import KERNEL_NAME, KernelHooks
 from ckwatch.render.language import language_of
 from ckwatch.render.loader import Lookups
+from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.text import MappedText, replace, source_map
-from ckwatch.sourcemap import Site, SiteKind, SourceMap
+from ckwatch.sourcemap import Site, SiteKind
 
 RESERVED_NAMES = frozenset({"arch", "kernel", "operation", "parameters", "instance_name", "input_reorder", KERNEL_NAME})
 """Context names that an instance's parameter must not take, beside those of tensors and hooks."""
-
-
-@dataclass(frozen=True, slots=True)
-class RenderLimits:
-    """Seconds and characters that one render may use."""
-
-    time_limit_s: float = 10.0
-    output_limit: int = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A rendered unit.
-
-    `symbol` is the exported function, `token_key` the hash of the text's tokens before the function was named.
-    `mentioned` are the names and string constants in the templates that were read.
-    """
-
-    text: str
-    source_map: SourceMap
-    symbol: str
-    token_key: str
-    mentioned: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class RenderOutcome:
-    """`rendered` is None when `diagnostics` holds an error. `read` maps absolute paths to content hashes."""
-
-    rendered: Rendered | None
-    diagnostics: tuple[Diagnostic, ...]
-    read: Mapping[str, str]
-    missed: frozenset[str]
 
 
 class Renderer:

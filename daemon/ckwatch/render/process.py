@@ -25,7 +25,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import RenderLimits, RenderOutcome
+from ckwatch.render.outcome import RenderLimits, RenderOutcome
 
 GRACE_S = 2.0
 """A worker stops itself at its time limit; this much later it is killed."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import Renderer, RenderLimits, RenderOutcome
+from ckwatch.render.engine import Renderer
+from ckwatch.render.outcome import RenderLimits, RenderOutcome
 
 ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
 LENGTH_BYTES = 8
