@@ -51,11 +51,15 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes to time the kernel on, by name (`M`, `N`, `K`), and values of its runtime arguments (`kBatch`)."""
+    """Sizes to time the kernel on, and values of its runtime arguments (`kBatch`).
+
+    `sizes` holds a value for each of the operation's size arguments: of a GEMM `LDA` and its kin too, worked out from
+    the layouts where the file does not give them.
+    """
 
     name: str
     sizes: Mapping[str, int]
-    runtime: Mapping[str, int]
+    runtime: Mapping[str, int | float]
     span: Span
 
 
