@@ -1,0 +1,189 @@
+"""`ckwatch.toml`: its keys, types and defaults. `docs/workspace.md` describes each."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from ckwatch.config.archs import ARCHS, HOST, NATIVE, why_unknown
+from ckwatch.config.mistakes import custom, described, unknown
+from ckwatch.errors import CkwatchError
+
+MIB = 1024**2
+GIB = 1024**3
+SIZE_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
+_NAME = re.compile(r"[^/@\x00-\x1f\x7f]+")
+NAME_LENGTH_LIMIT = 120
+
+
+def known_arch(value: str) -> str:
+    """An arch that can be compiled for."""
+    why = why_unknown(value)
+    if why is None:
+        return value
+    if why[0].startswith("unknown arch"):
+        raise unknown("arch", why[1], [*ARCHS, NATIVE, HOST], " (with :xnack+ and the like where the arch has them)")
+    raise custom("unknown_arch", why[0])
+
+
+def device_arch(value: str) -> str:
+    """An arch of a GPU, or `native`."""
+    if known_arch(value) == HOST:
+        raise custom("unknown_arch", "`host` is the arch of *.cpp.j2 templates only, which have it without being told")
+    return value
+
+
+def valid_name(value: str) -> str:
+    """A name that can stand in a unit's id, `KERNEL/INSTANCE@ARCH`, and in a file's name."""
+    if not _NAME.fullmatch(value) or value != value.strip() or value in (".", ".."):
+        raise custom("invalid_name", f"`{value}` is no name: a name is not empty and has no / @ or control characters")
+    if len(value) > NAME_LENGTH_LIMIT:
+        raise custom("invalid_name", f"the name has {len(value)} characters; at most {NAME_LENGTH_LIMIT} are allowed")
+    return value
+
+
+def size_bytes(value: Any) -> Any:
+    """`1024` or `"20 GiB"` in bytes."""
+    if not isinstance(value, str):
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise custom("wrong_type", f'a size is an integer (bytes) or a string such as "20 GiB", not {described(value)}')
+    found = _SIZE.fullmatch(value)
+    unit = SIZE_UNITS.get((found[2] or "B").upper()) if found else None
+    if found is None or unit is None:
+        units = "B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"
+        raise custom("invalid_size", f'`{value}` is no size; write "20 GiB" or a number of bytes; units: {units}')
+    return math.floor(float(found[1]) * unit)
+
+
+def within_root(value: Any, info: ValidationInfo) -> Any:
+    """A path as an absolute one: relative to the workspace's folder, `~` expanded."""
+    if not isinstance(value, str):
+        raise custom("wrong_type", f"a path is a string, not {described(value)}")
+    if not value or "\0" in value:
+        raise custom("invalid_path", "a path is not empty")
+    root = (info.context or {}).get("root", "/")
+    # a name of no user stays as it is
+    return Path(os.path.normpath(Path(root, os.path.expanduser(value))))  # noqa: PTH111
+
+
+def existing_folder(value: Path) -> Path:
+    """A folder that is there."""
+    if not value.is_dir():
+        raise custom("missing_folder", f"there is no folder {value}")
+    return value
+
+
+def relative_pattern(value: str) -> str:
+    """A glob pattern that stays inside the workspace."""
+    if not value or value.startswith(("/", "~")) or ".." in value.split("/"):
+        raise custom("invalid_pattern", f"`{value}` must be relative to ckwatch.toml and stay below its folder")
+    return value
+
+
+def macro_value(value: Any) -> Any:
+    """What a macro may stand for."""
+    if not isinstance(value, (str, int)):
+        raise custom("wrong_type", f"a macro's value is a string, an integer, true or false, not {described(value)}")
+    return value
+
+
+def macro_name(value: str) -> str:
+    """The name of a preprocessor macro."""
+    if not _MACRO.fullmatch(value):
+        raise custom("invalid_macro", f"`{value}` is no name of a preprocessor macro")
+    return value
+
+
+AnyArch = Annotated[str, AfterValidator(known_arch)]
+DeviceArch = Annotated[str, AfterValidator(device_arch)]
+Name = Annotated[str, AfterValidator(valid_name)]
+SizeBytes = Annotated[int, BeforeValidator(size_bytes), Field(gt=0)]
+AnyPath = Annotated[Path, BeforeValidator(within_root)]
+Folder = Annotated[AnyPath, AfterValidator(existing_folder)]
+Pattern = Annotated[str, AfterValidator(relative_pattern)]
+Macro = Annotated[str, AfterValidator(macro_name)]
+MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A table of `ckwatch.toml`; unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class WorkspaceSection(Section):
+    """`[workspace]`: where templates and kernel files are, and what to compile for."""
+
+    templates: list[AnyPath] | None = None
+    kernels: list[Pattern] = ["**/*.kernel.toml"]
+    archs: Annotated[list[DeviceArch], Field(min_length=1)] = ["gfx942"]
+
+
+class ToolchainSection(Section):
+    """`[toolchain]`: folders that win over what discovery finds."""
+
+    rocm: Folder | None = None
+    ck: Folder | None = None
+    ck_tile: Folder | None = None
+
+
+class CompileSection(Section):
+    """`[compile]`: how units are compiled. `defines` maps macros to values; `true` defines without a value."""
+
+    flags: list[str] = []
+    defines: dict[Macro, MacroValue] = {}
+    jobs: Annotated[int, Field(ge=1)] | None = None
+    timeout_s: Seconds = 600.0
+    memory_limit_bytes: SizeBytes | None = None
+    header_warnings: bool = False
+
+
+class RenderSection(Section):
+    """`[render]`: bounds of one render."""
+
+    time_limit_s: Seconds = 10.0
+    output_limit_bytes: SizeBytes = 16 * MIB
+
+
+class StoreSection(Section):
+    """`[store]`: where artifacts are kept. `folder` None is the user's cache folder."""
+
+    folder: AnyPath | None = None
+    size_limit_bytes: SizeBytes = 20 * GIB
+
+
+class LimitsSection(Section):
+    """`[limits]`: how much a kernel file may ask for."""
+
+    instances: Annotated[int, Field(ge=1)] = 1000
+    combinations: Annotated[int, Field(ge=1)] = 100_000
+
+
+class Settings(Section):
+    """All of `ckwatch.toml`; paths are absolute."""
+
+    workspace: WorkspaceSection = WorkspaceSection()
+    toolchain: ToolchainSection = ToolchainSection()
+    compile: CompileSection = CompileSection()
+    render: RenderSection = RenderSection()
+    store: StoreSection = StoreSection()
+    limits: LimitsSection = LimitsSection()
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size as in `ckwatch.toml`, for the command line. Raises CkwatchError."""
+    try:
+        return int(size_bytes(text))
+    except ValueError as error:
+        raise CkwatchError(str(error)) from None

@@ -1,0 +1,219 @@
+"""A whole workspace: `ckwatch.toml`, every kernel file it names, and every mistake in them."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+import ckwatch_templates
+from ckwatch.config.document import Document, FileText, KeyPath, document_of, read_text
+from ckwatch.config.kernel_file import LoadedKernel, read_kernel
+from ckwatch.config.kernel_globs import kernel_paths
+from ckwatch.config.mistakes import Mistakes
+from ckwatch.config.settings import Settings
+from ckwatch.config.templates import TemplateSearch
+from ckwatch.errors import CkwatchError
+from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
+from ckwatch.model.kernel import Kernel, Unit
+
+FILE_NAME = "ckwatch.toml"
+DEFAULT_TEMPLATES = "templates"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace as it was read.
+
+    `root` is the folder of `ckwatch.toml`. `kernels` are those that can be compiled, in the order of their paths;
+    instances with mistakes are left out of them, and so are kernels with other mistakes. `template_folders` is the
+    search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
+    and place.
+    """
+
+    root: Path
+    settings: Settings
+    kernels: tuple[Kernel, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    template_folders: tuple[Path, ...]
+    files: tuple[str, ...] = field(default=())
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors."""
+        return tuple(found for found in self.diagnostics if found.severity is Severity.ERROR)
+
+    @property
+    def units(self) -> Iterator[Unit]:
+        """Every unit, kernel by kernel, instance by instance, arch by arch."""
+        for kernel in self.kernels:
+            for instance in kernel.instances:
+                for arch in kernel.archs:
+                    yield Unit(kernel, instance, arch)
+
+
+def find_workspace(start: Path) -> Path:
+    """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
+
+    Raises CkwatchError if there is none.
+    """
+    # lexically, so that a workspace reached through a link keeps the path it was given by
+    begin = Path(os.path.abspath(start))  # noqa: PTH100
+    if not begin.exists():
+        raise CkwatchError(f"there is no {begin}")
+    for folder in (begin, *begin.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder
+    raise CkwatchError(
+        f"no {FILE_NAME} in {begin} or above it", "`ckwatch init` writes one, with a kernel file to begin with"
+    )
+
+
+def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> Workspace:
+    """Read the workspace in the folder `root`; mistakes in its files are diagnostics.
+
+    `overlays` maps absolute paths to the text to use instead of a file's, as an editor holds it; such a file need
+    not exist. Raises CkwatchError if there is no `ckwatch.toml`.
+    """
+    root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
+    if root.name == FILE_NAME and not root.is_dir():
+        root = root.parent
+    texts = _Texts(overlays or {})
+    path = str(root / FILE_NAME)
+    if not texts.exists(path):
+        raise CkwatchError(f"no {FILE_NAME} in {root}", "`ckwatch init` writes one")
+    diagnostics: list[Diagnostic] = []
+    document = texts.document(path, Source.WORKSPACE, diagnostics)
+    mistakes = Mistakes(document)
+    mistakes.found += document.diagnostics
+    settings = _settings(mistakes, root)
+    folders = _template_folders(mistakes, settings, root)
+    search = TemplateSearch(folders, texts.overlays)
+    kernels: list[LoadedKernel] = []
+    files = [path]
+    found = kernel_paths(root, settings.workspace.kernels, texts.overlays)
+    for kernel_path in sorted(path for paths in found.values() for path in paths):
+        files.append(kernel_path)
+        unread: list[Diagnostic] = []
+        kernel_document = texts.document(kernel_path, Source.KERNEL_FILE, unread)
+        diagnostics += unread
+        if unread and not kernel_document.text:
+            continue
+        loaded = read_kernel(kernel_document, search, settings.workspace.archs, settings.limits)
+        if unread:
+            loaded = LoadedKernel(None, loaded.name, loaded.name_span, loaded.diagnostics)
+        kernels.append(loaded)
+    _report_patterns(mistakes, settings, found)
+    chosen = _names_once(kernels, diagnostics)
+    for loaded in kernels:
+        diagnostics += loaded.diagnostics
+    diagnostics += mistakes.found
+    order = {file: index for index, file in enumerate(files)}
+    diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
+    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, tuple(files))
+
+
+class _Texts:
+    """Files and the overlays in their place, found under the path they were given by or its real path."""
+
+    def __init__(self, overlays: Mapping[str, str]) -> None:
+        self.overlays = {os.path.normpath(path): text for path, text in overlays.items()}
+        self._by_real = {os.path.realpath(path): path for path in self.overlays}
+
+    def overlay_of(self, path: str) -> str | None:
+        """The text that replaces the file at `path`."""
+        if path in self.overlays:
+            return self.overlays[path]
+        if self._by_real and (other := self._by_real.get(os.path.realpath(path))):
+            return self.overlays[other]
+        return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at `path`."""
+        return self.overlay_of(path) is not None or os.path.lexists(path)
+
+    def document(self, path: str, source: Source, diagnostics: list[Diagnostic]) -> Document:
+        """The document at `path`; what is wrong with its bytes is added to `diagnostics`."""
+        overlay = self.overlay_of(path)
+        read = FileText(overlay.removeprefix("\ufeff")) if overlay is not None else read_text(path, source)
+        diagnostics += read.diagnostics
+        return document_of(path, read.text, source)
+
+
+def _settings(mistakes: Mistakes, root: Path) -> Settings:
+    """The settings, with the default for each key that has a mistake."""
+    values = mistakes.document.values
+    settings = mistakes.validated(Settings, values, (), context={"root": str(root)})
+    if settings is not None:
+        return settings
+    cleaned = copy.deepcopy(values)
+    for _ in range(len(mistakes.found)):
+        try:
+            return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                _remove(cleaned, detail["loc"])
+    return Settings()
+
+
+def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
+    """Remove the key of a section in which the place `where` lies."""
+    section = values.get(str(where[0]))
+    if len(where) > 1 and isinstance(section, dict):
+        section.pop(str(where[1]), None)
+    else:
+        values.pop(str(where[0]), None)
+
+
+def _template_folders(mistakes: Mistakes, settings: Settings, root: Path) -> tuple[Path, ...]:
+    given = settings.workspace.templates
+    folders = []
+    for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
+        if folder.is_dir():
+            folders.append(folder)
+        elif given is not None:
+            place: KeyPath = ("workspace", "templates", index)
+            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+    return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
+
+
+def _report_patterns(mistakes: Mistakes, settings: Settings, found: Mapping[str, list[str]]) -> None:
+    """Warn of globs that find nothing."""
+    place: KeyPath = ("workspace", "kernels")
+    warning = Severity.WARNING
+    if place not in mistakes.document:
+        if not any(found.values()):
+            message = "there is no kernel file (*.kernel.toml) in this workspace; `ckwatch init` shows one"
+            mistakes.add("no-kernel-file", message, mistakes.document.beginning, severity=warning)
+        return
+    for index, pattern in enumerate(settings.workspace.kernels):
+        if not found[pattern] and (*place, index) in mistakes.document:
+            mistakes.at_value((*place, index), "no-kernel-file", f"`{pattern}` finds no file", severity=warning)
+
+
+def _names_once(loaded: list[LoadedKernel], diagnostics: list[Diagnostic]) -> list[Kernel]:
+    """The kernels whose name is not taken; the others are reported."""
+    first: dict[str, LoadedKernel] = {}
+    chosen = []
+    for one in loaded:
+        if one.name in first:
+            diagnostics.append(
+                Diagnostic(
+                    Severity.ERROR,
+                    Source.KERNEL_FILE,
+                    "kernel-file/duplicate-kernel",
+                    f"two kernel files are called `{one.name}`; give one another `name`",
+                    one.name_span,
+                    (Related("first given here", first[one.name].name_span),),
+                )
+            )
+            continue
+        first[one.name] = one
+        if one.kernel is not None:
+            chosen.append(one.kernel)
+    return chosen
