@@ -13,11 +13,11 @@ from typing import Any
 
 from ckwatch.fingerprint import kernel_symbol, token_key
 from ckwatch.model.kernel import Unit
+from ckwatch.model.language import language_of
 from ckwatch.model.text import span
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.failure import Failure, describe
 from ckwatch.render.hooks import KERNEL_NAME, KernelHooks
-from ckwatch.render.language import language_of
 from ckwatch.render.loader import Lookups
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.text import MappedText, replace, source_map
