@@ -255,6 +255,10 @@ def _configuration(folder: Path) -> str:
         "Dir::State::status": folder / "status",
         "Dir::Cache": folder / "cache",
         "Dir::Cache::archives": folder / "archives",
+        # Container images switch these off, and every call would read the whole index again.
+        "Dir::Cache::pkgcache": folder / "cache" / "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": folder / "cache" / "srcpkgcache.bin",
+        "Acquire::GzipIndexes": "false",
         "Dir::Etc::sourcelist": "/dev/null",
         "Dir::Etc::sourceparts": folder / "sources",
         "Dir::Etc::preferences": "/dev/null",

@@ -178,7 +178,7 @@ async def _unpack(work: Path, debs: Sequence[Path], source: Path, progress: Prog
             unpack_deb(deb, work, checkpoint=anyio.from_thread.check_cancelled)
         progress(Step("Unpacking", len(debs), len(debs) + 1, "packages"))
         check = anyio.from_thread.check_cancelled
-        unpack_headers(source, ck_tile.HEADERS, work / "usr/include/ck_tile", checkpoint=check)
+        unpack_headers(source, ck_tile.HEADERS, work / "ck_tile/include/ck_tile", checkpoint=check)
 
     await anyio.to_thread.run_sync(unpack)
 
@@ -196,6 +196,8 @@ def _complete_layout(root: Path, major: int) -> None:
         root / "usr/amdgcn": f"lib/llvm-{major}/lib/clang/{major}/amdgcn",
         root / "usr/lib/llvm": f"llvm-{major}",
         root / "usr/llvm": f"lib/llvm-{major}",
+        root / "usr/include/ck": "../../ck/include/ck",
+        root / "usr/include/ck_tile": "../../ck_tile/include/ck_tile",
     }
     libraries = sorted(root.glob("usr/lib/*-linux-gnu/libamdhip64.so"))
     if libraries:  # its own folder holds the C library too, and must not become a search path of the host's linker

@@ -20,7 +20,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 MANIFEST = "ckwatch-toolchain.json"
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,37 @@ class Manifest:
             return cls(packages=packages, root=Path(data.pop("root")), **data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a toolchain manifest: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class HostExtras:
+    """What a tree brings for its host: C++ headers where the host has none, and an OpenMP runtime.
+
+    Both come from the host's own distribution, since programs that are linked against them run on the host.
+    """
+
+    header_arguments: tuple[str, ...] = ()
+    link_arguments: tuple[str, ...] = ()
+    openmp_arguments: tuple[str, ...] = ()
+
+    @property
+    def openmp(self) -> bool:
+        """Whether `-fopenmp` can be linked."""
+        return bool(self.openmp_arguments)
+
+
+def host_extras(manifest: Manifest) -> HostExtras:
+    """The compiler arguments for what lies under `host/` of an installed tree."""
+    host = manifest.root / "host"
+    headers: list[str] = []
+    for folder in sorted(host.glob("usr/include/c++/*")) + sorted(host.glob("usr/include/*-linux-gnu/c++/*")):
+        headers += ["-cxx-isystem", str(folder)]
+    links = [f"-L{folder.parent}" for folder in sorted(host.glob("usr/lib/gcc/*/*/libstdc++.so"))]
+    openmp: list[str] = []
+    if (host / "lib/libomp.so").exists():
+        options = [f"-L{host / 'lib'}", f"-Wl,-rpath,{host / 'lib'}"]
+        openmp = ["--start-no-unused-arguments", *options, "--end-no-unused-arguments"]
+    return HostExtras(tuple(headers), tuple(links), tuple(openmp))
 
 
 def cache_folder(env: Mapping[str, str] | None = None) -> Path:

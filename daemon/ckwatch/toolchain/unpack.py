@@ -42,6 +42,18 @@ KEPT = tuple(
 _STOP = re.compile(r"usr/lib/[^/]+/lib(device|utility)\w*\.a")
 
 
+# Composable Kernel gets a folder of its own: on the include path of another ROCm, HIP's headers must not come with it.
+_MOVED = (("usr/include/ck/", "ck/include/ck/"),)
+
+
+def place_of(path: str) -> str:
+    """Where a file of a Debian package goes in the tree."""
+    for old, new in _MOVED:
+        if path.startswith(old):
+            return new + path.removeprefix(old)
+    return path
+
+
 def is_kept(path: str) -> bool:
     """Whether a file of a Debian package, named by its path without leading `./`, belongs in the toolchain."""
     return any(pattern.fullmatch(path) for pattern in KEPT)
@@ -71,7 +83,7 @@ def unpack_deb(deb: Path, target: Path, *, checkpoint: Callable[[], None] = lamb
                     stopped_early = True
                     break
                 if is_kept(path):
-                    size += extract(archive, member, path, target)
+                    size += extract(archive, member, place_of(path), target)
     except tarfile.TarError as error:
         raise ToolchainError(f"{deb.name} is damaged: {error}", "Run `ckwatch toolchain install` again.") from error
     finally:
