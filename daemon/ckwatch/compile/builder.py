@@ -1,0 +1,228 @@
+"""A build: from the store if it is there, else compiled and stored, once however many ask."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.flags import compile_flags, link_flags
+from ckwatch.compile.host import host_arch
+from ckwatch.compile.job import Launcher, compile_source
+from ckwatch.compile.processes import OnLine, run_process
+from ckwatch.compile.request import (
+    BuildResult,
+    CompileOutcome,
+    CompileRequest,
+    CompilerToolchain,
+    Fault,
+    Language,
+    Status,
+)
+from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
+from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
+from ckwatch.store.contents import Look
+from ckwatch.store.headers import shadows
+from ckwatch.store.locking import try_lock, unlock
+
+_ATTEMPTS = 3
+_POLL_S = 0.1
+
+
+class Builder:
+    """Builds sources with one toolchain into one store. One event loop's; safe to call from many tasks."""
+
+    def __init__(self, toolchain: CompilerToolchain, store: ArtifactStore, *, launch: Launcher = run_process) -> None:
+        self._toolchain = toolchain
+        self._store = store
+        self._launch = launch
+        self._roots = Roots(toolchain.roots)
+        self._flights: dict[str, tuple[anyio.Lock, int]] = {}
+        self._host_arch = anyio.Lock()
+        self._host: str | None = None
+
+    async def key(self, request: CompileRequest) -> str:
+        """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
+        arch = await self._resolved_host() if request.language is Language.CPP else request.arch
+        return await anyio.to_thread.run_sync(self._key, request, arch)
+
+    async def build(
+        self, request: CompileRequest, *, on_line: OnLine | None = None, look: Look | None = None
+    ) -> BuildResult:
+        """The artifact of `request`, from the store or compiled now.
+
+        `look` is one view of the header files for all units of a command; leave it out and files are looked at again.
+        `on_line` gets the lines of a compiler that runs; nothing for what is in the store. Raises ToolchainError when
+        the compiler cannot be started, StoreError when the store cannot be written (a full one is a `fault`).
+        """
+        key = await self.key(request)
+        found = await self._find(key, look)
+        if found is not None:
+            return found
+        async with self._flight(key), self._lock_file(key):
+            # Another task or process may have finished it while this one waited.
+            found = await self._find(key, None)
+            return found if found is not None else await self._compile(key, request, on_line)
+
+    def _key(self, request: CompileRequest, arch: str) -> str:
+        flags = compile_flags(request, self._toolchain)
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        return compile_key(
+            tokens=token_key(request.source, places=flags_depend_on_places(flags)),
+            language=request.language.value,
+            flags=[*flags, "link:", *link_flags(request), "exports:", *request.exports],
+            arch=arch,
+            toolchain=self._toolchain.identity,
+            include_folders=[self._roots.shorten(f"{folder}/") for folder in folders],
+            products=[product.value for product in request.products],
+        )
+
+    async def _resolved_host(self) -> str:
+        async with self._host_arch:
+            if self._host is None:
+                self._host = await host_arch(self._toolchain, self._store.folder)
+            return self._host
+
+    async def _find(self, key: str, look: Look | None) -> BuildResult | None:
+        return await anyio.to_thread.run_sync(self._find_now, key, look)
+
+    def _find_now(self, key: str, look: Look | None) -> BuildResult | None:
+        artifact = self._store.lookup(key, self._roots, look)
+        if artifact is None:
+            return None
+        try:
+            return BuildResult(key, artifact, None, True, artifact.log, artifact.source_text)
+        except OSError:  # evicted by another process at this moment
+            return None
+
+    async def _compile(self, key: str, request: CompileRequest, on_line: OnLine | None) -> BuildResult:
+        for attempt in range(_ATTEMPTS):
+            try:
+                folder = await anyio.to_thread.run_sync(self._store.work_folder)
+            except StoreError as error:
+                if not error.no_space:
+                    raise
+                outcome = _without_space(error, None)
+                return BuildResult(key, None, outcome, False, outcome.log, request.source)
+            try:
+                outcome = await compile_source(
+                    request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
+                )
+                artifact = None
+                if outcome.status is not Status.TRANSIENT:
+                    publish = partial(self._publish, key, request, outcome, last=attempt == _ATTEMPTS - 1)
+                    # What has been compiled is stored, also when nobody waits for it any more.
+                    with anyio.CancelScope(shield=True):
+                        artifact, outcome = await anyio.to_thread.run_sync(publish)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+            if artifact is not None or outcome.fault is not Fault.HEADERS_CHANGED:
+                break
+        return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
+
+    def _publish(
+        self, key: str, request: CompileRequest, outcome: CompileOutcome, *, last: bool
+    ) -> tuple[Artifact | None, CompileOutcome]:
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        missing = [f"{folder}/{name}" for name in outcome.missing for folder in folders]
+        headers = HeaderSet.observe(
+            outcome.headers,
+            {*missing, *shadows(outcome.headers, folders)},
+            self._store.contents,
+            self._roots,
+            outcome.begun_ns,
+        )
+        if headers is None:
+            message = f"headers changed while they were compiled{', again and again' if last else ''}"
+            return None, replace(outcome, status=Status.TRANSIENT, fault=Fault.HEADERS_CHANGED, message=message)
+        record = Record(
+            ok=outcome.status is Status.OK,
+            symbol=request.symbol,
+            arch=request.arch,
+            language=request.language.value,
+            toolchain=self._toolchain.identity,
+            source=request.language.source_name,
+            commands=outcome.commands,
+            exports=outcome.exports,
+        )
+        try:
+            artifact = self._store.publish(
+                key,
+                headers,
+                record,
+                source=request.source.encode("utf-8", "surrogateescape"),
+                log=outcome.log,
+                products={kind.value: path for kind, path in outcome.files.items()},
+            )
+        except StoreError as error:
+            if not error.no_space:
+                raise
+            return None, _without_space(error, outcome)
+        return artifact, outcome
+
+    @asynccontextmanager
+    async def _flight(self, key: str) -> AsyncIterator[None]:
+        """One task of this process at a time per key."""
+        lock, waiting = self._flights.get(key, (anyio.Lock(), 0))
+        self._flights[key] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._flights[key]
+            if waiting == 1:
+                del self._flights[key]
+            else:
+                self._flights[key] = (lock, waiting - 1)
+
+    @asynccontextmanager
+    async def _lock_file(self, key: str) -> AsyncIterator[None]:
+        """One process at a time per key. A store that cannot be locked is written without: publishing bears it."""
+        path = self._store.locks / f"{key}.lock"
+        descriptor = None
+        with anyio.CancelScope(shield=True):
+            lockable = await anyio.to_thread.run_sync(_make_folder, path.parent)
+        try:
+            while lockable:
+                with anyio.CancelScope(shield=True):
+                    try:
+                        descriptor = await anyio.to_thread.run_sync(try_lock, path)
+                    except OSError:
+                        lockable = False
+                if descriptor is not None:
+                    break
+                await anyio.sleep(_POLL_S)
+            yield
+        finally:
+            if descriptor is not None:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(unlock, path, descriptor)
+
+
+def _make_folder(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def _without_space(error: StoreError, outcome: CompileOutcome | None) -> CompileOutcome:
+    if outcome is None:
+        return CompileOutcome(Status.TRANSIENT, "", (), 0, Fault.NO_SPACE, str(error))
+    return replace(outcome, status=Status.TRANSIENT, fault=Fault.NO_SPACE, message=str(error))
+
+
+async def build_artifact(
+    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_line: OnLine | None = None
+) -> BuildResult:
+    """Build one source; see `Builder.build`. For more than one, keep a Builder."""
+    return await Builder(toolchain, store).build(request, on_line=on_line)

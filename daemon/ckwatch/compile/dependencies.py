@@ -1,0 +1,61 @@
+"""Which headers a compile read.
+
+clang's `-MD` file is no answer: of the device and the host pass of one call, the one that ends last overwrites it,
+and after an error there is none. `CC_PRINT_HEADERS_FILE` is appended to by every pass, as headers are opened, also
+when the compile fails. Both are read here; the dependency list that is kept is written anew from their union.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
+_ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")
+_MISSING = re.compile(r"fatal error: '(?P<name>[^'\n]+)' file not found")
+
+
+def parse_dependency_file(text: str) -> list[str]:
+    r"""The prerequisites in a dependency file as clang writes it for make: `\ `, `\#` and `$$` stand for themselves."""
+    found: list[str] = []
+    for rule in re.split(r"(?<!\\)\r?\n(?=\S)", text.strip()):
+        target = _RULE.match(rule)
+        if target is not None:
+            found += [_unescape(item) for item in _ITEM.findall(rule[target.end() :])]
+    return list(dict.fromkeys(found))
+
+
+def format_dependency_file(target: str, headers: Iterable[str]) -> str:
+    """A make rule: `target` depends on `headers`."""
+    return " \\\n  ".join([f"{_escape(target)}:", *map(_escape, headers)]) + "\n"
+
+
+def parse_header_list(text: str) -> list[str]:
+    """The paths in a `CC_PRINT_HEADERS_FILE`, one a line, without repeats."""
+    return list(dict.fromkeys(line for line in text.split("\n") if line))
+
+
+def missing_headers(log: str) -> list[str]:
+    """The names of headers that a compile asked for and did not find."""
+    return list(dict.fromkeys(match["name"] for match in _MISSING.finditer(log)))
+
+
+def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[str]:
+    """The headers of the compile that ran in `folder`, as absolute paths, those in `folder` itself left out."""
+    names: list[str] = []
+    for file, parse in ((dependency_file, parse_dependency_file), (header_list, parse_header_list)):
+        path = folder / file
+        if path.exists():
+            names += parse(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    here = {f"{folder}/", f"{folder.resolve()}/"}
+    paths = (name if name.startswith("/") else f"{folder}/{name.removeprefix('./')}" for name in names)
+    return sorted({path for path in paths if not any(path.startswith(prefix) for prefix in here)})
+
+
+def _unescape(item: str) -> str:
+    return re.sub(r"\\([ #\\])|\$\$", lambda match: match[1] or "$", item)
+
+
+def _escape(path: str) -> str:
+    return re.sub(r"(\\*)([ #])", r"\1\1\\\2", path).replace("$", "$$")

@@ -1,0 +1,123 @@
+"""The little of ELF and of clang's offload bundles that is needed to take a shared object apart.
+
+Reading them here spares a process per compile. Formats: the ELF-64 specification, and "Clang Offload Bundler" in
+clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with `CCOB`).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+FATBIN_SECTION = ".hip_fatbin"
+EM_AMDGPU = 224
+
+_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_COMPRESSED = b"CCOB"
+_SHT_NOBITS = 8
+_SHT_DYNSYM = 11
+_STB_LOCAL = 0
+_STV_DEFAULT = 0
+_STV_PROTECTED = 3
+
+
+class CompressedBundle(Exception):  # noqa: N818  # not a fault: the bundler has to unpack it
+    """The offload bundle is compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def machine(data: bytes) -> int | None:
+    """The `e_machine` of a 64-bit little-endian ELF file, None for anything else."""
+    if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
+        return None
+    return int(struct.unpack_from("<H", data, 18)[0])
+
+
+def exported_symbols(path: Path) -> tuple[str, ...]:
+    """The defined symbols that a shared object exports, sorted. Raises ValueError when it is no ELF-64 file."""
+    data = path.read_bytes()
+    sections = _sections(data)
+    names: set[str] = set()
+    for section in sections:
+        if section.kind != _SHT_DYNSYM:
+            continue
+        strings = sections[section.link]
+        for at in range(section.offset, section.offset + section.size, 24):
+            name, info, other, index = struct.unpack_from("<IBBH", data, at)
+            visible = (other & 3) in (_STV_DEFAULT, _STV_PROTECTED)
+            if name and index != 0 and info >> 4 != _STB_LOCAL and visible:
+                names.add(_string(data, strings.offset + name))
+    return tuple(sorted(names))
+
+
+def device_code(path: Path, arch: str) -> bytes | None:
+    """The AMDGPU ELF file for `arch` in a HIP object or shared object, None if it holds none.
+
+    Raises ValueError when the file is damaged, CompressedBundle when the bundle has to be unpacked by clang's tool.
+    """
+    data = path.read_bytes()
+    for section in _sections(data):
+        if section.name == FATBIN_SECTION and section.kind != _SHT_NOBITS:
+            found = _from_bundle(data[section.offset : section.offset + section.size], arch)
+            if found is not None:
+                return found
+    return None
+
+
+def fat_binary(path: Path) -> bytes | None:
+    """The whole offload bundle of a HIP object, None if it holds none. Raises ValueError when it is no ELF-64 file."""
+    data = path.read_bytes()
+    for section in _sections(data):
+        if section.name == FATBIN_SECTION and section.kind != _SHT_NOBITS:
+            return data[section.offset : section.offset + section.size]
+    return None
+
+
+def _from_bundle(bundle: bytes, arch: str) -> bytes | None:
+    if bundle.startswith(_COMPRESSED):
+        raise CompressedBundle
+    if not bundle.startswith(_MAGIC):
+        raise ValueError("no offload bundle")
+    try:
+        (count,) = struct.unpack_from("<Q", bundle, len(_MAGIC))
+        at = len(_MAGIC) + 8
+        for _ in range(count):
+            offset, size, length = struct.unpack_from("<QQQ", bundle, at)
+            target = bundle[at + 24 : at + 24 + length].decode("ascii", "replace")
+            at += 24 + length
+            if target.startswith("hip") and target.endswith(f"-{arch}"):
+                if offset + size > len(bundle):
+                    raise ValueError("offload bundle is cut short")
+                return bundle[offset : offset + size]
+    except struct.error as error:
+        raise ValueError("offload bundle is cut short") from error
+    return None
+
+
+def _sections(data: bytes) -> list[_Section]:
+    if machine(data) is None:
+        raise ValueError("no ELF-64 file")
+    try:
+        (start,) = struct.unpack_from("<Q", data, 0x28)
+        size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+        raw = [struct.unpack_from("<IIQQQQIIQQ", data, start + index * size) for index in range(count)]
+        if not raw:
+            return []
+        strings = raw[names][4]
+        return [_Section(_string(data, strings + item[0]), item[1], item[4], item[5], item[6]) for item in raw]
+    except (struct.error, IndexError) as error:
+        raise ValueError("ELF file is cut short") from error
+
+
+def _string(data: bytes, at: int) -> str:
+    end = data.find(b"\0", at)
+    return data[at : end if end >= 0 else len(data)].decode("utf-8", "replace")

@@ -1,0 +1,87 @@
+"""Which flags each language is compiled with; `docs/compiling.md` says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ckwatch.compile.request import CompileRequest, CompilerToolchain, Language
+from ckwatch.diagnostics.clang_text import CLANG_DIAGNOSTIC_FLAGS
+
+HIP_FLAGS: tuple[str, ...] = (
+    "-x",
+    "hip",
+    "-std=c++20",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gpu-rdc",
+    "-fgpu-flush-denormals-to-zero",
+    "-ffast-math",
+    "-mllvm",
+    "-amdgpu-early-inline-all=true",
+    "-mllvm",
+    "-amdgpu-function-calls=false",
+    "-mllvm",
+    "-enable-post-misched=0",
+    "--no-offload-compress",
+)
+"""Those of PyTorch Inductor's ROCm backend (`torch/_inductor/codegen/rocm/compile_command.py`), with `-O3`."""
+
+CPP_FLAGS: tuple[str, ...] = (
+    "-x",
+    "c++",
+    "-std=c++20",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-march=native",
+)
+
+REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-diagnostics")
+"""The folder of a compile appears in nothing that it leaves behind, and a crash leaves nothing behind at all."""
+
+_LINK_PREFIXES = ("-l", "-L", "-Wl,", "-rdynamic", "-static", "-fuse-ld=", "--ld-path=")
+
+
+def user_compile_flags(request: CompileRequest) -> list[str]:
+    """The workspace's and kernel file's flags and defines that concern compiling."""
+    flags, _ = _split(request.flags)
+    return [*flags, *(f"-D{define}" for define in request.defines)]
+
+
+def link_flags(request: CompileRequest) -> list[str]:
+    """The workspace's and kernel file's flags that concern linking."""
+    return _split(request.flags)[1]
+
+
+def compile_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """Everything that decides what a source compiles to, include folders apart: this goes into the key."""
+    own = user_compile_flags(request)
+    if request.language is Language.HIP:
+        language = [*HIP_FLAGS, f"--offload-arch={request.arch}"]
+    else:
+        # Without clang's runtime library `omp simd` still counts, and parallel regions run on one thread.
+        language = [*CPP_FLAGS, "-fopenmp" if toolchain.openmp else "-fopenmp-simd"]
+    return [*language, *REPRODUCIBLE_FLAGS, *own, *CLANG_DIAGNOSTIC_FLAGS]
+
+
+def include_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The workspace's folders first, then CK's, whose warnings are not shown."""
+    flags = [f"-I{folder}" for folder in request.include_folders]
+    for folder in toolchain.include_folders:
+        flags += ["-isystem", str(folder)]
+    return flags
+
+
+def _split(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Flags for compiling and flags for linking; `-Xlinker VALUE` is a pair."""
+    compiling: list[str] = []
+    linking: list[str] = []
+    pair = False
+    for flag in flags:
+        if pair or flag == "-Xlinker" or flag.startswith(_LINK_PREFIXES):
+            pair = flag == "-Xlinker" and not pair
+            linking.append(flag)
+        else:
+            compiling.append(flag)
+    return compiling, linking

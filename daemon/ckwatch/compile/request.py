@@ -1,0 +1,193 @@
+"""What is asked of the compiler, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from ckwatch.errors import CkwatchError
+from ckwatch.store import Artifact, Command
+
+
+class Language(StrEnum):
+    """What a template renders to, told by the suffix before `.j2`."""
+
+    HIP = "hip"
+    CPP = "cpp"
+
+    @property
+    def source_name(self) -> str:
+        """The name under which a source is compiled, and that its log calls it."""
+        return f"kernel.{self.value}"
+
+
+def language_of(template: str) -> Language:
+    """The language of a template's name, `ck/gemm_universal.hip.j2`; raises CkwatchError for one not known."""
+    stem = template.removesuffix(".j2")
+    for language in Language:
+        if stem != template and stem.endswith(f".{language}"):
+            return language
+    if template.endswith(".cu.j2"):
+        raise CkwatchError(
+            f"{template}: CUDA templates (.cu.j2) cannot be compiled by this version",
+            "HIP templates end in .hip.j2, host templates in .cpp.j2.",
+        )
+    raise CkwatchError(
+        f"{template}: the name does not say what the template renders to",
+        "Give it the suffix .hip.j2 (HIP) or .cpp.j2 (C++ for the host).",
+    )
+
+
+class ProductKind(StrEnum):
+    """What a compile can leave behind."""
+
+    SHARED_OBJECT = "shared-object"
+    OBJECT = "object"
+    CODE_OBJECT = "code-object"
+    DEPENDENCIES = "dependencies"
+    RUNNER = "runner"
+
+
+USUAL_PRODUCTS = frozenset(
+    {ProductKind.SHARED_OBJECT, ProductKind.OBJECT, ProductKind.CODE_OBJECT, ProductKind.DEPENDENCIES}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """One source to compile.
+
+    `source` is the rendered text with its final function name `symbol`, the only name that the shared object exports
+    (`more_exports` adds others). `arch` is resolved: `gfx942`, or for C++ what `host_arch` returns. `flags`, `defines`
+    (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and the kernel file's own; they come after the
+    defaults and win. `timeout_s` bounds each compiler process.
+    """
+
+    source: str
+    symbol: str
+    language: Language
+    arch: str
+    flags: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+    include_folders: tuple[Path, ...] = ()
+    more_exports: tuple[str, ...] = ()
+    products: frozenset[ProductKind] = USUAL_PRODUCTS
+    timeout_s: float = 1800.0
+
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """The names that the shared object exports."""
+        return (self.symbol, *self.more_exports)
+
+
+class CompilerToolchain(Protocol):
+    """What a compile needs of a toolchain.
+
+    `hipcc` and `clangxx` are programs; `hip_arguments`, `cpp_arguments` and `link_arguments` come before all others
+    (`--rocm-path=…`; `-L…`). `include_folders` hold CK's headers, in the order of the search; their warnings are not
+    shown. `environment` is the whole environment of the processes. `identity` changes whenever the compiler does.
+    `roots` names folders for stored paths. `openmp` tells whether clang's OpenMP runtime can be linked.
+    """
+
+    @property
+    def hipcc(self) -> Path: ...
+    @property
+    def clangxx(self) -> Path: ...
+    @property
+    def offload_bundler(self) -> Path: ...
+    @property
+    def hip_arguments(self) -> tuple[str, ...]: ...
+    @property
+    def cpp_arguments(self) -> tuple[str, ...]: ...
+    @property
+    def link_arguments(self) -> tuple[str, ...]: ...
+    @property
+    def include_folders(self) -> tuple[Path, ...]: ...
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+    @property
+    def identity(self) -> str: ...
+    @property
+    def roots(self) -> Mapping[str, Path]: ...
+    @property
+    def openmp(self) -> bool: ...
+
+
+class Status(StrEnum):
+    """How a compile ended. A transient end says nothing of the kernel and is never stored."""
+
+    OK = "ok"
+    FAILED = "failed"
+    TRANSIENT = "transient"
+
+
+class Fault(StrEnum):
+    """Why a compile has no result that could be stored."""
+
+    KILLED = "killed"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
+    NO_SPACE = "no space left"
+    HEADERS_CHANGED = "headers changed meanwhile"
+    HOST = "the compiler cannot work here"
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOutcome:
+    """What came of a compile.
+
+    `log` is what was printed, with the source called `request.language.source_name`. `files` lie in the folder the
+    compile ran in. `headers` are absolute paths, `missing` the names of headers that were not found. `begun_ns` is the
+    wall clock before the first process. `message` explains `fault` to a person.
+    """
+
+    status: Status
+    log: str
+    commands: tuple[Command, ...]
+    begun_ns: int
+    fault: Fault | None = None
+    message: str = ""
+    files: Mapping[ProductKind, Path] = field(default_factory=dict)
+    headers: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Wall time of all processes."""
+        return sum(command.duration_s for command in self.commands)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """A unit's build: `artifact` when there is something to keep (also a failure), else `outcome` says why not.
+
+    `outcome` is None when the artifact was found in the store. `source_text` is the text that `log` speaks of: it has
+    the tokens of the request's, perhaps not its blanks and comments (`fingerprint.TokenIndex` moves places over).
+    """
+
+    key: str
+    artifact: Artifact | None
+    outcome: CompileOutcome | None
+    from_store: bool
+    log: str
+    source_text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a shared object."""
+        return self.artifact is not None and self.artifact.ok
+
+    @property
+    def fault(self) -> Fault | None:
+        """Set when nothing was learned of the kernel."""
+        return None if self.artifact is not None or self.outcome is None else self.outcome.fault
+
+    @property
+    def message(self) -> str:
+        """What `fault` means, for a person."""
+        return "" if self.outcome is None else self.outcome.message
