@@ -64,7 +64,8 @@ class MessageKind(StrEnum):
     CRASH = "crash"
 
 
-TRANSIENT_KINDS = frozenset({MessageKind.OUT_OF_MEMORY, MessageKind.NO_SPACE, MessageKind.KILLED, MessageKind.CRASH})
+TRANSIENT_KINDS = (MessageKind.OUT_OF_MEMORY, MessageKind.NO_SPACE, MessageKind.KILLED, MessageKind.CRASH)
+"""Faults of the host, the most telling first."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,7 +142,7 @@ _INCLUDED = re.compile(r"In file included from (?P<path>.+):(?P<line>\d+):$")
 _MODULE = re.compile(r"In module '.*' imported from (?P<path>.+):(?P<line>\d+):$")
 _COUNT = re.compile(
     r"\d+ (?:warnings?|errors?)(?: and \d+ errors?)? generated(?: when compiling for [^\s.]+)?\.$"
-    r"|fatal error: too many errors emitted, stopping now"
+    r"|fatal error: too many errors emitted, stopping now(?: \[.*\])?"
 )
 _SKIPPED = re.compile(r"\s+\d*\s*\|(?: |$)|failed to execute:")
 _SUFFIX = re.compile(r" \[(?P<items>[^\[\]]+)\]$")
@@ -185,8 +186,12 @@ def parse_log(text: str) -> list[ClangMessage]:
 
 
 def transient_kind(messages: Iterable[ClangMessage]) -> MessageKind | None:
-    """The first fault of the host among `messages`: with one, the log says nothing of the kernel."""
-    return next((message.kind for message in messages if message.kind in TRANSIENT_KINDS), None)
+    """The fault of the host among `messages`, None without one: with one, the log says nothing of the kernel.
+
+    Of several the most telling: a compiler that runs out of memory also crashes.
+    """
+    kinds = {message.kind for message in messages}
+    return next((kind for kind in TRANSIENT_KINDS if kind in kinds), None)
 
 
 class ClangTextParser:

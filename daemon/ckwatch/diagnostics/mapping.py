@@ -20,6 +20,7 @@ from ckwatch.diagnostics.clang_text import (
     ClangPosition,
     ClangSeverity,
     MessageKind,
+    transient_kind,
 )
 from ckwatch.diagnostics.codes import code_of
 from ckwatch.diagnostics.columns import position_in
@@ -100,19 +101,13 @@ def _with_related(diagnostic: Diagnostic, text: str) -> Diagnostic:
 
 
 def _without_summaries(messages: Iterable[ClangMessage]) -> list[ClangMessage]:
-    """Drop "linker command failed" and its like where the reason is among the messages; join crash reports."""
+    """Drop "linker command failed" and its like where the reason is among the messages; keep one report of a fault of the host."""
     everything = [message for message in messages if message.severity is not ClangSeverity.NOTE]
     reasons = [message for message in everything if message.is_error and not _is_summary(message)]
     kept = [message for message in everything if not (reasons and _is_summary(message)) and not _is_idle_flag(message)]
-    seen: set[MessageKind] = set()
-    result = []
-    for message in kept:
-        if message.kind in TRANSIENT_KINDS:
-            if message.kind in seen:
-                continue
-            seen.add(message.kind)
-        result.append(message)
-    return result
+    fault = transient_kind(kept)
+    told = next((message for message in kept if message.kind is fault), None)
+    return [message for message in kept if message.kind not in TRANSIENT_KINDS or message is told]
 
 
 def _is_idle_flag(message: ClangMessage) -> bool:
