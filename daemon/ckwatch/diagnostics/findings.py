@@ -142,7 +142,7 @@ def _of_requirement(
     text = spelled(condition)
     canonical = tuple(single.get(token, token) for token in requirement.symbolic)
     blamed = parameters.blamed(tuple(single.values()) or names, mends)
-    outcome = requirement.outcome()
+    outcome = requirement.outcome(condition)
     return Finding(
         f"ck/{_slug(blamed or 'condition')}",
         f"{text}: {outcome}",

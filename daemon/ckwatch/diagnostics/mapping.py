@@ -101,7 +101,7 @@ def _with_related(diagnostic: Diagnostic, text: str) -> Diagnostic:
 
 
 def _without_summaries(messages: Iterable[ClangMessage]) -> list[ClangMessage]:
-    """Drop "linker command failed" and its like where the reason is among the messages; keep one report of a fault of the host."""
+    """Drop "linker command failed" and its like where the reason is known; keep one report of a host fault."""
     everything = [message for message in messages if message.severity is not ClangSeverity.NOTE]
     reasons = [message for message in everything if message.is_error and not _is_summary(message)]
     kept = [message for message in everything if not (reasons and _is_summary(message)) and not _is_idle_flag(message)]
@@ -116,7 +116,11 @@ def _is_idle_flag(message: ClangMessage) -> bool:
 
 
 def _is_summary(message: ClangMessage) -> bool:
-    return message.position is None and any(text in message.text for text in _SUMMARIES)
+    return (
+        message.position is None
+        and message.kind not in TRANSIENT_KINDS
+        and any(text in message.text for text in _SUMMARIES)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ ReadLine = Callable[[str, int], str | None]
 
 _TOKEN = re.compile(r"\w+|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|::|->|<<=?|>>=?|[-+*/%&|^=!<>]=|&&|\|\||\+\+|--|\S")
 
+_NAMED = re.compile(r"/\*\s*(\w+)\s*\*/[^,]*$")
 _INVOCATION = re.compile(r"[A-Za-z_]\w*\s*\(")
 
 
@@ -74,7 +75,9 @@ class RenderedFile:
         if origin.site.kind is SiteKind.EXPRESSION:
             text = (self.line(start.line) or "").strip()
             related.insert(0, Related(f"rendered as: {text}", None))
-            return Place(origin.span, tuple(related), origin.names, not origin.exact)
+            named = _NAMED.search((self.line(start.line) or "")[: start.column])
+            names = dict.fromkeys([*origin.names, *([named[1]] if named else [])])
+            return Place(origin.span, tuple(related), tuple(names), not origin.exact)
         return Place(origin.span, tuple(related), (), not origin.exact)
 
     def exact_span(self, start: Position, end: Position) -> Span | None:
@@ -96,7 +99,16 @@ class RenderedFile:
         return None if origin is None else origin.span
 
     def argument_place(self, name: str) -> Span | None:
-        """The template span that prints the instance parameter `name`: the first expression that mentions it."""
+        """The template span that prints the instance parameter `name`.
+
+        It is what follows the comment `/* name */`, with which rendered text names its template arguments, else the
+        first expression that mentions it.
+        """
+        text = self.source_map.text
+        for comment in re.finditer(rf"/\*\s*{re.escape(name)}\s*\*/[ \t]*", text):
+            origin = self.source_map.origin_of_range(comment.end(), comment.end() + 1)
+            if origin is not None:
+                return origin.span
         for segment in self.source_map.segments:
             if not segment.verbatim and segment.end > segment.start and name in segment.site.names:
                 return segment.site.span

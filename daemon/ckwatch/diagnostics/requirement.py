@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ckwatch.diagnostics.clang_text import ClangMessage
+from ckwatch.diagnostics.clang_text import ClangMessage, ClangRange
+from ckwatch.diagnostics.columns import code_point_column
 from ckwatch.diagnostics.expression import (
     NotArithmetic,
     comparison,
@@ -22,6 +23,7 @@ from ckwatch.diagnostics.expression import (
     split_at,
     tokens_of,
     unify,
+    unwrapped,
 )
 from ckwatch.diagnostics.places import ReadLine
 
@@ -36,6 +38,8 @@ _VALUES = (
     (re.compile(r"\b(?:ck::)?ThisThreadBlock<(\d+)(?:, \w+)*>::GetNumOfThread\(\)"), r"\1"),
 )
 _ELEMENT = re.compile(r"\b(?:const )?(?:ck::)?Sequence<([\d, ]+)>::At\((\d+)\)")
+
+_KEYWORD = "static_assert"
 
 LINES_BEFORE = 12
 """How far above the reported place `static_assert(` is looked for: clang points at the failing conjunct."""
@@ -65,13 +69,13 @@ class Requirement:
         """Names in the condition, in order, without repeats."""
         return tuple(dict.fromkeys(token for token in self.symbolic if re.match(r"[A-Za-z_]", token)))
 
-    def outcome(self) -> str:
-        """What a person reads after the condition: `128 % (32 * 3) = 32`."""
+    def outcome(self, shown: tuple[str, ...]) -> str:
+        """What a person reads after the condition: `128 % (32 * 3) = 32`. `shown` is `symbolic` in better names."""
         sides = comparison(self.reduced)
         if sides is None:
             return "false"
         left, operator, right = sides
-        symbols = comparison(self.symbolic)
+        symbols = comparison(shown)
         left_text = _side(left, symbols[0] if symbols else left)
         right_text = _side(right, symbols[2] if symbols else right)
         if left_text is not None and right_text is not None:
@@ -172,22 +176,37 @@ def _conjunct(
 
 
 def _written(message: ClangMessage, read_line: ReadLine) -> tuple[str, ...]:
-    """The tokens of the assertion's condition as the header has them, () when it cannot be read."""
+    """The tokens of the failing condition as the header has them, () when it cannot be read.
+
+    Clang underlines the failing conjunct; without that, it is the whole condition of the assertion around the place.
+    """
     if message.position is None:
         return ()
+    for found in message.ranges:
+        if found.start == message.position:
+            return unwrapped(tokens_of(_text_in(message.path, found, read_line)))
     line = message.position.line - 1
     for first in range(line, max(line - LINES_BEFORE, 0) - 1, -1):
         text = read_line(message.path, first)
         if text is None:
             return ()
-        at = (
-            text.rfind("static_assert")
-            if first < line
-            else text.rfind("static_assert", 0, message.position.column + 13)
-        )
+        end = message.position.column + len(_KEYWORD) if first == line else len(text)
+        at = text.rfind(_KEYWORD, 0, end)
         if at >= 0:
             return _condition(tokens_of(statement(message.path, first, read_line)[at:]))
     return ()
+
+
+def _text_in(path: str, found: ClangRange, read_line: ReadLine) -> str:
+    lines = []
+    for number in range(found.start.line - 1, min(found.end.line, found.start.line + LINES_OF_STATEMENT)):
+        line = read_line(path, number)
+        if line is None:
+            return ""
+        first = code_point_column(line, found.start.column) if number == found.start.line - 1 else 0
+        last = code_point_column(line, found.end.column) if number == found.end.line - 1 else len(line)
+        lines.append(line[first:last])
+    return "\n".join(lines)
 
 
 def _condition(tokens: tuple[str, ...]) -> tuple[str, ...]:
