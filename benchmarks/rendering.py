@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.config.workspace import load_workspace
 from jinja2 import FileSystemLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import ckwatch_templates
 from benchmarks.reporting import Row, paired, row, write
+from ckwatch.config.workspace import load_workspace
 from ckwatch.model.kernel import Unit
 from ckwatch.render.engine import Renderer, context_of
 from ckwatch.render.hooks import KernelHooks

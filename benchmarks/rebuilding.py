@@ -1,0 +1,82 @@
+"""A second build of unchanged instances, and a build after an edit of a comment, against hipcc on one of them.
+
+Goal: 8 unchanged instances in under 0.5 s in all, from the start of the command to its end; editing a comment or white
+space starts no compiler. The reference is what one instance costs without a store: the wall time of its compile, as
+recorded when it was compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import ckwatch_templates
+from benchmarks.reporting import Row, row, write
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
+CKWATCH = str(Path(sys.executable).with_name("ckwatch"))
+KERNEL = "gemm_f16"
+RUNS = 7
+
+
+def build(workspace: Path) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds of one whole command, and the units' results."""
+    # Python writes its bytecode as it does for users; without it every start would compile ckwatch itself.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    start = time.perf_counter()
+    done = subprocess.run(
+        [CKWATCH, "build", KERNEL, "--json"], cwd=workspace, capture_output=True, text=True, check=True, env=env
+    )
+    seconds = time.perf_counter() - start
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return seconds, [line for line in lines if line["event"] == "unit"]
+
+
+def compile_seconds(workspace: Path, unit: str) -> float:
+    """What compiling `unit` took."""
+    done = subprocess.run(
+        [CKWATCH, "explain", unit, "--json"], cwd=workspace, capture_output=True, text=True, check=True
+    )
+    return float(json.loads(done.stdout)["state"]["compiled_in_s"])
+
+
+def measure() -> list[Row]:
+    """Two rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Path(folder) / "gemm"
+        shutil.copytree(EXAMPLE, workspace)
+        (workspace / "templates/ck").mkdir(parents=True, exist_ok=True)
+        template = workspace / "templates/ck/gemm_universal.hip.j2"
+        shutil.copy(ckwatch_templates.ROOT / "ck/gemm_universal.hip.j2", template)
+        _, units = build(workspace)
+        assert len(units) >= 8, f"{KERNEL} has {len(units)} instances"
+        again, after_edit = [], []
+        for number in range(RUNS):
+            seconds, units = build(workspace)
+            assert all(unit["from_store"] for unit in units)
+            again.append(seconds * 8 / len(units))
+            text = template.read_text()
+            template.write_text(f"{text}\n// a comment, number {number}   \n\n")
+            seconds, units = build(workspace)
+            assert all(unit["from_store"] for unit in units), "editing a comment started a compiler"
+            after_edit.append(seconds * 8 / len(units))
+        reference = [compile_seconds(workspace, units[0]["unit"])]
+    goal = "under 0.5 s in all"
+    common: dict[str, Any] = {"reference_name": "compiling one of them", "unit": "s", "goal": goal}
+    return [
+        row("second build of 8 unchanged instances", again, reference, met=lambda s, _: s < 0.5, **common),
+        row(
+            "build of 8 instances after an edit of a comment", after_edit, reference, met=lambda s, _: s < 0.5, **common
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    write(measure())

@@ -1,0 +1,215 @@
+"""One unit's way from template to artifact, and many units side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from ckwatch.build.report import BuildReport, Outcome, Phase, UnitReport
+from ckwatch.compile import Builder, BuildResult, CompileRequest
+from ckwatch.config.workspace import Workspace
+from ckwatch.diagnostics.clang_text import parse_log
+from ckwatch.diagnostics.mapping import diagnose as place_messages
+from ckwatch.diagnostics.places import ReadLine
+from ckwatch.diagnostics.rebase import AnchoredText, rebase
+from ckwatch.fingerprint import TokenIndex
+from ckwatch.lint import unused_parameters
+from ckwatch.model.diagnostic import Diagnostic, Severity, Source
+from ckwatch.model.kernel import Unit
+from ckwatch.model.language import language_of
+from ckwatch.render.outcome import Rendered, RenderLimits
+from ckwatch.render.process import RenderPool
+from ckwatch.rules.diagnosis import diagnose as check_rules
+from ckwatch.store.contents import Look
+
+OnPhase = Callable[[Unit, Phase], None]
+OnReport = Callable[[UnitReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiling:
+    """What compiling needs; a pipeline without it only checks."""
+
+    builder: Builder
+    jobs: int
+    force: bool = False
+    header_warnings: bool = False
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Builds units of one workspace. `overlays` (absolute path → text) replace template files."""
+
+    workspace: Workspace
+    renderers: RenderPool
+    read_line: ReadLine
+    compiling: Compiling | None = None
+    overlays: Mapping[str, str] = field(default_factory=dict)
+    _slots: CapacityLimiter = field(init=False)
+    _look: Look | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._slots = CapacityLimiter(self.compiling.jobs if self.compiling else 1)
+        if self.compiling is not None:
+            # Headers are looked at once for all units, not once for each.
+            self._look = self.compiling.builder.look()
+
+    async def run(self, units: Sequence[Unit], on_phase: OnPhase, on_report: OnReport) -> BuildReport:
+        """Build `units`; reports come as units end, and in the order of `units` in the result.
+
+        All units are checked before the first compiler starts: mistakes that need no compiler show at once.
+        """
+        start = time.monotonic()
+        reports: dict[str, UnitReport] = {}
+
+        def ended(report: UnitReport) -> None:
+            reports[report.unit.id] = report
+            on_report(report)
+
+        checked: list[UnitReport] = []
+        for unit in units:
+            on_phase(unit, Phase.RENDERING)
+            report = await self.check(unit)
+            on_phase(unit, Phase.CHECKED)
+            if report.outcome is Outcome.CHECKED and self.compiling is not None:
+                checked.append(report)
+            else:
+                ended(report)
+        async with anyio.create_task_group() as tasks:
+            for report in checked:
+                tasks.start_soon(self._compile_in_turn, report, on_phase, ended)
+        ordered = tuple(reports[unit.id] for unit in units)
+        return BuildReport(ordered, self.workspace.diagnostics, time.monotonic() - start)
+
+    async def check(self, unit: Unit) -> UnitReport:
+        """Render and check without a compiler."""
+        start = time.monotonic()
+        settings = self.workspace.settings.render
+        limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
+        outcome = await self.renderers.render(unit, limits, self.overlays)
+        rendered = outcome.rendered
+        diagnostics = outcome.diagnostics
+        if rendered is not None:
+            found = await to_thread.run_sync(partial(_static_checks, unit, rendered))
+            diagnostics = (*diagnostics, *found)
+        failed = rendered is None or any(d.severity is Severity.ERROR for d in diagnostics)
+        return UnitReport(
+            unit,
+            Outcome.FAILED if failed else Outcome.CHECKED,
+            diagnostics,
+            rendered,
+            seconds=time.monotonic() - start,
+            reads=outcome.read,
+            missed=outcome.missed,
+        )
+
+    async def _compile_in_turn(self, checked: UnitReport, on_phase: OnPhase, ended: OnReport) -> None:
+        async with self._slots:
+            ended(await self.compile(checked, on_phase))
+
+    async def compile(self, checked: UnitReport, on_phase: OnPhase) -> UnitReport:
+        """Compile a unit that was checked, or take what the store has."""
+        assert self.compiling is not None  # noqa: S101  # callers ask for compiling only then
+        assert checked.rendered is not None  # noqa: S101
+        start = time.monotonic()
+        unit, rendered, compiling = checked.unit, checked.rendered, self.compiling
+        result = await compiling.builder.build(
+            self.request(unit, rendered),
+            look=self._look,
+            force=compiling.force,
+            on_start=partial(on_phase, unit, Phase.COMPILING),
+        )
+        diagnostics = await to_thread.run_sync(partial(self._place, unit, rendered, result))
+        outcome = Outcome.BUILT if result.ok else Outcome.FAILED
+        if result.fault is not None:
+            outcome = Outcome.FAULTED
+        if outcome is Outcome.FAILED and not any(d.severity is Severity.ERROR for d in diagnostics):
+            diagnostics = (*diagnostics, _unexplained(unit, result))
+        on_phase(unit, Phase.DONE)
+        return UnitReport(
+            unit,
+            outcome,
+            (*checked.diagnostics, *diagnostics),
+            rendered,
+            result.artifact,
+            result.key,
+            result.from_store,
+            checked.seconds + time.monotonic() - start,
+            checked.reads,
+            checked.missed,
+        )
+
+    def request(self, unit: Unit, rendered: Rendered) -> CompileRequest:
+        """What the compiler is asked for."""
+        settings = self.workspace.settings.compile
+        language = language_of(unit.kernel.template)
+        return CompileRequest(
+            source=rendered.text,
+            symbol=rendered.symbol,
+            language=language,
+            arch=unit.arch,
+            flags=(*settings.flags, *unit.kernel.flags),
+            defines=tuple(_define(name, value) for name, value in settings.defines.items()),
+            timeout_s=settings.timeout_s,
+        )
+
+    def _place(self, unit: Unit, rendered: Rendered, result: BuildResult) -> tuple[Diagnostic, ...]:
+        """The compiler's messages at template positions."""
+        assert self.compiling is not None  # noqa: S101
+        source = language_of(unit.kernel.template).source_name
+        messages = parse_log(result.log)
+        if messages and result.source_text != rendered.text:
+            messages = list(
+                rebase(messages, path=source, old=_anchored(result.source_text), new=_anchored(rendered.text))
+            )
+        placed = place_messages(
+            messages,
+            unit=unit,
+            source_path=source,
+            source_map=rendered.source_map,
+            read_line=self.read_line,
+            header_warnings=self.compiling.header_warnings,
+        )
+        if result.fault is None:
+            return placed
+        host = Diagnostic(
+            Severity.ERROR,
+            Source.HOST,
+            f"host/{result.fault.value.replace(' ', '-')}",
+            f"{result.message or result.fault.value}; this says nothing of the kernel and is tried again next time",
+            unit.instance.span,
+            detail=result.log[-4000:],
+        )
+        return (*placed, host)
+
+
+def _static_checks(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:
+    return (*unused_parameters(unit, rendered), *check_rules(unit, rendered.text))
+
+
+def _anchored(text: str) -> AnchoredText:
+    return AnchoredText(text, TokenIndex(text))
+
+
+def _define(name: str, value: str | int | bool) -> str:
+    if isinstance(value, bool):
+        return name if value else f"{name}=0"
+    return f"{name}={value}"
+
+
+def _unexplained(unit: Unit, result: BuildResult) -> Diagnostic:
+    """A failed compile must show something, whatever the compiler printed."""
+    last = next((line for line in reversed(result.log.splitlines()) if line.strip()), "it printed nothing")
+    return Diagnostic(
+        Severity.ERROR,
+        Source.CLANG,
+        "clang/unexplained",
+        f"the compiler failed: {last}",
+        unit.instance.span,
+        detail=result.log,
+    )

@@ -1,0 +1,17 @@
+"""`ckwatch init`."""
+
+from __future__ import annotations
+
+import argparse
+
+from ckwatch.cli.output import Output
+from ckwatch.config.init import init_workspace
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write a workspace and say what to do with it."""
+    output = Output(options)
+    for path in init_workspace(options.workspace or options.folder):
+        output.text(f"wrote {path}")
+    output.text("next: `ckwatch check` reports mistakes in milliseconds, `ckwatch build` compiles")
+    return 0

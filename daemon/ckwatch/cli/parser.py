@@ -1,0 +1,118 @@
+"""Commands and their options. What a command does is imported when it runs, so that starting stays quick."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import ckwatch
+
+WORDS_HELP = "a folder, a kernel file, or a pattern: KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH (default: all)"
+UNIT_HELP = "KERNEL/INSTANCE@ARCH, or what is enough of it to name one unit"
+
+
+def command(path: str) -> Callable[[argparse.Namespace], int]:
+    """`module:function`, imported when called."""
+
+    def run(options: argparse.Namespace) -> int:
+        module, _, function = path.partition(":")
+        status: int = getattr(import_module(f"ckwatch.cli.{module}"), function)(options)
+        return status
+
+    return run
+
+
+def positive(text: str) -> int:
+    """An integer above zero."""
+    value = int(text) if text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above zero")
+    return value
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="ckwatch",
+        description="Compile Composable Kernel templates, with every message at its place.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"ckwatch {ckwatch.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument(
+        "-C", "--workspace", type=Path, metavar="DIR", help="the workspace, or a folder in it (default: here)"
+    )
+    common.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+
+    def add(name: str, run: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, parents=[common], allow_abbrev=False)
+        sub.set_defaults(run=command(run))
+        return sub
+
+    def add_archs(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument(
+            "--arch", action="append", default=[], metavar="ARCH", help="compile for ARCH instead; may be repeated"
+        )
+
+    init = add("init", "init:run", "Write a workspace that works.")
+    init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+
+    doctor = add("doctor", "toolchain:doctor", "Say what is installed, what is missing, and what mends it.")
+    doctor.add_argument("--json", action="store_true", help="print the report as JSON")
+    doctor.add_argument("--smoke", action="store_true", help="compile a small kernel as well")
+    doctor.add_argument("--quiet", action="store_true", help="print nothing; the exit status tells")
+
+    _add_toolchain(commands, common)
+
+    render = add("render", "render:run", "Print the C++ text of a unit.")
+    render.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    render.add_argument("--map", action="store_true", help="print where each piece of each line came from")
+    render.add_argument("--json", action="store_true", help="print text, map and files read as JSON")
+    add_archs(render)
+
+    check = add("check", "build:check", "Report every mistake that shows without a compiler, in milliseconds.")
+    build = add("build", "build:build", "Compile kernels; unchanged ones come from the store.")
+    for sub in (check, build):
+        sub.add_argument("words", nargs="*", metavar="KERNEL", help=WORDS_HELP)
+        sub.add_argument("--json", action="store_true", help="print one JSON object per line")
+        sub.add_argument("--details", action="store_true", help="print the compiler's own words and every note")
+        add_archs(sub)
+    build.add_argument(
+        "--jobs", "-j", type=positive, metavar="N", help="compilers at a time (default: by cores and memory)"
+    )
+    build.add_argument("--header-warnings", action="store_true", help="show warnings that lie in headers")
+    build.add_argument("--force", action="store_true", help="compile even what the store has")
+    build.add_argument("--out", type=Path, metavar="DIR", help="copy shared objects and code objects to DIR")
+    build.add_argument("--aot", action="store_true", help="with --out: the object files (.o) too")
+    build.add_argument("--runner", action="store_true", help="with --out: a program per unit that runs and verifies it")
+
+    explain = add("explain", "explain:run", "Say why a unit is in its state: what it depends on, and what is stored.")
+    explain.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    explain.add_argument("--json", action="store_true", help="print it as JSON")
+    add_archs(explain)
+    return parser
+
+
+def _add_toolchain(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
+) -> None:
+    text = "Install, list or remove private toolchains."
+    toolchain = commands.add_parser("toolchain", help=text, description=text, allow_abbrev=False)
+    actions = toolchain.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def add(name: str, run: str, help_text: str) -> argparse.ArgumentParser:
+        sub = actions.add_parser(name, help=help_text, description=help_text, parents=[common], allow_abbrev=False)
+        sub.set_defaults(run=command(run))
+        return sub
+
+    install = add("install", "toolchain:install", "Install ROCm and Composable Kernel into the user's cache folder.")
+    install.add_argument("--mirror", metavar="URL", help="a Debian mirror (default: the one apt is configured with)")
+    install.add_argument("--force", action="store_true", help="install again even when one is there")
+    install.add_argument("--quiet", action="store_true", help="no progress bar")
+    add("list", "toolchain:list_installed", "List installed toolchains.")
+    remove = add("remove", "toolchain:remove", "Remove an installed toolchain.")
+    remove.add_argument("name", metavar="NAME", help="as `ckwatch toolchain list` shows it")

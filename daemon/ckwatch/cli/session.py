@@ -1,0 +1,54 @@
+"""What commands share: the workspace they are about, the toolchain, and how many compilers fit the machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckwatch.build.selection import Words, select, sort_words
+from ckwatch.config.workspace import Workspace, find_workspace, load_workspace
+from ckwatch.model.kernel import Unit
+
+COMPILER_MEMORY_BYTES = 2_500_000_000
+"""Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A command's workspace and the units it means."""
+
+    workspace: Workspace
+    units: tuple[Unit, ...]
+
+
+def open_session(options: argparse.Namespace, words: Sequence[str]) -> Session:
+    """Load the workspace of `-C`, else of the first path among `words`, else of the working directory.
+
+    Raises CkwatchError when there is none, or for a word that means no unit.
+    """
+    here = Path.cwd()
+    sorted_words = sort_words(words, here)
+    start = options.workspace or sorted_words.start or here
+    root = find_workspace(start)
+    workspace = load_workspace(root)
+    if not workspace.kernels and workspace.errors:
+        return Session(workspace, ())
+    # The workspace's own folder means everything in it, also when it has no kernel yet.
+    folders = tuple(folder for folder in sorted_words.folders if folder != root.resolve())
+    whole = len(folders) < len(sorted_words.folders)
+    chosen = Words((), ()) if whole else Words(folders, sorted_words.patterns)
+    return Session(workspace, tuple(select(workspace.kernels, chosen, options.arch)))
+
+
+def default_jobs() -> int:
+    """Compilers at a time: one per core, as far as memory goes."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return cores
+    return max(1, min(cores, available // COMPILER_MEMORY_BYTES))

@@ -1,0 +1,150 @@
+"""The command line without a compiler: what is printed, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.cli import main
+
+KERNEL = """\
+template = "k.hip.j2"
+
+[operation]
+kind = "gemm"
+a = { dtype = "f16", layout = "row" }
+b = { dtype = "f16", layout = "col" }
+c = { dtype = "f16", layout = "row" }
+
+[[instance]]
+name = "small"
+Tile = 16
+
+[[instance]]
+name = "large"
+Tile = 64
+"""
+TEMPLATE = """\
+{{ header() }}
+{{ globals() }}
+constexpr int tile = {{ Tile }};
+extern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return tile; }
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace in a folder whose name has a space and non-ASCII letters; the working directory is elsewhere."""
+    root = tmp_path / "kernels für größe"
+    (root / "templates").mkdir(parents=True)
+    (root / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (root / "demo.kernel.toml").write_text(KERNEL)
+    (root / "templates/k.hip.j2").write_text(TEMPLATE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return root
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_check_a_good_workspace(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(workspace)]) == 0
+    assert "2 units: 2 checked" in capsys.readouterr().out
+
+
+def test_check_speaks_json(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "demo.kernel.toml").write_text(KERNEL.replace("Tile = 64", "Tyle = 64"))
+    assert main(["check", str(workspace), "--json"]) == 1
+    lines = json_lines(capsys.readouterr().out)
+    assert [line["event"] for line in lines] == ["start", "unit", "unit", "summary"]
+    assert lines[0]["units"] == ["demo/small@gfx942", "demo/large@gfx942"]
+    by_unit = {line["unit"]: line for line in lines if line["event"] == "unit"}
+    assert by_unit["demo/small@gfx942"]["outcome"] == "checked"
+    (diagnostic,) = by_unit["demo/large@gfx942"]["diagnostics"]
+    assert diagnostic["code"] == "template/undefined"
+    assert diagnostic["span"]["start"] == {"line": 2, "column": 24}
+    assert lines[-1]["exit_status"] == 1
+
+
+def test_mistakes_are_shown_with_their_line(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "templates/k.hip.j2").write_text(TEMPLATE.replace("{{ Tile }}", "\t{{ Tyle }}"))
+    assert main(["check", str(workspace)]) == 1
+    out = capsys.readouterr().out
+    assert "k.hip.j2:3:26: error: 'Tyle' is undefined" in out.replace("templates/", "")
+    assert "constexpr int tile = " in out
+    assert "^^^^" in out
+
+
+def test_every_mistake_of_a_kernel_file_is_reported_at_once(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = KERNEL.replace('dtype = "f16", layout = "row" }\nb', 'dtype = "f17", layout = "row" }\nb')
+    (workspace / "demo.kernel.toml").write_text(text.replace("k.hip.j2", "gone.hip.j2"))
+    assert main(["check", str(workspace)]) == 1
+    out = capsys.readouterr().out
+    assert "demo.kernel.toml:1:12" in out
+    assert "demo.kernel.toml:5:15" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "nowhere"], "no ckwatch.toml"),
+        (["check", "-C", "WORKSPACE", "gem"], "no kernel, instance or unit is called 'gem'"),
+        (["check", "-C", "WORKSPACE", "demo/smal"], "did you mean 'demo/small'?"),
+        (["render", "-C", "WORKSPACE", "demo"], "'demo' means 2 units"),
+        (["build", "-C", "WORKSPACE", "--aot"], "add --out DIR"),
+    ],
+)
+def test_usage_errors(workspace: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert main([str(workspace) if word == "WORKSPACE" else word for word in arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["biuld"], ["build", "--job", "3"], ["build", "--jobs", "0"]])
+def test_the_parser_refuses_what_it_does_not_know(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "ckwatch" in capsys.readouterr().err
+
+
+def test_render_prints_the_text(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "-C", str(workspace), "demo/large"]) == 0
+    out = capsys.readouterr().out
+    assert "constexpr int tile = 64;" in out
+    assert "int k_" in out
+    assert "KERNEL_NAME" not in out
+
+
+def test_render_prints_the_map(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "-C", str(workspace), "demo/large", "--map"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if " 64 " in line]
+    assert line.endswith("-> templates/k.hip.j2:3:22 'Tile'")
+
+
+def test_render_speaks_json(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "-C", str(workspace), "demo/large", "--json"]) == 0
+    (line,) = json_lines(capsys.readouterr().out)
+    text = line["text"]
+    assert "".join(text[segment["start"] : segment["end"]] for segment in line["map"]) == text
+    assert str(workspace / "templates/k.hip.j2") in line["read"]
+
+
+def test_build_without_a_toolchain_says_what_to_do(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    if Path("/opt/rocm").exists():
+        pytest.skip("this machine has a ROCm")
+    assert main(["build", str(workspace)]) == 2
+    assert "ckwatch toolchain install" in capsys.readouterr().err
