@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
@@ -17,6 +16,7 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from ckwatch.config.condition import Condition
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, described, listed, meant
 from ckwatch.model.kernel import ParameterValue
@@ -54,16 +54,6 @@ class ConditionEnvironment(ImmutableSandboxedEnvironment):
 
 
 _ENVIRONMENT = ConditionEnvironment()
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition and the parameters that it mentions."""
-
-    text: str
-    names: frozenset[str]
-    path: KeyPath
-    evaluate: Callable[[Mapping[str, ParameterValue]], Any]
 
 
 def read_conditions(mistakes: Mistakes, texts: Any, base: KeyPath, known: Collection[str]) -> list[Condition]:
@@ -107,27 +97,16 @@ def _read(mistakes: Mistakes, text: str, path: KeyPath, known: Collection[str]) 
         at = re.search(rf"\b{re.escape(name)}\b", text)
         span = mistakes.document.span_within(path, at.start(), at.end()) if at else mistakes.document.span_of(path)
         mistakes.add("unknown-parameter", message + f"known: {listed(known)}", span)
-    return None if wrong else Condition(text, frozenset(names), path, evaluate)
+    return None if wrong else Condition(text, frozenset(names), path, _answer(evaluate))
 
 
-class ConditionError(Exception):
-    """A condition that fails for some values; the message says how."""
+def _answer(evaluate: Callable[[Mapping[str, ParameterValue]], Any]) -> Callable[[Mapping[str, ParameterValue]], Any]:
+    """`evaluate`, with all that goes wrong in it as a ValueError."""
 
+    def answer(values: Mapping[str, ParameterValue]) -> Any:
+        try:
+            return evaluate(values)
+        except (TemplateError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
+            raise ValueError(str(error) or type(error).__name__) from None
 
-def holds(condition: Condition, values: Mapping[str, ParameterValue]) -> bool:
-    """Whether `condition` holds for `values`. Raises ConditionError where that is no question of yes or no."""
-    mentioned = {name: values[name] for name in condition.names}
-    try:
-        outcome = condition.evaluate(mentioned)
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
-        raise ConditionError(f"`{condition.text}` fails for {_assignments(mentioned)}: {error}") from None
-    if not isinstance(outcome, bool):
-        raise ConditionError(
-            f"`{condition.text}` is {described(outcome)} for {_assignments(mentioned)}, neither true nor false; "
-            "write a comparison such as `… == 0`"
-        )
-    return outcome
-
-
-def _assignments(values: Mapping[str, ParameterValue]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in sorted(values.items())) or "all values"
+    return answer

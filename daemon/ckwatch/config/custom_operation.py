@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, listed, meant
 from ckwatch.config.operation_tables import CustomTable
-from ckwatch.config.parameters import kind_of
 from ckwatch.config.sizes import contiguous_strides, names_in
-from ckwatch.config.tensors import buffer_owners, input_order
+from ckwatch.config.tensors import buffer_owners, input_order, template_settings
 from ckwatch.model.diagnostic import Related
-from ckwatch.model.kernel import Operation, ParameterValue, Tensor
+from ckwatch.model.kernel import Operation, Tensor
 
 
 def read_custom(mistakes: Mistakes, table: CustomTable) -> Operation:
@@ -44,14 +43,7 @@ def read_custom(mistakes: Mistakes, table: CustomTable) -> Operation:
         outputs.append(
             (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
         )
-    settings: dict[str, ParameterValue] = {}
-    for setting, given in table.settings.items():
-        kind = kind_of(given)
-        if kind is None:
-            expected = "a number, true or false, a string, or an array of integers"
-            mistakes.wrong_type(("operation", "settings", setting), expected, given)
-        else:
-            settings[setting] = tuple(given) if kind == "array" else given
+    settings = template_settings(mistakes, table.settings)
     order = input_order(mistakes, table.input_reorder, tuple(tensor.name for tensor in table.input))
     if order is not None:
         settings["input_reorder"] = order

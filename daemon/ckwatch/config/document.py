@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,18 @@ _DOCUMENTS_KEPT = 64
 
 @dataclass(slots=True)
 class _Place:
-    """Byte ranges of a key and its value; a table's value is its header."""
+    """Byte ranges of a key and its value; a table's value is its header. `span` is kept once it was asked for."""
 
     key: tuple[int, int] | None
     value: tuple[int, int]
-    children: dict[str | int, _Place] = field(default_factory=dict)
+    children: dict[str | int, _Place] | None = None
+    span: Span | None = None
+
+    def inner(self) -> dict[str | int, _Place]:
+        """The children, to be added to."""
+        if self.children is None:
+            self.children = {}
+        return self.children
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,10 @@ class Document:
 
     def span_of(self, path: KeyPath) -> Span:
         """Where the value at `path` stands; of a table its header; where nothing stands, the nearest table around."""
-        return self._span(self._find(path)[0].value)
+        place = self._find(path)[0]
+        if place.span is None:
+            place.span = self._span(place.value)
+        return place.span
 
     def key_span_of(self, path: KeyPath) -> Span:
         """Where the key at `path` stands; of an array's element the element."""
@@ -99,26 +110,20 @@ class Document:
     def _find(self, path: KeyPath) -> tuple[_Place, bool]:
         place = self._top
         for step in path:
-            inner = place.children.get(step)
+            inner = place.children.get(step) if place.children is not None else None
             if inner is None:
                 return place, False
             place = inner
         return place, True
 
     def _span(self, bounds: tuple[int, int]) -> Span:
-        return Span(self.path, self._position(bounds[0]), self._position(bounds[1]))
+        start, end = self._position(bounds[0]), self._position(bounds[1])
+        return Span(self.path, start, end)
 
     def _position(self, at: int) -> Position:
-        if self._ascii:
-            return self._lines.position(at)
-        low, high = 0, len(self._line_bytes)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._line_bytes[middle] <= at:
-                low = middle
-            else:
-                high = middle
-        return Position(low, len(self._bytes[self._line_bytes[low] : at].decode("utf-8", "replace")))
+        line = bisect_right(self._line_bytes, at) - 1
+        start = self._line_bytes[line]
+        return Position(line, at - start if self._ascii else len(self._bytes[start:at].decode("utf-8", "replace")))
 
     def _read_places(self) -> None:
         for node in tree_sitter.Parser(_LANGUAGE).parse(self._bytes).root_node.named_children:
@@ -135,12 +140,12 @@ class Document:
         place = self._top
         for depth, (name, bounds) in enumerate(keys):
             last = depth == len(keys) - 1
-            inner = place.children.get(name)
+            inner = place.inner().get(name)
             if inner is None:
-                inner = place.children[name] = _Place(bounds, header)
+                inner = place.inner()[name] = _Place(bounds, header)
             if last and node.type == "table_array_element":
                 element = _Place(bounds, header)
-                inner.children[len(inner.children)] = element
+                inner.inner()[len(inner.inner())] = element
                 inner = element
             elif not last and inner.children and all(isinstance(step, int) for step in inner.children):
                 inner = inner.children[len(inner.children) - 1]
@@ -155,17 +160,17 @@ class Document:
             return
         keys = list(_keys(parts[0]))
         for name, bounds in keys[:-1]:
-            place = place.children.setdefault(name, _Place(bounds, (bounds[0], node.end_byte)))
+            place = place.inner().setdefault(name, _Place(bounds, (bounds[0], node.end_byte)))
         name, bounds = keys[-1]
-        if name not in place.children:
-            place.children[name] = self._value(parts[1], bounds)
+        if name not in place.inner():
+            place.inner()[name] = self._value(parts[1], bounds)
 
     def _value(self, node: tree_sitter.Node, key: tuple[int, int] | None) -> _Place:
         place = _Place(key, (node.start_byte, node.end_byte))
         if node.type == "array":
             elements = [part for part in node.named_children if part.type != "comment"]
             for index, element in enumerate(elements):
-                place.children[index] = self._value(element, None)
+                place.inner()[index] = self._value(element, None)
         elif node.type == "inline_table":
             for part in node.named_children:
                 if part.type == "pair":

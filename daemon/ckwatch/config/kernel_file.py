@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from ckwatch.config.archs import HOST
 from ckwatch.config.document import Document, KeyPath
 from ckwatch.config.mistakes import Mistakes, listed
-from ckwatch.config.operation import operation_spans, read_operation
+from ckwatch.config.operation import GEMM_OUTLINE, operation_spans, read_operation
 from ckwatch.config.operation_tables import GemmTable
 from ckwatch.config.parameters import ParameterReader, Written, identity, merged
 from ckwatch.config.settings import AnyArch, LimitsSection, Name, valid_name
 from ckwatch.config.shapes import read_shapes
 from ckwatch.config.sweep import Sweep, expand, read_sweep
-from ckwatch.config.templates import SUFFIXES, TemplateSearch, is_for_host, near_word
+from ckwatch.config.templates import SUFFIXES, TemplateSearch, by_normal_form, is_for_host, near_word
 from ckwatch.model.diagnostic import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernel import Instance, Kernel, Operation
 from ckwatch.model.text import Span
@@ -33,7 +33,7 @@ PARAMETERS_BELONG = "template parameters belong in [defaults], [[instance]] or [
 class KernelTable(BaseModel):
     """The keys at the top of a kernel file; its tables are read one by one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name | None = None
     template: str
@@ -84,8 +84,9 @@ def read_kernel(
         operation = read_operation(mistakes, values["operation"], ELSEWHERE)
     shapes = []
     usable = table is not None and template is not None and operation is not None and not document.diagnostics
-    if "shape" in values and operation is not None:
-        shapes = read_shapes(mistakes, values["shape"], operation)
+    outline = operation or _outline(values)
+    if "shape" in values and outline is not None:
+        shapes = read_shapes(mistakes, values["shape"], outline)
     chosen = _archs(mistakes, table, template, archs)
     reader = ParameterReader(mistakes, _names_of(operation), _replacement(search, template))
     instances = _read_instances(reader, values, limits)
@@ -107,6 +108,11 @@ def read_kernel(
     if kernel is not None and not chosen:
         kernel = None
     return LoadedKernel(kernel, name, name_span, tuple(mistakes.found))
+
+
+def _outline(values: Mapping[str, Any]) -> Operation | None:
+    table = values.get("operation")
+    return GEMM_OUTLINE if isinstance(table, dict) and table.get("kind") == "gemm" else None
 
 
 def _template(mistakes: Mistakes, name: Any, search: TemplateSearch) -> str | None:
@@ -151,8 +157,10 @@ def _names_of(operation: Operation | None) -> frozenset[str]:
 def _replacement(search: TemplateSearch, template: str | None) -> Callable[[str], str | None]:
     words = search.words(template) if template is not None else None
     # a template that goes through `parameters` needs no names
-    known = words if words is not None and "parameters" not in words else None
-    return lambda name: near_word(name, known) if known is not None else None
+    if words is None or "parameters" in words:
+        return lambda name: None  # noqa: ARG005  # nothing is known of any name
+    forms = by_normal_form(words)
+    return lambda name: None if name in words else near_word(name, forms)
 
 
 def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection) -> list[Instance] | None:

@@ -191,12 +191,12 @@ def normal(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was probably meant to be."""
     by_normal = {normal(candidate): candidate for candidate in reversed(list(known))}
     if (sought := normal(name)) in by_normal:
         return by_normal[sought]
-    near = difflib.get_close_matches(sought, by_normal, n=1, cutoff=cutoff)
+    near = difflib.get_close_matches(sought, by_normal, n=1, cutoff=0.7)
     return by_normal[near[0]] if near else None
 
 

@@ -14,13 +14,23 @@ from ckwatch.config.custom_operation import read_custom
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, listed, meant
 from ckwatch.config.operation_tables import CustomTable, GemmTable, OperandTable
-from ckwatch.config.tensors import buffer_owners, input_order
+from ckwatch.config.tensors import buffer_owners, input_order, template_settings
 from ckwatch.model.kernel import Operation, ParameterValue, Tensor
 from ckwatch.model.text import Span
 
 GEMM_INPUTS = ("X", "W", "inv_scale_x", "inv_scale_w", "Bias")
 GEMM_SIZES = ("M", "N", "K", "LDA", "LDB", "LDC", "LDD")
 GEMM_RUNTIME = ("kBatch",)
+
+GEMM_OUTLINE = Operation(
+    kind="gemm",
+    inputs=(),
+    outputs=(),
+    accumulator="f32",
+    size_arguments=GEMM_SIZES,
+    runtime_arguments=GEMM_RUNTIME,
+)
+"""What is known of a GEMM whose `[operation]` has mistakes: the arguments that its shapes may give."""
 
 TABLES: dict[str, type[GemmTable | CustomTable]] = {"gemm": GemmTable, "custom": CustomTable}
 
@@ -91,7 +101,9 @@ def _gemm(mistakes: Mistakes, table: GemmTable) -> Operation | None:
         "alpha": table.alpha,
         "beta": table.beta,
         "scaling": scaling,
+        "split_k": table.split_k,
     }
+    settings |= template_settings(mistakes, table.settings, reserved=settings)
     order = input_order(mistakes, table.input_reorder, GEMM_INPUTS)
     if order is not None:
         settings["input_reorder"] = order

@@ -84,7 +84,7 @@ Factor = Annotated[float, Field(allow_inf_nan=False)]
 class OperationTable(BaseModel):
     """A table of `[operation]`; unknown keys are mistakes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class OperandTable(OperationTable):
@@ -116,7 +116,7 @@ class ScaleTable(OperationTable):
 
 
 class GemmTable(OperationTable):
-    """`[operation]` of kind `gemm`."""
+    """`[operation]` of kind `gemm`. `settings` are handed to the template as they are."""
 
     kind: Literal["gemm"]
     a: OperandTable
@@ -129,6 +129,8 @@ class GemmTable(OperationTable):
     alpha: Factor = 1.0
     beta: Factor = 1.0
     activation: Activation = "none"
+    split_k: bool = False
+    settings: dict[Identifier, Any] = {}
     input_reorder: list[int] | None = None
 
 

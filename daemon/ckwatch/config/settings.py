@@ -119,7 +119,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Section(BaseModel):
     """A table of `ckwatch.toml`; unknown keys are mistakes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class WorkspaceSection(Section):
@@ -173,12 +173,12 @@ class LimitsSection(Section):
 class Settings(Section):
     """All of `ckwatch.toml`; paths are absolute."""
 
-    workspace: WorkspaceSection = WorkspaceSection()
-    toolchain: ToolchainSection = ToolchainSection()
-    compile: CompileSection = CompileSection()
-    render: RenderSection = RenderSection()
-    store: StoreSection = StoreSection()
-    limits: LimitsSection = LimitsSection()
+    workspace: WorkspaceSection = Field(default_factory=WorkspaceSection)
+    toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
+    compile: CompileSection = Field(default_factory=CompileSection)
+    render: RenderSection = Field(default_factory=RenderSection)
+    store: StoreSection = Field(default_factory=StoreSection)
+    limits: LimitsSection = Field(default_factory=LimitsSection)
 
 
 def parse_size(text: str) -> int:

@@ -137,7 +137,7 @@ def _leading_dimensions(mistakes: Mistakes, sizes: dict[str, int], path: KeyPath
     """Fill in the leading dimensions that are not given, and check those that are. LDD is 0 for a vector Bias."""
     tensors = dict(operation.inputs) | dict(operation.outputs)
     for key, name in GEMM_LEADING.items():
-        tensor = tensors[name]
+        tensor = tensors.get(name)
         least = _least_leading(tensor, sizes)
         if key not in sizes:
             sizes[key] = least

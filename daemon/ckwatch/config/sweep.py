@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ckwatch.config.conditions import Condition, ConditionError, holds, read_conditions
+from ckwatch.config.condition import Condition, ConditionError
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, listed, meant
 from ckwatch.config.parameters import ParameterReader, Written, merged
@@ -29,7 +29,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 class SweepTable(BaseModel):
     """`[[sweep]]`; `where` and `parameters` are read apart."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     name: Name
     base: str | None = None
@@ -88,11 +88,16 @@ def read_sweep(
         for name, given in table.parameters.items()
         if (axis := _axis(reader, name, given, (*path, "parameters", name))) is not None
     ]
-    if base is None or mistakes.errors_found > before:
+    # a base with mistakes has been reported; what it would have held is not known
+    if base is None:
         return None
     fixed = merged(defaults, base)
-    names = [*fixed, *(axis.parameter for axis in axes)]
-    conditions = read_conditions(mistakes, table.where, (*path, "where"), names) if table.where is not None else []
+    conditions: list[Condition] = []
+    if table.where is not None:
+        # Jinja2 takes a tenth of a second to load, and most files have no conditions
+        from ckwatch.config.conditions import read_conditions
+
+        conditions = read_conditions(mistakes, table.where, (*path, "where"), [*fixed, *table.parameters])
     if mistakes.errors_found > before:
         return None
     return Sweep(table.name, path, fixed, tuple(axes), tuple(conditions))
@@ -237,7 +242,7 @@ class _Walk:
             answer = self._answers.get(key)
             if answer is None:
                 try:
-                    answer = self._answers[key] = holds(condition, self._values)
+                    answer = self._answers[key] = condition.holds(self._values)
                 except ConditionError as error:
                     raise ConditionFailedError(condition, str(error)) from None
             if not answer:

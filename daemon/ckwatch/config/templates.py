@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ckwatch.config.mistakes import nearest
+from ckwatch.config.mistakes import nearest, normal
 
 SUFFIXES = (".hip.j2", ".cu.j2", ".cpp.j2")
 """What a template's name ends in; `.cpp.j2` is compiled for the host, the others for GPUs."""
 
 TEMPLATE_TEXT_LIMIT_BYTES = 16 * 1024 * 1024
-
-WORD_CUTOFF = 0.85
-"""How alike a name and a word must be to be taken for each other; a template has many words."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(r"\{%[-+]?\s*(?:include|extends|import|from)\b(?P<what>[^%]*)")
@@ -119,8 +116,15 @@ def is_for_host(template: str) -> bool:
     return template.endswith(".cpp.j2")
 
 
-def near_word(name: str, words: frozenset[str]) -> str | None:
-    """For a parameter that a template does not mention, the one of its `words` that was probably meant."""
-    if name in words:
-        return None
-    return nearest(name, sorted(words), cutoff=WORD_CUTOFF)
+def near_word(name: str, words: Mapping[str, str]) -> str | None:
+    """For a parameter that a template does not mention, the one that differs in case and underscores only.
+
+    `words` are the template's words by their normal form (`by_normal_form`).
+    """
+    found = words.get(normal(name))
+    return found if found != name else None
+
+
+def by_normal_form(words: Collection[str]) -> dict[str, str]:
+    """Words by what is left of them without case and underscores; names in mixed case win."""
+    return {normal(word): word for word in sorted(words, key=lambda word: (not word.islower(), word), reverse=False)}

@@ -1,11 +1,14 @@
-"""What the tensors of every kind of operation have in common: shared buffers and the order of inputs."""
+"""What every kind of operation has in common: shared buffers, the order of inputs, the template's own settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, listed, meant
+from ckwatch.config.parameters import kind_of
+from ckwatch.model.kernel import ParameterValue
 
 
 def buffer_owners(
@@ -43,3 +46,20 @@ def input_order(mistakes: Mistakes, order: Sequence[int] | None, names: Sequence
         message = f"`input_reorder` must hold each of 0 to {len(names) - 1} once: the order of {', '.join(names)}"
         mistakes.at_value(("operation", "input_reorder"), "invalid-order", message)
     return tuple(order)
+
+
+def template_settings(
+    mistakes: Mistakes, given: Mapping[str, Any], reserved: Collection[str] = ()
+) -> dict[str, ParameterValue]:
+    """`[operation.settings]`: what only the template knows of. Keys of `reserved` are those of the operation itself."""
+    settings: dict[str, ParameterValue] = {}
+    for key, value in given.items():
+        path = ("operation", "settings", key)
+        kind = kind_of(value)
+        if key in reserved:
+            mistakes.at_key(path, "reserved-name", f"`{key}` is a setting of the operation itself: write it there")
+        elif kind is None:
+            mistakes.wrong_type(path, "a number, true or false, a string, or an array of integers", value)
+        else:
+            settings[key] = tuple(value) if kind == "array" else value
+    return settings

@@ -147,7 +147,8 @@ class _Texts:
 
 def _settings(mistakes: Mistakes, root: Path) -> Settings:
     """The settings, with the default for each key that has a mistake."""
-    values = mistakes.document.values
+    # every section is there, so that only one model has to be built
+    values = {name: {} for name in Settings.model_fields} | mistakes.document.values
     settings = mistakes.validated(Settings, values, (), context={"root": str(root)})
     if settings is not None:
         return settings
