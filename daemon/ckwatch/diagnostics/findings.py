@@ -7,30 +7,17 @@ that follow from a parameter without naming it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from ckwatch.diagnostics.clang_text import ClangMessage
 from ckwatch.diagnostics.expression import spelled
+from ckwatch.diagnostics.finding import Finding
 from ckwatch.diagnostics.parameters import SHOWN_AS, InstanceParameters, shown
 from ckwatch.diagnostics.places import ReadLine
 from ckwatch.diagnostics.requirement import Requirement, read_requirement, statement
+from ckwatch.diagnostics.thread_cluster import thread_cluster_finding
 from ckwatch.model.kernel import ParameterValue
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A mistake in the instance. `parameters` are those of the condition, `blamed` the one to look at first.
-
-    `key` is equal for the repeats of one mistake.
-    """
-
-    code: str
-    message: str
-    parameters: tuple[str, ...]
-    blamed: str | None
-    key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +99,7 @@ def _of_requirement(
     requirement: Requirement, message: ClangMessage, parameters: InstanceParameters, read_line: ReadLine
 ) -> Finding | None:
     statements = backtrace_statements(message, read_line)
-    special = _of_thread_cluster(requirement, message, parameters, statements)
+    special = thread_cluster_finding(requirement, message, parameters, statements)
     if special is not None:
         return special
     meant = {name: parameters.meant_by(name, statements) for name in requirement.names}
@@ -159,73 +146,6 @@ def _agrees(requirement: Requirement, name: str, own: str, parameters: InstanceP
         return True
     value = parameters.values[own]
     return "".join(bound) == shown(value)
-
-
-def _of_thread_cluster(
-    requirement: Requirement, message: ClangMessage, parameters: InstanceParameters, statements: Sequence[str]
-) -> Finding | None:
-    """The two conditions on thread-cluster lengths, which CK states about descriptors and sequences."""
-    names = requirement.names
-    if "BlockSliceLengths" not in names and not any(name.startswith("thread_cluster_desc") for name in names):
-        return None
-    candidates = parameters.meant_by("ThreadClusterLengths", statements)
-    candidates = _printed_in(message, candidates, parameters) or candidates
-    if not candidates:
-        return None
-    blamed = parameters.blamed(candidates)
-    if blamed is None:
-        return None
-    lengths = parameters.values[blamed]
-    if not isinstance(lengths, tuple):
-        return None
-    key = ("thread-cluster", blamed)
-    if "BlockSliceLengths" in names:
-        block = _first_sequence(requirement)
-        if block is None or len(block) != len(lengths) or 0 in lengths:
-            outcome = f"{blamed} = {shown(lengths)}"
-        else:
-            rest = tuple(length % threads for length, threads in zip(block, lengths, strict=True))
-            outcome = f"{shown(block)} % {shown(lengths)} = {shown(rest)}"
-        return Finding(
-            "ck/thread-cluster-lengths",
-            f"BlockSliceLengths % {blamed} == 0: {outcome}",
-            candidates,
-            blamed,
-            (*key, "tile"),
-        )
-    size = parameters.values.get("BlockSize", "BlockSize")
-    product = " * ".join(str(length) for length in lengths)
-    outcome = f"{product} = {prod(lengths)}, BlockSize = {shown(size)}"
-
-    def mends(name: str, other: ParameterValue) -> bool:
-        threads = other if name == "BlockSize" else size
-        cluster = lengths if name == "BlockSize" else other
-        return isinstance(threads, int) and isinstance(cluster, tuple) and prod(cluster) <= threads
-
-    names = ("BlockSize", blamed)
-    return Finding(
-        "ck/thread-cluster-size",
-        f"product({blamed}) <= BlockSize: {outcome}",
-        names,
-        parameters.blamed(names, mends),
-        (*key, "size"),
-    )
-
-
-def _printed_in(message: ClangMessage, candidates: Sequence[str], parameters: InstanceParameters) -> tuple[str, ...]:
-    """Those of `candidates` whose value the innermost instantiation prints as `Sequence<…>`."""
-    first = next((note.text for note in message.notes if "in instantiation of" in note.text), "")
-    printed = []
-    for name in candidates:
-        value = parameters.values[name]
-        if isinstance(value, tuple) and re.search(rf"Sequence<{', '.join(map(str, value))}>", first):
-            printed.append(name)
-    return tuple(printed)
-
-
-def _first_sequence(requirement: Requirement) -> tuple[int, ...] | None:
-    match = re.search(r"Sequence<((?:\d+, )*\d+)>", spelled(requirement.substituted))
-    return tuple(int(number) for number in match[1].split(", ")) if match else None
 
 
 def _of_pattern(message: ClangMessage, parameters: InstanceParameters, arch: str) -> Finding | None:

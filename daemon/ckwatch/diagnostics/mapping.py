@@ -24,7 +24,8 @@ from ckwatch.diagnostics.clang_text import (
 )
 from ckwatch.diagnostics.codes import code_of
 from ckwatch.diagnostics.columns import position_in
-from ckwatch.diagnostics.findings import Finding, find
+from ckwatch.diagnostics.finding import Finding
+from ckwatch.diagnostics.findings import find
 from ckwatch.diagnostics.parameters import InstanceParameters, shown
 from ckwatch.diagnostics.places import Place, ReadLine, RenderedFile, source_span
 from ckwatch.diagnostics.shorten import shorten

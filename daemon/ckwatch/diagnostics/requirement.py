@@ -41,6 +41,9 @@ _ELEMENT = re.compile(r"\b(?:const )?(?:ck::)?Sequence<([\d, ]+)>::At\((\d+)\)")
 
 _KEYWORD = "static_assert"
 
+READABLE = 60
+"""Longest side of a comparison that is shown although it holds more than numbers, in characters."""
+
 LINES_BEFORE = 12
 """How far above the reported place `static_assert(` is looked for: clang points at the failing conjunct."""
 
@@ -81,6 +84,8 @@ class Requirement:
         if left_text is not None and right_text is not None:
             return left_text if len(right) == 1 else f"{left_text}, {right_text}"
         told = comparison(tokens_of(self.evaluated))
+        if told is not None and len(right) == 1 and len(spelled(left)) <= READABLE:
+            return f"{spelled(left)} = {spelled(told[0])}"
         if told is not None:
             return f"{spelled(told[0])} {_NEGATED[told[1]]} {spelled(told[2])}"
         return f"{spelled(left)} {_NEGATED[operator]} {spelled(right)}"
