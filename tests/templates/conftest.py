@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from ckwatch.model.kernel import Unit  # noqa: E402
-from ckwatch.render.engine import Rendered, Renderer  # noqa: E402
-from tests.templates.gemm_case import GemmCase, GemmLibrary  # noqa: E402
-
-TEMPLATES = ROOT / "templates" / "ckwatch_templates"
-HIP_ON_HOST = Path(__file__).parent / "hip_on_host"
-
-Build = Callable[[Unit, GemmCase], GemmLibrary]
+from ckwatch.model.kernel import Unit
+from ckwatch.render.engine import Renderer
+from gemm_build import HIP_ON_HOST, TEMPLATES, Build, compile_source, render
+from gemm_case import GemmCase, GemmLibrary
 
 
 @pytest.fixture(scope="session")
@@ -39,27 +27,15 @@ def host_compiler() -> str:
     return found
 
 
-def render(renderer: Renderer, unit: Unit) -> Rendered:
-    """Render a unit that must be without mistakes."""
-    outcome = renderer.render(unit)
-    assert outcome.rendered is not None, outcome.diagnostics
-    return outcome.rendered
-
-
-def compile_source(compiler: str, source: Path, output: Path, flags: Sequence[str]) -> None:
-    """Compile one source with warnings as errors."""
-    warnings = ["-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror"]
-    command = [compiler, "-std=c++17", "-O1", "-x", "c++", *warnings, *flags, str(source), "-o", str(output)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-
-
 @pytest.fixture(scope="session")
 def build(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Compile a unit to a shared library for the host: HIP sources with the stand-in for HIP's runtime."""
+    built: dict[str, GemmLibrary] = {}
 
     def build_unit(unit: Unit, case: GemmCase) -> GemmLibrary:
         rendered = render(renderer, unit)
+        if rendered.symbol in built:
+            return built[rendered.symbol]
         folder = tmp_path_factory.mktemp("unit")
         source = folder / "unit.cpp"
         source.write_text(rendered.text)
@@ -68,6 +44,7 @@ def build(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempP
         if unit.kernel.template.endswith(".cpp.j2"):
             flags.append("-pthread")
         compile_source(host_compiler, source, library, flags)
-        return GemmLibrary(library, rendered.symbol, case)
+        built[rendered.symbol] = GemmLibrary(library, rendered.symbol, case)
+        return built[rendered.symbol]
 
     return build_unit

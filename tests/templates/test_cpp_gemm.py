@@ -6,20 +6,23 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.templates.conftest import Build
-from tests.templates.gemm_case import GemmCase, GemmRun, Size
-from tests.templates.gemm_rows import CASES, sizes
+from gemm_build import Build
+from gemm_case import GemmCase, GemmRun, Size
+from gemm_rows import BLOCKED_SMALL, CASES, REFUSAL_CASE, REFUSED, check_refusal, sizes
 
 TEMPLATE = "cpp/gemm_blocked.cpp.j2"
 
-SMALL = {"MPerBlock": 24, "NPerBlock": 32, "KPerBlock": 32, "MPerThread": 6, "NPerThread": 16, "Threads": 0}
 ODD = {"MPerBlock": 9, "NPerBlock": 10, "KPerBlock": 7, "MPerThread": 3, "NPerThread": 5, "Threads": 3}
 
-INSTANCES: dict[str, Mapping[str, int]] = {name: SMALL for name in CASES}
+INSTANCES: dict[str, Mapping[str, int]] = dict.fromkeys(CASES, BLOCKED_SMALL)
 INSTANCES |= {"bf16 bias relu": ODD, "f32 alpha beta": ODD, "f64": ODD}
 
 
-@pytest.mark.parametrize("name", CASES)
+# The epilogues are those of the HIP template, which runs every case.
+OWN = ("f16", "f16 col row row", "bf16 bias relu", "f32 alpha beta", "f8 row scales", "one buffer", "i8", "f64", "reordered")
+
+
+@pytest.mark.parametrize("name", OWN)
 def test_results(name: str, build: Build) -> None:
     case = CASES[name]
     library = build(case.unit(TEMPLATE, INSTANCES[name]), case)
@@ -31,8 +34,13 @@ def test_the_number_of_threads_changes_no_bit(build: Build) -> None:
     case = GemmCase(bias="row")
     outputs = []
     for threads in (1, 2, 5):
-        library = build(case.unit(TEMPLATE, SMALL | {"Threads": threads}), case)
+        library = build(case.unit(TEMPLATE, BLOCKED_SMALL | {"Threads": threads}), case)
         run = GemmRun(case, Size(100, 90, 300, kBatch=3))
         library.check(run)
         outputs.append(run.y_buffer.tobytes())
     assert len(set(outputs)) == 1
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refusals(what: str, build: Build, capfd: pytest.CaptureFixture[str]) -> None:
+    check_refusal(build(REFUSAL_CASE.unit(TEMPLATE, BLOCKED_SMALL), REFUSAL_CASE), what, capfd)

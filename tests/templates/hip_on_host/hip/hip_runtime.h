@@ -8,11 +8,13 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <random>
 #include <vector>
@@ -23,7 +25,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 
-enum hipError_t { hipSuccess = 0, hipErrorInvalidConfiguration = 9 };
+enum hipError_t { hipSuccess = 0, hipErrorOutOfMemory = 2, hipErrorInvalidConfiguration = 9, hipErrorNoDevice = 100, hipErrorLaunchFailure = 719 };
 using hipStream_t = void*;
 
 struct dim3 {
@@ -79,7 +81,13 @@ inline void run_block(uint32_t threads, std::mt19937& order) {
     }
 }
 
-inline void launch(dim3 grid, dim3 block, std::function<void()> kernel) {
+// HIP_ON_HOST_FAILING_KERNEL in the environment: launches whose name has this in it fail.
+inline void launch(const char* name, dim3 grid, dim3 block, std::function<void()> kernel) {
+    const char* failing = std::getenv("HIP_ON_HOST_FAILING_KERNEL");
+    if (failing != nullptr && std::strstr(name, failing) != nullptr) {
+        last_error = hipErrorLaunchFailure;
+        return;
+    }
     const uint64_t threads = uint64_t{block.x} * block.y * block.z;
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || threads == 0 || threads > 1024 || grid.y > 65536 || grid.z > 65535 ||
         uint64_t{grid.x} * block.x > 0xffffffffu) {
@@ -102,7 +110,7 @@ inline void launch(dim3 grid, dim3 block, std::function<void()> kernel) {
 inline void __syncthreads() { hip_on_host::barrier(); }
 
 #define hipLaunchKernelGGL(kernel, grid, block, lds_bytes, stream, ...) \
-    ((void)(stream), hip_on_host::launch(grid, block, [=] { kernel(__VA_ARGS__); }))
+    ((void)(stream), hip_on_host::launch(#kernel, grid, block, [=] { kernel(__VA_ARGS__); }))
 
 inline hipError_t hipGetLastError() {
     const hipError_t error = hip_on_host::last_error;
@@ -110,6 +118,47 @@ inline hipError_t hipGetLastError() {
     return error;
 }
 inline const char* hipGetErrorName(hipError_t error) {
-    return error == hipSuccess ? "hipSuccess" : "hipErrorInvalidConfiguration";
+    switch (error) {
+        case hipSuccess: return "hipSuccess";
+        case hipErrorOutOfMemory: return "hipErrorOutOfMemory";
+        case hipErrorInvalidConfiguration: return "hipErrorInvalidConfiguration";
+        case hipErrorNoDevice: return "hipErrorNoDevice";
+        case hipErrorLaunchFailure: return "hipErrorLaunchFailure";
+    }
+    return "hipErrorUnknown";
 }
 inline const char* hipGetErrorString(hipError_t error) { return hipGetErrorName(error); }
+
+// HIP_ON_HOST_NO_DEVICE and HIP_ON_HOST_MEMORY_BYTES in the environment make it fail as a device would.
+inline hipError_t hipGetDeviceCount(int* count) {
+    *count = std::getenv("HIP_ON_HOST_NO_DEVICE") != nullptr ? 0 : 1;
+    return *count == 0 ? hipErrorNoDevice : hipSuccess;
+}
+struct hipDeviceProp_t {
+    char name[256];
+    char gcnArchName[256];
+};
+inline hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int) {
+    *properties = {"stand-in on the host", "none"};
+    return hipSuccess;
+}
+inline hipError_t hipStreamCreate(hipStream_t* stream) { return *stream = nullptr, hipSuccess; }
+inline hipError_t hipStreamSynchronize(hipStream_t) { return hipSuccess; }
+inline hipError_t hipMalloc(void** memory, size_t bytes) {
+    const char* limit = std::getenv("HIP_ON_HOST_MEMORY_BYTES");
+    if (limit != nullptr && bytes > std::strtoull(limit, nullptr, 10)) return hipErrorOutOfMemory;
+    return (*memory = std::malloc(bytes)) != nullptr ? hipSuccess : hipErrorOutOfMemory;
+}
+inline hipError_t hipFree(void* memory) { return std::free(memory), hipSuccess; }
+enum hipMemcpyKind { hipMemcpyHostToDevice, hipMemcpyDeviceToHost };
+inline hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hipMemcpyKind) {
+    return std::memcpy(to, from, bytes), hipSuccess;
+}
+using hipEvent_t = std::chrono::steady_clock::time_point*;
+inline hipError_t hipEventCreate(hipEvent_t* event) { return *event = new std::chrono::steady_clock::time_point, hipSuccess; }
+inline hipError_t hipEventDestroy(hipEvent_t event) { return delete event, hipSuccess; }
+inline hipError_t hipEventRecord(hipEvent_t event, hipStream_t) { return *event = std::chrono::steady_clock::now(), hipSuccess; }
+inline hipError_t hipEventSynchronize(hipEvent_t) { return hipSuccess; }
+inline hipError_t hipEventElapsedTime(float* elapsed_ms, hipEvent_t start, hipEvent_t stop) {
+    return *elapsed_ms = std::chrono::duration<float, std::milli>(*stop - *start).count(), hipSuccess;
+}

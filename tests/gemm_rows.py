@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 
-from tests.templates.gemm_case import GemmCase, Size
+import pytest
+
+from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
+
+TILED_SMALL = {"BlockSize": 64, "MPerBlock": 32, "NPerBlock": 32, "KPerBlock": 8, "MPerThread": 4, "NPerThread": 4}
+"""Parameters of `hip/gemm_tiled.hip.j2`."""
+
+BLOCKED_SMALL = {"MPerBlock": 24, "NPerBlock": 32, "KPerBlock": 32, "MPerThread": 6, "NPerThread": 16, "Threads": 0}
+"""Parameters of `cpp/gemm_blocked.cpp.j2`."""
 
 CASES: dict[str, GemmCase] = {
     "f16": GemmCase(),
@@ -33,7 +42,7 @@ CASES: dict[str, GemmCase] = {
 
 def sizes(seed: str) -> list[Size]:
     """Sizes by hand and at random: single elements, whole tiles, ragged edges, more slices than tiles of K."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311  # sizes, no secrets
     rows = [
         Size(1, 1, 1),
         Size(64, 64, 64),
@@ -45,3 +54,34 @@ def sizes(seed: str) -> list[Size]:
         m, n, k = (int(2 ** rng.uniform(0, 7)) for _ in range(3))
         rows.append(Size(m, n, k, rng.choice((1, 1, 2, 3, 5)), rng.choice((0, 0, 1, 8)), rng.random() < 0.3))
     return rows
+
+
+REFUSAL_CASE = GemmCase(layouts="row col row", bias="full row", bias_dtype="f32", scale_a="row", scale_b="row")
+
+REFUSED: dict[str, tuple[dict[str, int], tuple[str, ...], int, str]] = {
+    "no rows": ({"M": 0}, (), -23, "M, N and K must be at least 1"),
+    "negative K": ({"K": -4}, (), -23, "M, N and K must be at least 1"),
+    "LDA": ({"LDA": 15}, (), -23, "LDA is smaller than K"),
+    "LDB": ({"LDB": 15}, (), -23, "LDB is smaller than K"),
+    "LDC": ({"LDC": 11}, (), -23, "LDC is smaller than N"),
+    "LDD": ({"LDD": 11}, (), -23, "LDD is neither 0 nor at least N"),
+    "kBatch 0": ({"kBatch": 0}, (), -23, "kBatch must be at least 1"),
+    "kBatch 65536": ({"kBatch": 65536}, (), -23, "kBatch must be at most 65535"),
+    "no workspace": ({"kBatch": 2}, (), -23, "kBatch > 1 needs the workspace"),
+    "no X": ({}, ("X",), -23, "X is null"),
+    "no bias": ({}, ("Bias",), -23, "Bias is null"),
+    "no Y": ({}, ("Y",), -23, "Y is null"),
+    "no scales": ({}, ("inv_scale_x", "inv_scale_w"), 0, ""),
+}
+"""What → changed arguments, null tensors, what the call returns, and what it says."""
+
+
+def check_refusal(library: GemmLibrary, what: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The run is refused as it should, with a line that says why, and so is the query where sizes are at fault."""
+    arguments, null, status, message = REFUSED[what]
+    run = GemmRun(REFUSAL_CASE, Size(10, 12, 16))
+    run.arguments |= arguments
+    assert library.call(run, None, None, null=null) == status
+    assert message in capfd.readouterr().err
+    about_sizes = bool(arguments) and what != "no workspace"
+    assert library.call(run, None, ctypes.c_size_t()) == (status if about_sizes else 0)

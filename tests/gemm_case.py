@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,6 @@ class Size:
     kBatch: int = 1  # noqa: N815  # the ABI's name
     padding: int = 0
     ldd_zero: bool = False
-    overrides: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -215,7 +214,7 @@ class GemmRun:
         rows = size.M if c_layout == "row" else size.N
         self.y_buffer = np.full(rows * leading["LDC"] + 8, POISON[case.c], STORAGE[case.c])
         self.leading = leading
-        self.arguments = {"M": size.M, "N": size.N, "K": size.K, "kBatch": size.kBatch} | leading | size.overrides
+        self.arguments = {"M": size.M, "N": size.N, "K": size.K, "kBatch": size.kBatch} | leading
 
     def _matrix(self, rng: np.random.Generator, name: str, dtype: str, layout: str, rows: int, columns: int, leading: int
     ) -> Floats:  # fmt: skip
@@ -261,7 +260,7 @@ class GemmRun:
             largest = np.nanmax(eight_bit_values(case.c, case.fnuz))
             expected = np.clip(expected, -largest, largest)
         if case.c in ("i8", "i32"):
-            limits = np.iinfo(STORAGE[case.c])
+            limits = np.iinfo(np.int8 if case.c == "i8" else np.int32)
             expected = np.clip(np.rint(expected), limits.min, limits.max)
         actual = self.y()
         relative = tolerance(case, size.K)
