@@ -29,11 +29,22 @@ def runs(pid: int) -> bool:
     return False
 
 
-async def pids_in(file: Path, count: int) -> list[int]:
-    with anyio.fail_after(20):
-        while not file.exists() or len(file.read_text().split()) < count:
-            await anyio.sleep(0.005)
-    return [int(pid) for pid in file.read_text().split()]
+class Pids:
+    """Collects the process ids that a script writes, one a line; `all` is set once `count` have come."""
+
+    def __init__(self, count: int) -> None:
+        self.seen: list[int] = []
+        self.all = anyio.Event()
+        self._count = count
+
+    def line(self, text: str) -> None:
+        self.seen.append(int(text))
+        if len(self.seen) == self._count:
+            self.all.set()
+
+    @property
+    def running(self) -> list[int]:
+        return [pid for pid in self.seen if runs(pid)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +55,11 @@ async def pids_in(file: Path, count: int) -> list[int]:
         ("kill -9 $$", Verdict.SIGNALLED, -9),
         ("kill -SEGV $$", Verdict.SIGNALLED, -11),
         ("echo 'LLVM ERROR: out of memory' >&2; exit 1", Verdict.OUT_OF_MEMORY, 1),
-        ("echo \"terminate called after throwing an instance of 'std::bad_alloc'\" >&2; kill -ABRT $$", Verdict.OUT_OF_MEMORY, -6),
+        (
+            "echo \"terminate called after throwing an instance of 'std::bad_alloc'\" >&2; kill -ABRT $$",
+            Verdict.OUT_OF_MEMORY,
+            -6,
+        ),
         ("echo 'std::bad_alloc is no problem' >&2; exit 0", Verdict.EXITED, 0),
     ],
 )
@@ -110,32 +125,36 @@ async def test_environment_and_folder_are_exactly_these(tmp_path: Path) -> None:
     assert (await sh("pwd", folder)).stdout == f"{folder}\n"
 
 
-GRANDCHILDREN = "sleep 1000 & echo $! >> pids; (sleep 1000 & echo $! >> pids; wait) & echo $! >> pids; wait"
-STUBBORN = "trap '' TERM; (trap '' TERM; while :; do sleep 0.01; done) & echo $! $$ >> pids; while :; do sleep 0.01; done"
+GRANDCHILDREN = "sleep 1000 & echo $! >&2; (sleep 1000 & echo $! >&2; wait) & echo $! >&2; wait"
+STUBBORN = "trap '' TERM; (trap '' TERM; while :; do sleep 0.01; done) & echo $! >&2; echo $$ >&2; while :; do sleep 0.01; done"
 
 
 @pytest.mark.parametrize(("script", "count"), [(GRANDCHILDREN, 3), (STUBBORN, 2)], ids=["obedient", "stubborn"])
 async def test_cancellation_ends_the_whole_group(tmp_path: Path, script: str, count: int) -> None:
-    pids: list[int] = []
+    pids = Pids(count)
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: sh(script, tmp_path, grace_s=0.2))
-        pids += await pids_in(tmp_path / "pids", count)
-        assert all(runs(pid) for pid in pids)
+        group.start_soon(lambda: sh(script, tmp_path, on_line=pids.line, grace_s=0.2))
+        with anyio.fail_after(20):
+            await pids.all.wait()
+        assert len(pids.running) == count
         group.cancel_scope.cancel()
-    assert [pid for pid in pids if runs(pid)] == []
+    assert pids.running == []
 
 
 async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
-    done = await sh(GRANDCHILDREN, tmp_path, timeout_s=0.5)
+    pids = Pids(3)
+    done = await sh(GRANDCHILDREN, tmp_path, on_line=pids.line, timeout_s=1)
     assert done.verdict is Verdict.TIMED_OUT
-    assert [pid for pid in await pids_in(tmp_path / "pids", 3) if runs(pid)] == []
+    assert len(pids.seen) == 3
+    assert pids.running == []
 
 
 async def test_child_left_behind_is_ended_and_holds_nothing_up(tmp_path: Path) -> None:
+    pids = Pids(1)
     with anyio.fail_after(20):
-        done = await sh("sleep 1000 & echo $! > pids; echo last words >&2", tmp_path)
-    assert (done.verdict, done.stderr) == (Verdict.EXITED, "last words\n")
-    assert not runs((await pids_in(tmp_path / "pids", 1))[0])
+        done = await sh("sleep 1000 & echo $! >&2; echo last words", tmp_path, on_line=pids.line)
+    assert (done.verdict, done.stdout) == (Verdict.EXITED, "last words\n")
+    assert pids.running == []
 
 
 async def test_child_in_a_session_of_its_own_holds_nothing_up(tmp_path: Path) -> None:
@@ -147,13 +166,16 @@ async def test_child_in_a_session_of_its_own_holds_nothing_up(tmp_path: Path) ->
 
 
 async def test_error_in_the_callback_ends_the_process(tmp_path: Path) -> None:
-    def fail(_: str) -> None:
+    pids = Pids(1)
+
+    def fail(text: str) -> None:
+        pids.line(text)
         raise RuntimeError("callback")
 
     with pytest.raises(ExceptionGroup) as caught:
-        await sh("echo $$ > pids; echo x >&2; sleep 1000", tmp_path, on_line=fail)
+        await sh("echo $$ >&2; sleep 1000", tmp_path, on_line=fail)
     assert [str(error) for error in caught.value.exceptions] == ["callback"]
-    assert not runs(int((tmp_path / "pids").read_text()))
+    assert pids.running == []
 
 
 @pytest.mark.parametrize("program", ["no-such-compiler-here", "/", "/dev/null"])

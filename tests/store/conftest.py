@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ckwatch.store import Artifact, ArtifactStore, Command, HeaderSet, Record, Roots
-
-RECORD = Record(
-    ok=True,
-    symbol="k_1",
-    arch="gfx942",
-    language="hip",
-    toolchain="clang 22",
-    source="kernel.hip",
-    commands=(Command(("hipcc", "-c", "größe.hip"), 0, 1.5, 1 << 20),),
-    exports=("k_1",),
-)
-KEY = "ab" + "0" * 62
-
-Publish = Callable[..., Artifact]
+from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Roots
+from stored_entries import KEY, RECORD, Publish
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.store.conftest import KEY, RECORD, Publish
 
 from ckwatch.store import ArtifactStore, HeaderSet, Roots, StoreError
+from stored_entries import KEY, RECORD, Publish
 
 
 def test_found_as_published(store: ArtifactStore, publish: Publish, roots: Roots) -> None:
@@ -50,6 +50,7 @@ def test_holds_as_long_as_its_headers(store: ArtifactStore, publish: Publish, he
     first = publish()
     header.write_text("int b;")
     assert store.lookup(KEY, roots) is None
+    assert store.changed_headers(KEY, roots, store.contents.look()) == [[str(header)]]
     second = publish()
     assert store.lookup(KEY, roots) == second
     header.write_text("int a;")
@@ -63,8 +64,10 @@ def test_ends_when_a_file_appears_that_would_be_read_instead(
 ) -> None:
     store.publish(KEY, HeaderSet({}, ("<ck>/new.hpp",)), RECORD, source=b"", log="", products={})
     assert store.lookup(KEY, roots) is not None
+    assert store.changed_headers(KEY, roots, store.contents.look()) == [[]]
     (tmp_path / "ck" / "new.hpp").touch()
     assert store.lookup(KEY, roots) is None
+    assert store.changed_headers(KEY, roots, store.contents.look()) == [[str(tmp_path / "ck" / "new.hpp")]]
 
 
 def test_root_may_move(store: ArtifactStore, publish: Publish, tmp_path: Path) -> None:
@@ -170,7 +173,7 @@ WRITER = """
 import sys, itertools
 from pathlib import Path
 from ckwatch.store import ArtifactStore, HeaderSet
-from tests.store.conftest import RECORD
+from stored_entries import RECORD
 store = ArtifactStore(Path(sys.argv[1]))
 print("ready", flush=True)
 for count in itertools.count():
@@ -186,7 +189,7 @@ for count in itertools.count():
 
 def test_writers_killed_at_any_moment(store: ArtifactStore) -> None:
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "daemon"), str(root)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "daemon"), str(root / "tests")])}
     for wait_s in (0.001, 0.003, 0.007, 0.013, 0.021):
         writers = [
             subprocess.Popen(

@@ -15,10 +15,8 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     Fault,
-    Language,
     ProductKind,
     Status,
-    language_of,
 )
 
 __all__ = [
@@ -30,13 +28,11 @@ __all__ = [
     "CompilerToolchain",
     "Fault",
     "Finished",
-    "Language",
     "ProductKind",
     "Status",
     "Verdict",
     "build_artifact",
     "compile_source",
     "host_arch",
-    "language_of",
     "run_process",
 ]

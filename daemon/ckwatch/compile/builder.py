@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,10 +23,11 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     Fault,
-    Language,
     Status,
+    require_supported,
 )
 from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
+from ckwatch.model.language import Language
 from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
 from ckwatch.store.contents import Look
 from ckwatch.store.headers import shadows
@@ -50,26 +51,42 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
+        require_supported(request.language)
         arch = await self._resolved_host() if request.language is Language.CPP else request.arch
         return await anyio.to_thread.run_sync(self._key, request, arch)
 
+    def look(self) -> Look:
+        """One view of the header files, for all the units of one command."""
+        return self._store.contents.look()
+
     async def build(
-        self, request: CompileRequest, *, on_line: OnLine | None = None, look: Look | None = None
+        self,
+        request: CompileRequest,
+        *,
+        on_line: OnLine | None = None,
+        on_start: Callable[[], None] | None = None,
+        look: Look | None = None,
+        force: bool = False,
     ) -> BuildResult:
         """The artifact of `request`, from the store or compiled now.
 
-        `look` is one view of the header files for all units of a command; leave it out and files are looked at again.
-        `on_line` gets the lines of a compiler that runs; nothing for what is in the store. Raises ToolchainError when
-        the compiler cannot be started, StoreError when the store cannot be written (a full one is a `fault`).
+        `look` is a view of the header files that was taken before; without one they are looked at now. `on_start` is
+        called when a compiler is about to start, `on_line` with each line that it writes; neither for what is in the
+        store. With `force` it is compiled whatever the store has. Raises ToolchainError when the compiler cannot be
+        started, StoreError when the store cannot be written (a full one is a `fault`).
         """
         key = await self.key(request)
-        found = await self._find(key, look)
+        found = None if force else await self._find(key, look)
         if found is not None:
             return found
         async with self._flight(key), self._lock_file(key):
             # Another task or process may have finished it while this one waited.
-            found = await self._find(key, None)
-            return found if found is not None else await self._compile(key, request, on_line)
+            found = None if force else await self._find(key, None)
+            if found is not None:
+                return found
+            if on_start is not None:
+                on_start()
+            return await self._compile(key, request, on_line, force)
 
     def _key(self, request: CompileRequest, arch: str) -> str:
         flags = compile_flags(request, self._toolchain)
@@ -102,8 +119,8 @@ class Builder:
         except OSError:  # evicted by another process at this moment
             return None
 
-    async def _compile(self, key: str, request: CompileRequest, on_line: OnLine | None) -> BuildResult:
-        for attempt in range(_ATTEMPTS):
+    async def _compile(self, key: str, request: CompileRequest, on_line: OnLine | None, force: bool) -> BuildResult:
+        for _ in range(_ATTEMPTS):
             try:
                 folder = await anyio.to_thread.run_sync(self._store.work_folder)
             except StoreError as error:
@@ -117,7 +134,7 @@ class Builder:
                 )
                 artifact = None
                 if outcome.status is not Status.TRANSIENT:
-                    publish = partial(self._publish, key, request, outcome, last=attempt == _ATTEMPTS - 1)
+                    publish = partial(self._publish, key, request, outcome, force)
                     # What has been compiled is stored, also when nobody waits for it any more.
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
@@ -129,7 +146,7 @@ class Builder:
         return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
 
     def _publish(
-        self, key: str, request: CompileRequest, outcome: CompileOutcome, *, last: bool
+        self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
         folders = [*request.include_folders, *self._toolchain.include_folders]
         missing = [f"{folder}/{name}" for name in outcome.missing for folder in folders]
@@ -141,7 +158,7 @@ class Builder:
             outcome.begun_ns,
         )
         if headers is None:
-            message = f"headers changed while they were compiled{', again and again' if last else ''}"
+            message = "headers changed while they were being compiled"
             return None, replace(outcome, status=Status.TRANSIENT, fault=Fault.HEADERS_CHANGED, message=message)
         record = Record(
             ok=outcome.status is Status.OK,
@@ -161,6 +178,7 @@ class Builder:
                 source=request.source.encode("utf-8", "surrogateescape"),
                 log=outcome.log,
                 products={kind.value: path for kind, path in outcome.files.items()},
+                replace_existing=force,
             )
         except StoreError as error:
             if not error.no_space:

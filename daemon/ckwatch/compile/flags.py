@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ckwatch.compile.request import CompileRequest, CompilerToolchain, Language
+from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.diagnostics.clang_text import CLANG_DIAGNOSTIC_FLAGS
+from ckwatch.model.language import Language
 
 HIP_FLAGS: tuple[str, ...] = (
     "-x",
@@ -73,15 +74,17 @@ def include_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list
     return flags
 
 
+_TAKES_A_VALUE = frozenset({"-mllvm", "-Xclang", "-Xarch_host", "-Xarch_device", "-include", "-isystem", "-I", "-D"})
+
+
 def _split(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Flags for compiling and flags for linking; `-Xlinker VALUE` is a pair."""
+    """Flags for compiling and flags for linking; `-Xlinker VALUE` and `-mllvm VALUE` are pairs."""
     compiling: list[str] = []
     linking: list[str] = []
-    pair = False
-    for flag in flags:
-        if pair or flag == "-Xlinker" or flag.startswith(_LINK_PREFIXES):
-            pair = flag == "-Xlinker" and not pair
-            linking.append(flag)
-        else:
-            compiling.append(flag)
+    remaining = iter(flags)
+    for flag in remaining:
+        chosen = linking if flag == "-Xlinker" or flag.startswith(_LINK_PREFIXES) else compiling
+        chosen.append(flag)
+        if flag == "-Xlinker" or flag in _TAKES_A_VALUE:
+            chosen += [value for value in (next(remaining, None),) if value is not None]
     return compiling, linking

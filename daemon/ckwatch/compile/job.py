@@ -26,12 +26,13 @@ from ckwatch.compile.request import (
     CompileRequest,
     CompilerToolchain,
     Fault,
-    Language,
     ProductKind,
     Status,
+    require_supported,
 )
 from ckwatch.diagnostics.clang_text import ClangMessage, MessageKind, parse_log, transient_kind
 from ckwatch.errors import CkwatchError
+from ckwatch.model.language import Language
 from ckwatch.store import Command
 
 Launcher = Callable[..., Awaitable[Finished]]
@@ -142,6 +143,7 @@ async def compile_source(
     ToolchainError when a program cannot be started, CkwatchError for a product that cannot be made. What the
     compiler says is a value.
     """
+    require_supported(request.language)
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
     job = _Job(request, toolchain, folder, launch, on_line)

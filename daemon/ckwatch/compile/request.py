@@ -9,36 +9,17 @@ from pathlib import Path
 from typing import Protocol
 
 from ckwatch.errors import CkwatchError
+from ckwatch.model.language import Language
 from ckwatch.store import Artifact, Command
 
 
-class Language(StrEnum):
-    """What a template renders to, told by the suffix before `.j2`."""
-
-    HIP = "hip"
-    CPP = "cpp"
-
-    @property
-    def source_name(self) -> str:
-        """The name under which a source is compiled, and that its log calls it."""
-        return f"kernel.{self.value}"
-
-
-def language_of(template: str) -> Language:
-    """The language of a template's name, `ck/gemm_universal.hip.j2`; raises CkwatchError for one not known."""
-    stem = template.removesuffix(".j2")
-    for language in Language:
-        if stem != template and stem.endswith(f".{language}"):
-            return language
-    if template.endswith(".cu.j2"):
+def require_supported(language: Language) -> None:
+    """Raise CkwatchError for a language that this version cannot compile."""
+    if language not in (Language.HIP, Language.CPP):
         raise CkwatchError(
-            f"{template}: CUDA templates (.cu.j2) cannot be compiled by this version",
-            "HIP templates end in .hip.j2, host templates in .cpp.j2.",
+            f"templates that render to .{language} cannot be compiled by this version",
+            "HIP templates end in .hip.j2, C++ templates for the host in .cpp.j2.",
         )
-    raise CkwatchError(
-        f"{template}: the name does not say what the template renders to",
-        "Give it the suffix .hip.j2 (HIP) or .cpp.j2 (C++ for the host).",
-    )
 
 
 class ProductKind(StrEnum):
@@ -61,9 +42,9 @@ class CompileRequest:
     """One source to compile.
 
     `source` is the rendered text with its final function name `symbol`, the only name that the shared object exports
-    (`more_exports` adds others). `arch` is resolved: `gfx942`, or for C++ what `host_arch` returns. `flags`, `defines`
-    (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and the kernel file's own; they come after the
-    defaults and win. `timeout_s` bounds each compiler process.
+    (`more_exports` adds others). `arch` is the GPU's, `gfx942`; for C++ any name of the host, which the key replaces by
+    the processor that it is. `flags`, `defines` (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and
+    the kernel file's own; they come after the defaults and win. `timeout_s` bounds each compiler process.
     """
 
     source: str

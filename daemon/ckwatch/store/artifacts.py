@@ -128,13 +128,16 @@ class ArtifactStore:
         source: bytes,
         log: str,
         products: Mapping[str, Path],
+        replace_existing: bool = False,
     ) -> Artifact:
         """Store a finished compile; the files in `products` are moved into the store.
 
-        If the same entry has been published meanwhile, that one is returned. Raises StoreError when the store cannot
-        be written or is full; nothing of the entry can be found then.
+        If the same entry has been published meanwhile, that one is returned, unless it is to be replaced. Raises
+        StoreError when the store cannot be written or is full; nothing of the entry can be found then.
         """
         with storing_in(self.folder):
+            if replace_existing:
+                self._discard(self._entry_folder(key, headers.key))
             return self._publish(key, headers, record, source, log, products)
 
     def _publish(
@@ -207,9 +210,18 @@ class ArtifactStore:
             if self._discard(entry):
                 total -= size
                 evicted += 1
+        self.contents.save()
         if evicted:
             self._remove_unused_header_sets()
         return Collected(evicted, leftovers, total)
+
+    def changed_headers(self, key: str, roots: Roots, look: Look) -> list[list[str]]:
+        """For each entry of `key`, the one used last first: the headers that are not what they were.
+
+        An empty inner list is an entry that holds; an empty outer one means that nothing was ever compiled for `key`.
+        """
+        sets = [self._read_header_set(entry.name) for entry in self._variants(key)]
+        return [headers.changed(look, roots) for headers in sets if headers is not None]
 
     def verify(self) -> list[Path]:
         """Read every entry whole, whatever is remembered of it; removes and returns the damaged ones."""

@@ -64,9 +64,7 @@ class HeaderSet:
 
     def changed(self, look: Look, roots: Roots) -> list[str]:
         """Absolute paths of headers that were changed or removed, or that have appeared where they would be read."""
-        changed = [
-            path for name, digest in self.present.items() if look.digest(path := roots.expand(name)) != digest
-        ]
+        changed = [path for name, digest in self.present.items() if look.digest(path := roots.expand(name)) != digest]
         return changed + [path for name in self.absent if look.exists(path := roots.expand(name))]
 
     def to_json(self) -> bytes:

@@ -1,0 +1,74 @@
+"""Symbols and device code, out of files made here and damaged here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.elf import CompressedBundle, device_code, exported_symbols, machine
+from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def test_exports(file: Path) -> None:
+    file.write_bytes(SHARED_OBJECT)
+    assert exported_symbols(file) == ("k_1", "std")
+
+
+def test_exports_of_a_real_library(file: Path) -> None:
+    import _ctypes
+
+    assert "PyInit__ctypes" in exported_symbols(Path(_ctypes.__file__))
+
+
+@pytest.mark.parametrize(
+    ("arch", "expected"),
+    [("gfx942", DEVICE_CODE), ("gfx90a", None), ("gfx94", None), ("gfx942:xnack+", None)],
+)
+def test_device_code(file: Path, arch: str, expected: bytes | None) -> None:
+    file.write_bytes(OBJECT)
+    assert device_code(file, arch) == expected
+
+
+def test_device_code_of_a_target_with_features(file: Path) -> None:
+    target = "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-"
+    file.write_bytes(elf({".hip_fatbin": bundle((target, b"code"))}))
+    assert device_code(file, "gfx942:sramecc+:xnack-") == b"code"
+
+
+def test_no_device_code(file: Path) -> None:
+    file.write_bytes(SHARED_OBJECT)
+    assert device_code(file, "gfx942") is None
+
+
+def test_compressed(file: Path) -> None:
+    file.write_bytes(elf({".hip_fatbin": b"CCOB" + bytes(100)}))
+    with pytest.raises(CompressedBundle):
+        device_code(file, "gfx942")
+
+
+def test_machine() -> None:
+    assert (machine(DEVICE_CODE), machine(OBJECT), machine(b"\x7fELF"), machine(bytes(100))) == (224, 62, None, None)
+
+
+@pytest.mark.parametrize("whole", [OBJECT, SHARED_OBJECT], ids=["object", "shared object"])
+def test_cut_short_anywhere(file: Path, whole: bytes) -> None:
+    """Damage is a ValueError or shows nothing; it never is another exception."""
+    for length in range(0, len(whole), 7):
+        file.write_bytes(whole[:length])
+        for read in (exported_symbols, lambda path: device_code(path, "gfx942")):
+            with pytest.raises(ValueError, match=r"short|ELF"):
+                read(file)
+
+
+def test_damaged_bundle(file: Path) -> None:
+    whole = bundle(("hipv4-amdgcn-amd-amdhsa--gfx942", DEVICE_CODE))
+    for length in (0, 10, 30, 50, len(whole) - 1):
+        file.write_bytes(elf({".hip_fatbin": whole[:length]}))
+        with pytest.raises(ValueError, match="bundle"):
+            device_code(file, "gfx942")

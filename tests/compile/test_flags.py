@@ -1,0 +1,50 @@
+"""What is passed, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.flags import CPP_FLAGS, HIP_FLAGS, compile_flags, include_flags, link_flags, user_compile_flags
+from ckwatch.diagnostics.clang_text import CLANG_DIAGNOSTIC_FLAGS
+from ckwatch.model.language import Language
+from fake_compiler import FakeToolchain, request_with
+
+TOOLCHAIN = FakeToolchain(
+    Path("hipcc"), Path("clang++"), Path("bundler"), include_folders=(Path("/ck"), Path("/ck tile"))
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "compiling", "linking"),
+    [
+        (("-O2", "-lfoo", "-g"), ["-O2", "-g"], ["-lfoo"]),
+        (("-L/a b", "-Wl,-z,now", "-Wall"), ["-Wall"], ["-L/a b", "-Wl,-z,now"]),
+        (("-Xlinker", "-Map=x", "-DX"), ["-DX"], ["-Xlinker", "-Map=x"]),
+        (("-Xlinker", "-Xlinker", "-DX"), ["-DX"], ["-Xlinker", "-Xlinker"]),
+        (("-mllvm", "-lx", "-lx"), ["-mllvm", "-lx"], ["-lx"]),
+    ],
+)
+def test_own_flags(flags: tuple[str, ...], compiling: list[str], linking: list[str]) -> None:
+    request = request_with(flags=flags)
+    assert (user_compile_flags(request), link_flags(request)) == (compiling, linking)
+
+
+def test_own_flags_come_after_the_defaults() -> None:
+    flags = compile_flags(request_with(flags=("-O1",), defines=("A", "B=a b")), TOOLCHAIN)
+    assert flags[: len(HIP_FLAGS) + 1] == [*HIP_FLAGS, "--offload-arch=gfx942"]
+    assert flags[-len(CLANG_DIAGNOSTIC_FLAGS) - 3 :] == ["-O1", "-DA", "-DB=a b", *CLANG_DIAGNOSTIC_FLAGS]
+
+
+@pytest.mark.parametrize(("openmp", "expected"), [(True, "-fopenmp"), (False, "-fopenmp-simd")])
+def test_host(openmp: bool, expected: str) -> None:
+    toolchain = FakeToolchain(Path("h"), Path("c"), Path("b"), openmp=openmp)
+    flags = compile_flags(request_with(language=Language.CPP, arch="host"), toolchain)
+    assert flags[: len(CPP_FLAGS) + 1] == [*CPP_FLAGS, expected]
+    assert not [flag for flag in flags if "offload" in flag or "amdgpu" in flag]
+
+
+def test_own_folders_come_before_ck() -> None:
+    flags = include_flags(request_with(include_folders=(Path("/mine"),)), TOOLCHAIN)
+    assert flags == ["-I/mine", "-isystem", "/ck", "-isystem", "/ck tile"]

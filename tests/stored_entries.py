@@ -1,0 +1,21 @@
+"""What tests of the store publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ckwatch.store import Artifact, Command, Record
+
+RECORD = Record(
+    ok=True,
+    symbol="k_1",
+    arch="gfx942",
+    language="hip",
+    toolchain="clang 22",
+    source="kernel.hip",
+    commands=(Command(("hipcc", "-c", "größe.hip"), 0, 1.5, 1 << 20),),
+    exports=("k_1",),
+)
+KEY = "ab" + "0" * 62
+
+Publish = Callable[..., Artifact]
