@@ -6,12 +6,14 @@ hooks are not. Signatures are checked with the Debian archive keyring of the hos
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -20,8 +22,10 @@ from ckwatch.toolchain.process import Finished, run
 
 SUITES = ("experimental", "sid")
 
+Watcher = Callable[[], Coroutine[Any, Any, object]]
+
 _NOT_DEBIAN = (
-    "Install AMD's own ROCm packages with Composable Kernel for your system, or unpack them anywhere and set ROCM_PATH; "
+    "Install AMD's own ROCm packages with Composable Kernel for your system, or unpack them and set ROCM_PATH; "
     "`ckwatch doctor` says what is still missing."
 )
 
@@ -39,19 +43,17 @@ _APT_FAILURES: tuple[tuple[str, str, str], ...] = (
     (
         r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|is not signed|couldn't be verified|Unable to determine file size.*gpgv",
         "the archive's signature could not be verified with the Debian archive keyring",
-        "Update the package debian-archive-keyring (apt-get install debian-archive-keyring), or choose another mirror "
-        "with --mirror URL.",
+        "Update the keyring (apt-get install debian-archive-keyring), or choose another mirror with --mirror URL.",
     ),
     (
-        r"Could not resolve|Temporary failure resolving|Could not connect|Connection failed|Connection timed out|"
-        r"Unable to connect|Network is unreachable|Could not handshake|Certificate verification failed",
+        r"Could not (resolve|connect|handshake)|Temporary failure|Connection (failed|timed out|refused)|unreachable",
         "the mirror cannot be reached",
         "Check the network and the mirror's address; choose another mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
     ),
     (
         r"Release file .* is (expired|not valid yet)|is expired \(invalid since",
         "the mirror's index is out of date",
-        "Choose another mirror with --mirror URL, or set Acquire::Check-Valid-Until in the machine's apt configuration.",
+        "Choose another mirror with --mirror URL, or set Acquire::Check-Valid-Until in apt's configuration.",
     ),
     (
         r"Hash Sum mismatch|unexpected size|Hashes of received file",
@@ -101,7 +103,9 @@ def require_tools() -> None:
     """Raise `ToolchainError` when this system has no apt and dpkg."""
     missing = [tool for tool in ("apt-get", "apt-cache", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
-        raise ToolchainError(f"this system has no {' and no '.join(missing)}, so nothing can be fetched from Debian", _NOT_DEBIAN)
+        raise ToolchainError(
+            f"this system has no {' and no '.join(missing)}, so nothing can be fetched from Debian", _NOT_DEBIAN
+        )
 
 
 def find_keyring(candidates: Sequence[str] = _KEYRINGS) -> Path:
@@ -130,39 +134,54 @@ def explain_failure(action: str, text: str) -> ToolchainError:
     return ToolchainError(f"{action}: apt failed\n{quoted}", "Run it again; if it stays, choose another --mirror.")
 
 
-class PrivateApt:
-    """One private apt state in `folder`. Every method raises `ToolchainError` with apt's own words when apt fails."""
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The archive to read, instead of those that the machine is configured with."""
 
-    def __init__(self, folder: Path, *, mirror: str, keyring: Path, suites: Sequence[str] = SUITES) -> None:
+    mirror: str
+    keyring: Path
+    suites: tuple[str, ...] = SUITES
+
+
+class PrivateApt:
+    """One private apt state in `folder`; `sources` None means those of the machine.
+
+    Every method raises `ToolchainError` with apt's own words when apt fails.
+    """
+
+    def __init__(self, folder: Path, sources: Sources | None) -> None:
         self.folder = folder
-        self.mirror = mirror
         self.archives = folder / "archives"
         self._config = folder / "apt.conf"
+        self._archive = sources.mirror if sources is not None else "this machine's archives"
         for part in ("lists/partial", "archives/partial", "sources", "empty", "cache"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / "status").write_text("")
-        (folder / "sources" / "ckwatch.sources").write_text(
-            f"Types: deb\nURIs: {mirror}\nSuites: {' '.join(suites)}\nComponents: main\nSigned-By: {keyring}\n"
-        )
-        self._config.write_text(_configuration(folder))
+        if sources is not None:
+            (folder / "sources" / "ckwatch.sources").write_text(
+                f"Types: deb\nURIs: {sources.mirror}\nSuites: {' '.join(sources.suites)}\nComponents: main\n"
+                f"Signed-By: {sources.keyring}\n"
+            )
+        self._config.write_text(_configuration(folder, own_sources=sources is not None))
 
-    async def update(self) -> None:
-        """Fetch and verify the indexes."""
+    async def update(self, *, strict: bool = True) -> None:
+        """Fetch and verify the indexes; without `strict`, one of several archives may fail."""
         done = await self._apt("apt-get", "update")
         # apt calls an index that it could not fetch a warning, and succeeds.
-        if done.status or re.search(r"^(W: (Failed to fetch|GPG error|Some index)|E: |Err:)", _text(done), re.M):
-            raise explain_failure(f"cannot read the package indexes of {self.mirror}", _text(done))
+        failed = re.search(r"^(W: (Failed to fetch|GPG error|Some index)|E: |Err:)", _text(done), re.MULTILINE)
+        if done.status or (strict and failed):
+            raise explain_failure(f"cannot read the package indexes of {self._archive}", _text(done))
 
-    async def resolve(self, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-        """Every (package, version) that apt would install on an empty system, experimental first."""
+    async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
+        """Every (package, version) that apt would install on an empty system, from `suite` where it can."""
         action = f"cannot resolve {' '.join(names)}"
-        first = await self._apt("apt-get", "-t", SUITES[0], "--simulate", "install", *names)
+        first = await self._apt("apt-get", *(("-t", suite) if suite else ()), "--simulate", "install", *names)
         done = first
-        if first.status:  # what was in experimental may have moved on to sid
+        if first.status and suite:  # what was in experimental may have moved on to sid
             done = await self._apt("apt-get", "--simulate", "install", *names)
         if done.status:
             raise explain_failure(action, _text(first))
-        found = re.findall(r"^Inst (\S+) \((\S+) ", done.output, re.M)
+        found = re.findall(r"^Inst (\S+) \((\S+) ", done.output, re.MULTILINE)
         if not found:
             raise explain_failure(action, _text(done))
         return tuple((name.partition(":")[0], version) for name, version in found)
@@ -187,6 +206,14 @@ class PrivateApt:
         except KeyError as error:
             raise ToolchainError(f"the archive's index has no file for {error.args[0][0]}", "Run it again.") from error
 
+    def is_intact(self, package: Package) -> bool:
+        """Whether the package lies in `archives` with the hash that the signed index gives."""
+        try:
+            with (self.archives / package.file_name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
+        except FileNotFoundError:
+            return False
+
     async def download(self, packages: Sequence[Package], *, on_bytes: Callable[[int], None]) -> None:
         """Fetch what is not there yet into `archives`; `on_bytes` is told how many bytes are there."""
         names = {package.file_name for package in packages}
@@ -210,13 +237,13 @@ class PrivateApt:
             raise explain_failure("cannot download the packages", _text(done))
 
     async def _apt(
-        self, program: str, *arguments: str, directory: Path | None = None, meanwhile: Callable[..., object] | None = None
+        self, program: str, *arguments: str, directory: Path | None = None, meanwhile: Watcher | None = None
     ) -> Finished:
         return await run(
             [program, "-c", self._config, "-q", *arguments],
             env=apt_environment(),
             directory=directory or self.folder,
-            meanwhile=meanwhile,  # type: ignore[arg-type]
+            meanwhile=meanwhile,
         )
 
 
@@ -224,7 +251,7 @@ def parse_stanzas(text: str) -> list[Stanza]:
     """Read the output of `apt-cache show`; of alternatives in a dependency all are taken."""
     stanzas = []
     for block in re.split(r"\n\s*\n", text.strip()):
-        fields = dict(re.findall(r"^([A-Za-z0-9-]+): *(.*)$", block, re.M))
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): *(.*)$", block, re.MULTILINE))
         if "Package" in fields:
             depends = f"{fields.get('Pre-Depends', '')},{fields.get('Depends', '')}"
             names = (re.match(r"\s*([a-z0-9][a-z0-9+.-]+)", part) for part in re.split(r"[,|]", depends))
@@ -242,13 +269,21 @@ def parse_stanzas(text: str) -> list[Stanza]:
 def parse_uris(text: str) -> list[Package]:
     """Read the output of `apt-get --print-uris download`."""
     found = []
-    for file_name, size, sha256 in re.findall(r"^'[^']*' (\S+) (\d+) SHA256:([0-9a-f]{64})", text, re.M):
+    for file_name, size, sha256 in re.findall(r"^'[^']*' (\S+) (\d+) SHA256:([0-9a-f]{64})", text, re.MULTILINE):
         name, version, _ = file_name.split("_", 2)
         found.append(Package(name, version.replace("%3a", ":").replace("%3A", ":"), file_name, int(size), sha256))
     return found
 
 
-def _configuration(folder: Path) -> str:
+def _configuration(folder: Path, *, own_sources: bool) -> str:
+    sources = {
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": folder / "sources",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": folder / "empty",
+        "Dir::Etc::trusted": "/dev/null",
+        "Dir::Etc::trustedparts": folder / "empty",
+    }
     quoted = {
         "Dir::State": folder,
         "Dir::State::lists": folder / "lists",
@@ -259,12 +294,7 @@ def _configuration(folder: Path) -> str:
         "Dir::Cache::pkgcache": folder / "cache" / "pkgcache.bin",
         "Dir::Cache::srcpkgcache": folder / "cache" / "srcpkgcache.bin",
         "Acquire::GzipIndexes": "false",
-        "Dir::Etc::sourcelist": "/dev/null",
-        "Dir::Etc::sourceparts": folder / "sources",
-        "Dir::Etc::preferences": "/dev/null",
-        "Dir::Etc::preferencesparts": folder / "empty",
-        "Dir::Etc::trusted": "/dev/null",
-        "Dir::Etc::trustedparts": folder / "empty",
+        **(sources if own_sources else {}),
         "Dir::Log": folder,
         "APT::Install-Recommends": "false",
         "APT::Install-Suggests": "false",
@@ -278,7 +308,7 @@ def _configuration(folder: Path) -> str:
     }
     hooks = ("APT::Update::Pre-Invoke", "APT::Update::Post-Invoke", "APT::Update::Post-Invoke-Success")
     lines = [f"#clear {name};" for name in hooks]
-    lines += ['#clear Acquire::IndexTargets::deb::DEP-11;', "#clear Acquire::IndexTargets::deb::CNF;"]
+    lines += ["#clear Acquire::IndexTargets::deb::DEP-11;", "#clear Acquire::IndexTargets::deb::CNF;"]
     lines += [f'{key} "{value}";' for key, value in quoted.items()]
     return "\n".join(lines) + "\n"
 

@@ -14,10 +14,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 import requests
-from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, ProgressTracker, PyPISimple, UnsupportedContentTypeError
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    NoSuchProjectError,
+    ProgressTracker,
+    PyPISimple,
+    UnsupportedContentTypeError,
+)
 
 from ckwatch.errors import ToolchainError
 
@@ -103,15 +110,14 @@ def _fetch_from(url: str, target: Path, settings: IndexSettings, checkpoint: Cal
         package = next((package for package in page.packages if package.filename == FILE_NAME), None)
         if package is None:
             raise NoSuchProjectError(f"{PROJECT} {VERSION}", url)
-        # The pinned hash is checked by us; a wrong one must not be reported as a bug of the library.
-        index.download_package(
-            package, target, verify=False, timeout=settings.timeout_s, progress=_tracker(checkpoint), keep_on_error=False
-        )
+        # The pinned hash is checked by the caller, whatever the index says that it is.
+        progress = _tracker(checkpoint)
+        index.download_package(package, target, verify=False, timeout=settings.timeout_s, progress=progress)
 
 
 def _tracker(checkpoint: Callable[[int], None]) -> Callable[[int | None], ProgressTracker]:
     class Tracker:
-        def __enter__(self) -> Tracker:
+        def __enter__(self) -> Self:
             self.done = 0
             return self
 
@@ -133,7 +139,6 @@ def _pip_config() -> str:
 
 def _parse_pip_config(text: str) -> dict[str, str]:
     """Lines like `global.index-url='…'`; a later section (environment) wins, as it does for pip."""
-    values: dict[str, str] = {}
     rank = {"global": 0, "download": 1, "install": 1, ":env:": 2}
     found: list[tuple[int, str, str]] = []
     for line in text.splitlines():
@@ -141,9 +146,7 @@ def _parse_pip_config(text: str) -> dict[str, str]:
         section, _, name = key.strip().rpartition(".")
         if separator and section in rank:
             found.append((rank[section], name.replace("_", "-"), _unquote(value.strip())))
-    for _, name, value in sorted(found, key=lambda entry: entry[0]):
-        values[name] = value
-    return values
+    return {name: value for _, name, value in sorted(found, key=lambda entry: entry[0])}
 
 
 def _unquote(text: str) -> str:

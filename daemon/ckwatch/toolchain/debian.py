@@ -20,7 +20,7 @@ ROOTS = ("hipcc", "libamdhip64-dev", "libcomposable-kernel-dev")
 # Followed into their shared libraries. `{n}` is LLVM's major version, which hipcc's own dependencies name.
 _FOLLOWED = ("hipcc", "clang-{n}", "lld-{n}", "llvm-{n}", "clang-tools-{n}", "libamdhip64-dev")
 _TAKEN = ("libclang-common-{n}-dev", "libclang-rt-{n}-dev", "rocm-device-libs-{n}", "libcomposable-kernel-dev",
-          "libhsa-runtime-dev", "libamd-comgr-dev")  # fmt: skip
+          "libomp-{n}-dev", "libhsa-runtime-dev", "libamd-comgr-dev")  # fmt: skip
 
 # Shared libraries of programs that are not unpacked: c-index-test, llvm-exegesis.
 _UNUSED = re.compile(r"libclang1-\d+|libpfm4|gcc-\d+-base|lib32.*|libx32.*|libc6-.*|libc-.*")
@@ -39,22 +39,33 @@ class Repository:
     suite: str
 
 
+def llvm_major(names: Iterable[str]) -> int:
+    """LLVM's major version among package names. Raises `ToolchainError` when clang is not among them."""
+    majors = [int(found[1]) for name in names if (found := re.fullmatch(r"clang-(\d+)", name))]
+    if not majors:
+        raise ToolchainError("hipcc in Debian does not depend on clang any more", "Please report this to ckwatch.")
+    return max(majors)
+
+
+def openmp_headers(major: int) -> str:
+    """The package with clang's `omp.h`, which nothing depends on; its runtime comes from the host (`host`)."""
+    return f"libomp-{major}-dev"
+
+
 def select(stanzas: Iterable[Stanza]) -> tuple[tuple[str, str], ...]:
     """Choose from a resolved closure the (package, version) pairs that a compile needs, sorted by name.
 
     Raises `ToolchainError` when the closure has no clang or lacks a package that is needed.
     """
     by_name = {stanza.name: stanza for stanza in stanzas}
-    majors = [int(found[1]) for name in by_name if (found := re.fullmatch(r"clang-(\d+)", name))]
-    if not majors:
-        raise ToolchainError("hipcc in Debian does not depend on clang any more", "Please report this to ckwatch.")
-    named = {key: [name.format(n=max(majors)) for name in names] for key, names in
-             (("followed", _FOLLOWED), ("taken", _TAKEN))}  # fmt: skip
-    missing = [name for name in (*named["followed"], *named["taken"]) if name not in by_name]
+    major = llvm_major(by_name)
+    followed = [name.format(n=major) for name in _FOLLOWED]
+    taken = [name.format(n=major) for name in _TAKEN]
+    missing = [name for name in (*followed, *taken) if name not in by_name]
     if missing:
         raise ToolchainError(f"Debian's ROCm packages lack {', '.join(missing)}", "Please report this to ckwatch.")
-    chosen = {*named["taken"], *named["followed"]}
-    queue = list(named["followed"])
+    chosen = {*followed, *taken}
+    queue = list(followed)
     while queue:
         for name in by_name[queue.pop()].depends:
             if name in by_name and name not in chosen and _is_library(by_name[name]):

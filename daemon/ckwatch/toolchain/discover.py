@@ -25,9 +25,11 @@ INSTALL_HINT = "Run `ckwatch toolchain install`, or set ROCM_PATH, or `rocm` in 
 
 # These change what is compiled without showing in a compile's arguments, which are its key.
 _HIDDEN_INPUTS = frozenset(
-    "HIPCC_COMPILE_FLAGS_APPEND HIPCC_LINK_FLAGS_APPEND CCC_OVERRIDE_OPTIONS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH "
-    "LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX HIP_COMPILE_CXX_AS_HIP DEVICE_LIB_PATH HIP_ROCCLR_HOME HIPCC_VERBOSE "
-    "HIP_COMPILER HIP_RUNTIME SOURCE_DATE_EPOCH".split()
+    {
+        *("HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND", "HIPCC_VERBOSE", "HIP_COMPILE_CXX_AS_HIP"),
+        *("HIP_COMPILER", "HIP_RUNTIME", "HIP_ROCCLR_HOME", "DEVICE_LIB_PATH", "CCC_OVERRIDE_OPTIONS"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    }
 )
 
 
@@ -161,7 +163,8 @@ def _assemble(
     }
     clang_files = _compiler_files(llvm)
     clang = (llvm / "clang").resolve()
-    version_text = cache.ask("clang --version", clang_files, lambda: ask_program([str(clang), "--version"], environment))
+    command = [str(clang), "--version"]
+    version_text = cache.ask("clang --version", clang_files, lambda: ask_program(command, environment))
     first_line = version_text.strip().splitlines()[0] if version_text.strip() else "unknown"
     hip = hip_version(root)
     library = next((path for path in _hip_libraries(root) if path.exists()), None)
@@ -209,9 +212,8 @@ def _assemble(
 def _compiler_files(llvm: Path) -> list[Path]:
     """The files that decide what clang and its linker do: the programs and LLVM's own shared libraries."""
     programs = {(llvm / name).resolve() for name in ("clang", "lld") if (llvm / name).exists()}
-    libraries = {path.resolve() for path in (llvm.parent / "lib").glob("lib*.so*") if _is_compiler_library(path.name)}
-    libraries |= {path.resolve() for path in llvm.parents[1].glob("*-linux-gnu/lib*.so*") if _is_compiler_library(path.name)}
-    return sorted(programs | libraries)
+    found = (*(llvm.parent / "lib").glob("lib*.so*"), *llvm.parents[1].glob("*-linux-gnu/lib*.so*"))
+    return sorted(programs | {path.resolve() for path in found if _is_compiler_library(path.name)})
 
 
 def _is_compiler_library(name: str) -> bool:
@@ -222,10 +224,10 @@ def _identity(
     manifest: places.Manifest | None, parts: _Parts, files: list[Path], version: str, hip: str, cache: ProbeCache
 ) -> str:
     if manifest is not None:  # relocation writes paths into the programs: the packages tell what they are
-        content = "".join(f"{package.name}={package.sha256};" for package in sorted(manifest.packages, key=lambda p: p.name))
+        content = ";".join(sorted(f"{package.name}={package.sha256}" for package in manifest.packages))
     else:
         content = content_hash([*files, *sorted(parts.device_libraries.glob("*.bc"))], cache)
-        version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.M)
+        version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.MULTILINE)
         content += version + hip
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 

@@ -26,13 +26,16 @@ import anyio.from_thread
 
 from ckwatch.errors import ToolchainError
 from ckwatch.toolchain import ck_tile, debian, places
-from ckwatch.toolchain.apt import Package, PrivateApt, find_keyring, require_tools
+from ckwatch.toolchain.apt import Package, PrivateApt, Sources, find_keyring, require_tools
+from ckwatch.toolchain.host import add_host_parts
 from ckwatch.toolchain.process import run
 from ckwatch.toolchain.relocate import find_patchelf, relocate
 from ckwatch.toolchain.unpack import unpack_deb, unpack_headers
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
 _TREE_BYTES = 800_000_000
+
+_MORE_SPACE = "Free some space, or set XDG_CACHE_HOME to a larger disk."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,7 @@ async def install(
     find_patchelf()
     keyring = find_keyring()
     if mirror is None:
-        mirror = debian.debian_mirror(
-            await debian.configured_repositories(), debian.read_os_release(), os.environ
-        )
+        mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         async with _lock(folder / ".lock", progress):
@@ -78,18 +79,20 @@ async def install(
             return await _build(folder, debian.check_mirror(mirror), keyring, progress)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ToolchainError("the disk is full", "Free some space, or set XDG_CACHE_HOME to a larger disk.") from error
+            raise ToolchainError("the disk is full", _MORE_SPACE) from error
         where = f" ({error.filename})" if error.filename else ""
         raise ToolchainError(f"cannot write to {folder}: {error.strerror}{where}", "Set XDG_CACHE_HOME.") from error
 
 
 async def _build(folder: Path, mirror: str, keyring: Path, progress: Progress) -> places.Manifest:
     downloads = folder / ".downloads"
-    apt = PrivateApt(downloads / "apt", mirror=mirror, keyring=keyring)
+    apt = PrivateApt(downloads / "apt", Sources(mirror, keyring))
     progress(Step("Reading the package indexes"))
     await apt.update()
     progress(Step("Choosing packages"))
     closure = await apt.resolve(debian.ROOTS)
+    openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
+    closure = await apt.resolve((*debian.ROOTS, openmp))
     packages = await apt.locate(debian.select(await apt.describe(closure)))
     name = _name(packages)
     _check_space(folder, packages, apt.archives)
@@ -114,14 +117,15 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: Progress) -
         _complete_layout(work, major)
         progress(Step("Relocating"))
         await relocate(work, final)
-        work.chmod(0o755)
-        if final.exists():
-            await anyio.to_thread.run_sync(places.remove_tree, final)
-        work.rename(final)
+        await anyio.to_thread.run_sync(_move_in, work, final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     progress(Step("Trying the compiler"))
     await _try(final, major)
+    progress(Step("Completing it for this machine"))
+    missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
+    for problem in missing:
+        progress(Step(f"Without {problem}"))
     versions = {package.name: _upstream(package.version) for package in packages}
     manifest = places.Manifest(
         layout=places.LAYOUT,
@@ -131,6 +135,7 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: Progress) -
         rocm_version=versions["hipcc"],
         ck_version=versions["libcomposable-kernel-dev"],
         ck_tile_version=f"{ck_tile.PROJECT} {ck_tile.VERSION}",
+        missing=missing,
         packages=(
             *(places.InstalledPackage(package.name, package.version, package.sha256) for package in packages),
             places.InstalledPackage(ck_tile.PROJECT, ck_tile.VERSION, ck_tile.SHA256),
@@ -149,7 +154,7 @@ async def _download(apt: PrivateApt, packages: Sequence[Package], progress: Prog
     for attempt in (1, 2):
         await apt.download(packages, on_bytes=lambda done: progress(Step(title, done, total, "bytes")))
         progress(Step("Checking hashes"))
-        wrong = await anyio.to_thread.run_sync(lambda: [package for package in packages if not _is_intact(apt, package)])
+        wrong = await anyio.to_thread.run_sync(_wrong, apt, packages)
         if not wrong:
             return
         for package in wrong:  # apt itself compares only the size of a file that was there before
@@ -162,13 +167,13 @@ async def _download(apt: PrivateApt, packages: Sequence[Package], progress: Prog
             )
 
 
-def _is_intact(apt: PrivateApt, package: Package) -> bool:
-    anyio.from_thread.check_cancelled()
-    try:
-        with (apt.archives / package.file_name).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
-    except FileNotFoundError:
-        return False
+def _wrong(apt: PrivateApt, packages: Sequence[Package]) -> list[Package]:
+    wrong = []
+    for package in packages:
+        anyio.from_thread.check_cancelled()
+        if not apt.is_intact(package):
+            wrong.append(package)
+    return wrong
 
 
 async def _unpack(work: Path, debs: Sequence[Path], source: Path, progress: Progress) -> None:
@@ -181,6 +186,13 @@ async def _unpack(work: Path, debs: Sequence[Path], source: Path, progress: Prog
         unpack_headers(source, ck_tile.HEADERS, work / "ck_tile/include/ck_tile", checkpoint=check)
 
     await anyio.to_thread.run_sync(unpack)
+
+
+def _move_in(work: Path, final: Path) -> None:
+    work.chmod(0o755)
+    if final.exists():
+        places.remove_tree(final)
+    work.rename(final)
 
 
 def _llvm_major(root: Path) -> int:
@@ -237,7 +249,7 @@ def _check_space(folder: Path, packages: Sequence[Package], archives: Path) -> N
     if free < wanted:
         raise ToolchainError(
             f"{wanted / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free",
-            "Free some space, or set XDG_CACHE_HOME to a larger disk.",
+            _MORE_SPACE,
         )
 
 

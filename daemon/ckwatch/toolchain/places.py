@@ -1,9 +1,9 @@
 """Where ckwatch keeps the toolchains that it installed, and which of them counts.
 
-    <cache>/toolchains/<name>/             one complete tree; `ckwatch-toolchain.json` is written last and marks it so
-    <cache>/toolchains/current             link to the one in use
-    <cache>/toolchains/.downloads/         packages of an install in progress, kept when it is interrupted
-    <cache>/toolchains/.lock               held by the install that runs
+<cache>/toolchains/<name>/             one complete tree; `ckwatch-toolchain.json` is written last and marks it so
+<cache>/toolchains/current             link to the one in use
+<cache>/toolchains/.downloads/         packages of an install in progress, kept when it is interrupted
+<cache>/toolchains/.lock               held by the install that runs
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from platformdirs import user_cache_path
 
 MANIFEST = "ckwatch-toolchain.json"
-LAYOUT = 2
+LAYOUT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,10 @@ class InstalledPackage:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a tree was made of. `root` is the place it was relocated for; elsewhere it does not run."""
+    """What a tree was made of. `root` is the place it was relocated for; elsewhere it does not run.
+
+    `missing` tells what could not be fetched for this host, and why.
+    """
 
     layout: int
     name: str
@@ -43,6 +46,7 @@ class Manifest:
     rocm_version: str
     ck_version: str
     ck_tile_version: str
+    missing: tuple[str, ...]
     packages: tuple[InstalledPackage, ...]
 
     def to_json(self) -> str:
@@ -57,7 +61,8 @@ class Manifest:
             if data["layout"] != LAYOUT:
                 raise ValueError(f"layout {data['layout']} is not {LAYOUT}")
             packages = tuple(InstalledPackage(**package) for package in data.pop("packages"))
-            return cls(packages=packages, root=Path(data.pop("root")), **data)
+            missing = tuple(map(str, data.pop("missing")))
+            return cls(packages=packages, missing=missing, root=Path(data.pop("root")), **data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a toolchain manifest: {error}") from error
 
@@ -84,7 +89,7 @@ def host_extras(manifest: Manifest) -> HostExtras:
     host = manifest.root / "host"
     headers: list[str] = []
     for folder in sorted(host.glob("usr/include/c++/*")) + sorted(host.glob("usr/include/*-linux-gnu/c++/*")):
-        headers += ["-cxx-isystem", str(folder)]
+        headers += ["-stdlib++-isystem", str(folder)]
     links = [f"-L{folder.parent}" for folder in sorted(host.glob("usr/lib/gcc/*/*/libstdc++.so"))]
     openmp: list[str] = []
     if (host / "lib/libomp.so").exists():
@@ -152,7 +157,7 @@ def remove_tree(tree: Path) -> None:
 
 def _current_name(folder: Path) -> str | None:
     try:
-        return Path(os.readlink(folder / "current")).name
+        return (folder / "current").readlink().name
     except OSError:
         return None
 

@@ -83,7 +83,7 @@ def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: floa
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise ToolchainError(
             f"{' '.join(arguments)} failed with status {done.returncode}: {' / '.join(said) or 'no message'}",
-            "The compiler itself does not run here. Reinstall it: `ckwatch toolchain install --force` or ROCm's packages.",
+            "The compiler itself does not run here. Reinstall it: `ckwatch toolchain install --force`, or ROCm.",
         )
     return done.stdout
 

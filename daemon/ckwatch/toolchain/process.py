@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -34,7 +35,7 @@ async def run(
     *,
     env: Mapping[str, str],
     directory: Path | None = None,
-    meanwhile: Callable[[], Awaitable[None]] | None = None,
+    meanwhile: Callable[[], Coroutine[Any, Any, object]] | None = None,
     timeout_s: float | None = None,
 ) -> Finished:
     """Run to the end and return what it said, whatever its exit status; `meanwhile` runs beside it, to watch it.

@@ -21,9 +21,12 @@ import anyio
 from ckwatch.errors import ToolchainError
 from ckwatch.toolchain.process import run
 
+# glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
 _C_LIBRARY = frozenset(
-    "ld-linux libc libm libdl libpthread librt libresolv libutil libanl libnsl libmvec libBrokenLocale libnss_files "
-    "libnss_dns libnss_compat libnss_hesiod libthread_db libc_malloc_debug libmemusage libpcprofile".split()
+    {
+        *("libc", "libm", "libmvec", "libdl", "libpthread", "librt", "libresolv", "libutil", "libanl", "libnsl"),
+        *("libBrokenLocale", "libthread_db", "libc_malloc_debug", "libmemusage", "libpcprofile"),
+    }
 )
 
 _PT_INTERP = 3
@@ -62,9 +65,7 @@ def elf_files(root: Path) -> Iterator[Elf]:
 
 def is_c_library(path: Path) -> bool:
     """Whether a library is a part of glibc, which must not be patched."""
-    return path.name.partition(".so")[0].rstrip("-x86_64aarch64-2.0123456789") in _C_LIBRARY or (
-        path.name.partition(".")[0] in _C_LIBRARY or path.name.startswith("ld-linux")
-    )
+    return path.name.partition(".")[0] in _C_LIBRARY or path.name.startswith(("ld-linux", "libnss_"))
 
 
 def find_loader(root: Path) -> Path:

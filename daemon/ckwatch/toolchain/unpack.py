@@ -59,8 +59,16 @@ def is_kept(path: str) -> bool:
     return any(pattern.fullmatch(path) for pattern in KEPT)
 
 
-def unpack_deb(deb: Path, target: Path, *, checkpoint: Callable[[], None] = lambda: None) -> int:
-    """Unpack the kept files of `deb` under `target` and return their bytes; `checkpoint` may raise to stop it.
+def unpack_deb(
+    deb: Path,
+    target: Path,
+    *,
+    keep: Callable[[str], object] = is_kept,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> int:
+    """Unpack the files of `deb` that `keep` accepts under `target` and return their bytes.
+
+    `checkpoint` is called for each file and may raise to stop it.
 
     Raises `ToolchainError` when the package is damaged, `OSError` when the disk is full.
     """
@@ -71,7 +79,7 @@ def unpack_deb(deb: Path, target: Path, *, checkpoint: Callable[[], None] = lamb
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    stopped_early = False
+    stopped_early = finished = False
     size = 0
     try:
         assert process.stdout is not None  # noqa: S101 - opened with a pipe
@@ -82,13 +90,14 @@ def unpack_deb(deb: Path, target: Path, *, checkpoint: Callable[[], None] = lamb
                 if _STOP.fullmatch(path):
                     stopped_early = True
                     break
-                if is_kept(path):
+                if keep(path):
                     size += extract(archive, member, place_of(path), target)
+        finished = not stopped_early
     except tarfile.TarError as error:
         raise ToolchainError(f"{deb.name} is damaged: {error}", "Run `ckwatch toolchain install` again.") from error
     finally:
-        if stopped_early or process.poll() is None:
-            kill_group(process.pid) if stopped_early else None
+        if process.poll() is None and not finished:
+            kill_group(process.pid)
         if process.stdout is not None:
             process.stdout.close()
         errors = process.stderr.read() if process.stderr is not None else b""
@@ -103,7 +112,9 @@ def unpack_deb(deb: Path, target: Path, *, checkpoint: Callable[[], None] = lamb
     return size
 
 
-def unpack_headers(archive_path: Path, prefix: str, target: Path, *, checkpoint: Callable[[], None] = lambda: None) -> int:
+def unpack_headers(
+    archive_path: Path, prefix: str, target: Path, *, checkpoint: Callable[[], None] = lambda: None
+) -> int:
     """Unpack what lies under `*/<prefix>/` of a .tar.gz into `target` and return its bytes."""
     size = 0
     try:
