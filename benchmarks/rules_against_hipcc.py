@@ -1,7 +1,7 @@
 """What hipcc says of sampled GEMM instances against what the rules say.
 
-    python benchmarks/rules_against_hipcc.py --hipcc HIPCC [--rocm-path DIR]   compiles what has no result yet
-    python benchmarks/rules_against_hipcc.py --from-results                    judges the stored results again
+    python -m benchmarks.rules_against_hipcc --hipcc HIPCC [--rocm-path DIR]   compiles what has no result yet
+    python -m benchmarks.rules_against_hipcc --from-results                    judges the stored results again
 
 Each sample goes through the host pass and the device pass of the real compiler with `-fsyntax-only`. Some failures
 come only from code generation (LDS beyond the limit): where the rules expect one, or the tile takes nearly all LDS,
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shlex
@@ -25,8 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gemm_samples import Sample, good_samples, mutants
-
+from benchmarks.gemm_samples import Sample, good_samples, mutants
 from ckwatch.rules import check
 
 OPERATION = "DeviceGemmMultiD_Xdl_CShuffle_V3"
@@ -34,11 +34,17 @@ RESULTS = Path(__file__).parent / "results" / "rules_against_hipcc.json"
 SEEDS = {"first": (11, 48), "second": (29, 40)}
 """Mutants: seed and number. The second lot was compiled after the rules were written with the first one known."""
 
-HEADERS = """\
-#include <array>
-#include <cstdint>
-#include <iostream>
-#include <map>
+HEADERS = "".join(
+    f"#include <{name}>\n"
+    for name in (
+        "hip/hip_runtime.h",
+        *("array", "cmath", "cstdint", "iostream", "map", "memory", "optional", "regex", "sstream", "string", "vector"),
+    )
+)
+"""What is precompiled once per pass and architecture. CK's headers must stay out: clang 22 writes the specialisations
+of member templates in `MfmaSelector` wrongly into a precompiled header, and takes the f64 instruction for all types."""
+
+SOURCE = """\
 #include "ck/ck.hpp"
 #include "ck/tensor_operation/gpu/device/impl/device_gemm_multiple_d_xdl_cshuffle_v3.hpp"
 #include "ck/tensor_operation/gpu/element/element_wise_operation.hpp"
@@ -49,10 +55,6 @@ using Row = ck::tensor_layout::gemm::RowMajor; using Col = ck::tensor_layout::ge
 using ck::BlockGemmPipelineScheduler; using ck::BlockGemmPipelineVersion;
 using ck::tensor_operation::device::GemmSpecialization;
 using namespace ck::tensor_operation::element_wise;
-"""
-"""What all samples begin with: precompiled once per pass and architecture."""
-
-SOURCE = """\
 using Gemm = ck::tensor_operation::device::%s<
     %s>;
 extern "C" __attribute__((visibility("default"))) int gemm(
@@ -87,11 +89,18 @@ def _cpp(value: object) -> str:
 
 
 def samples() -> list[Sample]:
-    """All samples; good ones and mutants alternate, so that a run that is cut short has both."""
-    good = good_samples()
-    first, second = (mutants(count, seed) for seed, count in SEEDS.values())
+    """All samples, small ones first; good ones and mutants alternate, so that a run that is cut short has both."""
+    good = sorted(good_samples(), key=_work)
+    first, second = (sorted(mutants(count, seed), key=_work) for seed, count in SEEDS.values())
     mixed = [sample for pair in zip(good, first, strict=False) for sample in pair]
     return [*mixed, *good[len(first) :], *first[len(good) :], *second]
+
+
+def _work(sample: Sample) -> int:
+    """Instructions in a wave's tile, which the compiler unrolls: an estimate of the time that it takes."""
+    values = [sample.arguments[name] for name in ("MXdlPerWave", "NXdlPerWave", "KPerBlock")]
+    tails = {"v2": 4, "v4": 2}.get(str(sample.arguments["BlkGemmPipelineVer"])[-2:], 1)
+    return math.prod(value for value in values if isinstance(value, int)) * tails
 
 
 class Hipcc:
@@ -109,7 +118,9 @@ class Hipcc:
         path = self.folder / "sample.hip"
         path.write_text(text)
         begin = time.monotonic()
-        done = self._call(*self._options(arch, side), *options, "-Xclang", "-include-pch", "-Xclang", str(headers), str(path))
+        done = self._call(
+            *self._options(arch, side), *options, "-Xclang", "-include-pch", "-Xclang", str(headers), str(path)
+        )
         seconds = time.monotonic() - begin
         if done.returncode == 0:
             return "", seconds
@@ -151,7 +162,12 @@ def compile_sample(sample: Sample, hipcc: Hipcc) -> dict[str, Any]:
     text = source(sample)
     host, host_s = hipcc.run(text, sample.arch, "host", "-fsyntax-only")
     device, device_s = hipcc.run(text, sample.arch, "device", "-fsyntax-only")
-    result: dict[str, Any] = {"host": host, "device": device, "host_s": round(host_s, 1), "device_s": round(device_s, 1)}
+    result: dict[str, Any] = {
+        "host": host,
+        "device": device,
+        "host_s": round(host_s, 1),
+        "device_s": round(device_s, 1),
+    }
     expected = any(violation.rule == "lds" for violation in verdict(sample))
     if not host and not device and expected:
         error, seconds = hipcc.run(text, sample.arch, "device", "-o", str(hipcc.folder / "sample.o"))

@@ -1,0 +1,5 @@
+"""Prints `docs/rules.md`."""
+
+from ckwatch.rules.reference import page
+
+print(page(), end="")
