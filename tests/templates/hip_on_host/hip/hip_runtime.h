@@ -7,7 +7,6 @@
 
 #include <ucontext.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -15,8 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <random>
+#include <utility>
 #include <vector>
 
 #define __global__
@@ -40,16 +38,16 @@ inline hipError_t last_error = hipSuccess;
 inline ucontext_t scheduler;
 inline ucontext_t* running = nullptr;
 inline bool at_barrier = false;
-inline std::function<void()> body;
+inline void (*call_body)();
 
-inline void enter() { body(); }
+inline void enter() { call_body(); }
 
 inline void barrier() {
     at_barrier = true;
     swapcontext(running, &scheduler);
 }
 
-inline void run_block(uint32_t threads, std::mt19937& order) {
+inline void run_block(uint32_t threads, uint64_t& order) {
     constexpr size_t stack_bytes = 256 * 1024;
     static std::vector<std::vector<char>> stacks;
     if (stacks.size() < threads) stacks.resize(threads, std::vector<char>(stack_bytes));
@@ -64,7 +62,10 @@ inline void run_block(uint32_t threads, std::mt19937& order) {
         makecontext(&fibers[i], enter, 0);
     }
     while (!alive.empty()) {
-        std::shuffle(alive.begin(), alive.end(), order);
+        for (size_t i = alive.size(); i > 1; --i) {
+            order = order * 6364136223846793005u + 1442695040888963407u;
+            std::swap(alive[i - 1], alive[(order >> 33) % i]);
+        }
         std::vector<uint32_t> waiting;
         for (uint32_t i : alive) {
             thread_index = dim3(i, 0, 0);
@@ -82,7 +83,8 @@ inline void run_block(uint32_t threads, std::mt19937& order) {
 }
 
 // HIP_ON_HOST_FAILING_KERNEL in the environment: launches whose name has this in it fail.
-inline void launch(const char* name, dim3 grid, dim3 block, std::function<void()> kernel) {
+template <class Kernel>
+void launch(const char* name, dim3 grid, dim3 block, const Kernel& kernel) {
     const char* failing = std::getenv("HIP_ON_HOST_FAILING_KERNEL");
     if (failing != nullptr && std::strstr(name, failing) != nullptr) {
         last_error = hipErrorLaunchFailure;
@@ -94,8 +96,10 @@ inline void launch(const char* name, dim3 grid, dim3 block, std::function<void()
         last_error = hipErrorInvalidConfiguration;
         return;
     }
-    std::mt19937 order(grid.x * 31 + grid.z);
-    body = std::move(kernel);
+    static const Kernel* present;
+    present = &kernel;
+    call_body = [] { (*present)(); };
+    uint64_t order = grid.x * 31 + grid.z;
     for (block_index.z = 0; block_index.z < grid.z; ++block_index.z)
         for (block_index.y = 0; block_index.y < grid.y; ++block_index.y)
             for (block_index.x = 0; block_index.x < grid.x; ++block_index.x)
