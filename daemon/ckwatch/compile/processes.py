@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import signal
 import subprocess
 import time
@@ -275,18 +276,18 @@ def _runs(group: int) -> bool:
     return False
 
 
-_OUT_OF_MEMORY = (
-    "LLVM ERROR: out of memory",
-    "std::bad_alloc",
-    "Cannot allocate memory",
-    "virtual memory exhausted",
-    "memory exhausted",
+# Not in a quoted source line, and not in a message that has a place: those speak of the source.
+_OUT_OF_MEMORY = re.compile(
+    r"^(?:LLVM ERROR: out of memory"
+    r"|terminate called after throwing an instance of 'std::bad_alloc'"
+    r"|(?!\s)(?!.*:\d+:\d+:).*(?:Cannot allocate memory|memory exhausted))",
+    re.MULTILINE,
 )
 
 
 def says_out_of_memory(text: str) -> bool:
     """Whether a compiler's or linker's output says that it found no memory."""
-    return any(phrase in text for phrase in _OUT_OF_MEMORY)
+    return _OUT_OF_MEMORY.search(text) is not None
 
 
 def _verdict(status: int, stderr: str, *, timed_out: bool, oom_killed: bool) -> Verdict:

@@ -1,0 +1,293 @@
+"""From the store, or compiled once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ckwatch.compile import Builder, BuildResult, CompileRequest, Fault, Finished, build_artifact, run_process
+from ckwatch.errors import CkwatchError
+from ckwatch.model.language import Language
+from ckwatch.store import ArtifactStore, StoreError
+from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
+
+
+@dataclass
+class Counting:
+    """Launches real processes and counts them."""
+
+    started: list[str] = field(default_factory=list)
+
+    async def __call__(self, arguments: Sequence[str], *, environment: Mapping[str, str], **more: Any) -> Finished:
+        self.started.append(" ".join(arguments))
+        return await run_process(arguments, environment=environment, **more)
+
+
+@pytest.fixture
+def launch() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def toolchain(script: Script) -> FakeToolchain:
+    return script()
+
+
+@pytest.fixture
+def builder(toolchain: FakeToolchain, store: ArtifactStore, launch: Counting) -> Builder:
+    return Builder(toolchain, store, launch=launch)
+
+
+FAILS = 'echo "$PWD/kernel.hip:1:5: error: no" >&2; exit 1'
+
+
+async def test_compiled_once(builder: Builder, launch: Counting) -> None:
+    started: list[str] = []
+    first = await builder.build(REQUEST, on_start=lambda: started.append("compiler"))
+    assert (first.ok, first.from_store, first.fault) == (True, False, None)
+    assert (len(launch.started), started) == (2, ["compiler"])
+    second = await builder.build(REQUEST, on_start=lambda: started.append("again"))
+    assert (second.ok, second.from_store, second.artifact) == (True, True, first.artifact)
+    assert (second.log, second.source_text) == (first.log, REQUEST.source)
+    assert (len(launch.started), started) == (2, ["compiler"])
+
+
+async def test_another_process_finds_it(builder: Builder, store: ArtifactStore, toolchain: FakeToolchain) -> None:
+    first = await builder.build(REQUEST)
+    with ArtifactStore(store.folder) as other:
+        again = await Builder(toolchain, other, launch=never).build(REQUEST)
+    assert again.artifact == first.artifact
+
+
+async def never(*_: object, **__: object) -> Finished:
+    raise AssertionError("no process may be started")
+
+
+@pytest.mark.parametrize(
+    ("changes", "compiles"),
+    [
+        ({"source": "// a comment\nint  k_1() { return 1; /* one */ }"}, False),
+        ({"source": "int k_1() { return 2; }"}, True),
+        ({"flags": ("-O1",)}, True),
+        ({"flags": ("-lm",)}, True),
+        ({"defines": ("A=1",)}, True),
+        ({"arch": "gfx90a"}, True),
+        ({"include_folders": (Path("/elsewhere"),)}, True),
+        ({"more_exports": ("std",)}, True),
+        ({"timeout_s": 9.0}, False),
+    ],
+)
+async def test_what_makes_a_compile(
+    builder: Builder, launch: Counting, changes: dict[str, object], compiles: bool
+) -> None:
+    first = await builder.build(REQUEST)
+    second = await builder.build(request_with(**changes))
+    assert second.from_store is not compiles
+    assert (second.key != first.key) is compiles
+    assert len(launch.started) == (4 if compiles else 2)
+
+
+async def test_log_speaks_of_the_text_that_was_compiled(builder: Builder) -> None:
+    await builder.build(REQUEST)
+    second = await builder.build(request_with(source="\n\nint k_1() { return 1; }"))
+    assert (second.from_store, second.source_text) == (True, REQUEST.source)
+
+
+async def test_debug_information_makes_lines_count(builder: Builder) -> None:
+    first = await builder.build(request_with(flags=("-g",)))
+    second = await builder.build(request_with(flags=("-g",), source=f"\n{REQUEST.source}"))
+    assert first.key != second.key
+
+
+async def test_another_compiler_compiles(builder: Builder, toolchain: FakeToolchain, store: ArtifactStore) -> None:
+    first = await builder.build(REQUEST)
+    second = await Builder(replace(toolchain, identity="compiler 2"), store).build(REQUEST)
+    assert (second.from_store, second.key != first.key) == (False, True)
+
+
+async def test_edited_header_compiles(builder: Builder, toolchain: FakeToolchain, launch: Counting) -> None:
+    header = toolchain.include_folders[0] / "a b.h"
+    first = await builder.build(REQUEST)
+    header.write_text("int b;")
+    second = await builder.build(REQUEST)
+    assert (second.from_store, second.key) == (False, first.key)
+    header.write_text("int a;")
+    assert (await builder.build(REQUEST)).artifact == first.artifact
+    assert len(launch.started) == 4
+
+
+async def test_header_that_appears_compiles(script: Script, store: ArtifactStore, tmp_path: Path) -> None:
+    toolchain = script()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    request = request_with(include_folders=(mine,))
+    await build_artifact(request, toolchain, store)
+    assert (await build_artifact(request, toolchain, store)).from_store
+    (mine / "a b.h").write_text("int c;")
+    assert not (await build_artifact(request, toolchain, store)).from_store
+
+
+async def test_missing_header_that_appears_compiles(script: Script, store: ArtifactStore) -> None:
+    toolchain = script("echo \"kernel.hip:1:1: fatal error: 'ck/no.hpp' file not found\" >&2; exit 1")
+    first = await build_artifact(REQUEST, toolchain, store)
+    assert (first.ok, first.artifact is None) == (False, False)
+    assert (await build_artifact(REQUEST, toolchain, store)).from_store
+    (toolchain.include_folders[0] / "ck").mkdir()
+    (toolchain.include_folders[0] / "ck" / "no.hpp").touch()
+    assert not (await build_artifact(REQUEST, toolchain, store)).from_store
+
+
+async def test_failures_are_kept(script: Script, store: ArtifactStore) -> None:
+    toolchain = script(FAILS)
+    first = await build_artifact(REQUEST, toolchain, store)
+    assert (first.ok, first.fault, first.log) == (False, None, "kernel.hip:1:5: error: no\n")
+    second = await Builder(toolchain, store, launch=never).build(REQUEST)
+    assert (second.ok, second.from_store, second.log) == (False, True, first.log)
+
+
+@pytest.mark.parametrize(
+    "text", ["kill -9 $$", "kill -SEGV $$", "echo 'LLVM ERROR: out of memory' >&2; exit 1", "exit 5"]
+)
+async def test_faults_of_the_host_are_not_kept(script: Script, store: ArtifactStore, text: str) -> None:
+    result = await build_artifact(REQUEST, script(text), store)
+    assert result.artifact is None
+    assert result.fault is not None
+    assert result.message
+    assert (await build_artifact(REQUEST, script(COMPILES), store)).ok
+
+
+async def test_force(builder: Builder, launch: Counting) -> None:
+    first = await builder.build(REQUEST)
+    second = await builder.build(REQUEST, force=True)
+    assert (second.from_store, second.ok, len(launch.started)) == (False, True, 4)
+    assert first.artifact is not None
+    assert second.artifact is not None
+    assert second.artifact.folder == first.artifact.folder
+    assert (await builder.build(REQUEST)).artifact == second.artifact
+
+
+async def test_damaged_entry_is_rebuilt(builder: Builder, launch: Counting) -> None:
+    first = await builder.build(REQUEST)
+    assert first.artifact is not None
+    assert first.artifact.shared_object is not None
+    first.artifact.shared_object.write_bytes(b"")
+    second = await builder.build(REQUEST)
+    assert (second.from_store, second.ok, len(launch.started)) == (False, True, 4)
+
+
+async def test_many_who_ask_at_once_share_one_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:
+    builder = Builder(script("sleep 0.2; " + COMPILES), store, launch=launch)
+    results: list[BuildResult] = []
+
+    async def ask(request: CompileRequest) -> None:
+        results.append(await builder.build(request))
+
+    async with anyio.create_task_group() as group:
+        for blanks in range(6):
+            group.start_soon(ask, request_with(source=REQUEST.source + " " * blanks))
+    assert (len(launch.started), len(results)) == (2, 6)
+    assert sum(result.from_store for result in results) == 5
+
+
+async def test_many_processes_share_one_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:
+    """Two builders know nothing of each other, as two processes."""
+    toolchain = script("sleep 0.3; " + COMPILES)
+    with ArtifactStore(store.folder) as other:
+        async with anyio.create_task_group() as group:
+            for place in (store, other):
+                group.start_soon(Builder(toolchain, place, launch=launch).build, REQUEST)
+    assert len(launch.started) == 2
+    assert list(store.locks.iterdir()) == []
+
+
+async def test_cancelled_compile_leaves_nothing_and_the_next_takes_over(script: Script, store: ArtifactStore) -> None:
+    asked = anyio.Event()
+    slow = Builder(script("echo asked >&2; sleep 1000"), store)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: slow.build(REQUEST, on_line=lambda _: asked.set()))
+        with anyio.fail_after(20):
+            await asked.wait()
+        group.cancel_scope.cancel()
+    assert list(store.locks.iterdir()) == []
+    assert (await build_artifact(REQUEST, script(), store)).ok
+    store.close()
+    assert list((store.folder / "runs").iterdir()) == []
+
+
+async def test_header_edited_during_a_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:
+    """The first compile may have read either text; its result is not kept."""
+    edit = 'test -e "{folder}/edited" || { sleep 0.05; echo "int b;" > "{folder}/a b.h"; : > "{folder}/edited"; }\n'
+    builder = Builder(script(edit + COMPILES), store, launch=launch)
+    result = await builder.build(REQUEST)
+    assert (result.ok, len(launch.started)) == (True, 4)
+    assert (await builder.build(REQUEST)).from_store
+
+
+async def test_header_edited_again_and_again(script: Script, store: ArtifactStore) -> None:
+    edit = 'echo "int b;" >> "{folder}/a b.h"\n'
+    result = await build_artifact(REQUEST, script(edit + COMPILES), store)
+    assert (result.ok, result.fault) == (False, Fault.HEADERS_CHANGED)
+
+
+async def test_no_space_to_store(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ckwatch.store.artifacts.write_flushed", full)
+        result = await builder.build(REQUEST)
+    assert (result.ok, result.artifact, result.fault) == (False, None, Fault.NO_SPACE)
+    assert "no space left for the artifact store" in result.message
+    assert (await builder.build(REQUEST)).ok
+
+
+async def test_store_that_cannot_be_written(toolchain: FakeToolchain, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with ArtifactStore(tmp_path / "file") as store, pytest.raises(StoreError, match="cannot be written"):
+        await build_artifact(REQUEST, toolchain, store)
+
+
+async def test_cuda_is_refused(builder: Builder) -> None:
+    with pytest.raises(CkwatchError, match=r"\.cu cannot be compiled"):
+        await builder.build(request_with(language=Language.CU))
+
+
+CLANG_FOR_THE_HOST = """\
+case "$*" in *-###*) echo ' "-target-cpu" "znver3" "-target-feature" "+avx2"' >&2; echo >> "{folder}/asked"; exit 0 ;; esac
+"""
+
+
+async def test_host_processor_is_asked_for_once(script: Script, store: ArtifactStore, launch: Counting) -> None:
+    toolchain = script(CLANG_FOR_THE_HOST + COMPILES)
+    request = request_with(language=Language.CPP, arch="host")
+    first = await Builder(toolchain, store, launch=launch).build(request)
+    with ArtifactStore(store.folder) as other:
+        second = await Builder(toolchain, other, launch=never).build(request)
+    assert (first.ok, second.from_store) == (True, True)
+    assert (toolchain.hipcc.parent / "asked").read_text() == "\n"
+    another = script(CLANG_FOR_THE_HOST.replace("znver3", "znver4") + COMPILES)
+    third = await Builder(replace(another, identity="compiler 2"), store).key(request)
+    assert third != first.key
+
+
+async def test_second_build_is_quick(builder: Builder, toolchain: FakeToolchain, store: ArtifactStore) -> None:
+    """Meant: milliseconds for eight units. Allowed here: a second, since test machines are busy."""
+    requests = [request_with(source=f"int k_1() {{ return {number}; }}") for number in range(8)]
+    for request in requests:
+        await builder.build(request)
+    old = time.time() - 100
+    for file in store.folder.glob("artifacts/*/*/*/*"):
+        os.utime(file, (old, old))
+    begin = time.perf_counter()
+    look = builder.look()
+    results = [await builder.build(request, look=look) for request in requests]
+    assert all(result.from_store for result in results)
+    assert time.perf_counter() - begin < 1
