@@ -85,7 +85,7 @@ def test_notes_counts_and_fixes() -> None:
 def test_detail_and_many_notes_on_request() -> None:
     diagnostic = made(0, 10, 14, related=tuple(Related(f"n{n}", None) for n in range(12)), detail="all\nwords")
     short, full = plain(diagnostic), plain(diagnostic, detail=True)
-    assert short[-1] == "    note: 4 more notes are not shown"
+    assert short[-1] == "    note: not shown: 4 more"
     assert full[-3:] == ["    note: n11", "    all", "    words"]
 
 

@@ -312,7 +312,7 @@ def _unlocated(line: str) -> ClangMessage | None:
     match = _LLVM_ERROR.match(line)
     if match:
         return _plain(ClangSeverity.FATAL, match["text"], _fault(match["text"]) or MessageKind.BACKEND)
-    if _CRASH_START.match(line):
+    if _CRASH_START.match(_excerpt(line)):
         return _plain(ClangSeverity.FATAL, line, MessageKind.CRASH)
     fault = _fault(line)
     if fault in (MessageKind.OUT_OF_MEMORY, MessageKind.NO_SPACE, MessageKind.KILLED):
@@ -337,7 +337,13 @@ def _is_backend(text: str, category: str) -> bool:
 
 
 def _fault(text: str) -> MessageKind | None:
-    return next((kind for pattern, kind in _FAULTS if pattern.search(text)), None)
+    excerpt = _excerpt(text)
+    return next((kind for pattern, kind in _FAULTS if pattern.search(excerpt)), None)
+
+
+def _excerpt(text: str) -> str:
+    """Both ends of a long line: what tells a fault stands there, and patterns stay fast on type names."""
+    return text if len(text) <= 2000 else f"{text[:1000]} {text[-1000:]}"
 
 
 def _range(match: re.Match[str]) -> ClangRange:

@@ -11,6 +11,7 @@ Repeats of one mistake, in one pass or in the host and device passes, become one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -47,6 +48,7 @@ _SEVERITIES = {
     ClangSeverity.REMARK: Severity.INFORMATION,
     ClangSeverity.NOTE: Severity.INFORMATION,
 }
+_CK_HEADER = re.compile(r"/(?:ck|ck_tile)/")
 _FINDING = "finding"
 _SUMMARIES = ("command failed", "ld returned", "frontend command failed", "unable to execute command")
 _FAULT_TEXT = {
@@ -153,7 +155,9 @@ class _Mapper:
 
     def is_inside_ck(self, message: ClangMessage) -> bool:
         """Whether `message` is an error in one of CK's own headers."""
-        return message.is_error and "/ck/" in message.path and not self.rendered.is_at(message.path)
+        return (
+            message.is_error and _CK_HEADER.search(message.path) is not None and not self.rendered.is_at(message.path)
+        )
 
     def line_at(self, path: str, number: int) -> str | None:
         """A line of the rendered file or of a header."""

@@ -11,6 +11,9 @@ import re
 LONGEST_TYPE = 80
 """Template-ids longer than this are shortened, in characters."""
 
+LONGEST_NAME = 400
+"""How far before a `<` its name may begin, in characters."""
+
 _NAME = re.compile(r"(?:\b[A-Za-z_]\w*::)*\b[A-Za-z_]\w*$")
 _OPERATORS = re.compile(r"operator\s*(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|-=?|\(\))$")
 _WITH = re.compile(r" \[with .*\]$|(?<=.) \[[A-Z]\w* = .{80,}\]")
@@ -23,21 +26,23 @@ def shorten(text: str, limit: int = LONGEST_TYPE) -> str:
     """
     if len(text) <= limit:
         return text
+    closings = _closings(text)
     out: list[str] = []
     at = 0
     while at < len(text):
         start = text.find("<", at)
         if start < 0:
             break
-        end = _closing(text, start)
-        head = text[:start]
-        name = _NAME.search(head, at)
-        if name is None or _OPERATORS.search(head, at) or end < 0:
+        end = closings.get(start, -1)
+        head = text[max(at, start - LONGEST_NAME) : start]
+        name = _NAME.search(head) if end >= 0 else None
+        if name is None or _OPERATORS.search(head):
             out.append(text[at : start + 1])
             at = start + 1
             continue
-        if end + 1 - name.start() > limit:
-            out.append(text[at : name.start()] + name.group().rsplit("::", 1)[-1] + "<…>")
+        first = start - len(head) + name.start()
+        if end + 1 - first > limit:
+            out.append(text[at:first] + name.group().rsplit("::", 1)[-1] + "<…>")
         else:
             out.append(text[at : end + 1])
         at = end + 1
@@ -45,22 +50,19 @@ def shorten(text: str, limit: int = LONGEST_TYPE) -> str:
     return _WITH.sub("", "".join(out))
 
 
-def _closing(text: str, start: int) -> int:
-    """The index of the `>` that closes the `<` at `start`, -1 when there is none."""
-    depth = 0
-    nested = 0
-    for at in range(start, len(text)):
-        char = text[at]
+def _closings(text: str) -> dict[int, int]:
+    """The index of the `>` that closes each `<`; a `<` that is never closed is missing."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for at, char in enumerate(text):
         if char in "([{":
-            nested += 1
+            opened.append(at)
         elif char in ")]}":
-            nested -= 1
-            if nested < 0:
-                return -1
-        elif char == "<" and nested == 0 and text[at + 1 : at + 2] != "=" and text[at - 1] != " ":
-            depth += 1
-        elif char == ">" and nested == 0 and text[at - 1] != "-" and text[at + 1 : at + 2] != "=":
-            depth -= 1
-            if depth == 0:
-                return at
-    return -1
+            while opened and text[opened.pop()] == "<":
+                pass
+        elif char == "<" and text[at + 1 : at + 2] != "=" and text[at - 1 : at] != " ":
+            opened.append(at)
+        elif char == ">" and text[at - 1 : at] != "-" and text[at + 1 : at + 2] != "=" and opened:
+            if text[opened[-1]] == "<":
+                found[opened.pop()] = at
+    return found

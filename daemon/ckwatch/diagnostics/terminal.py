@@ -86,7 +86,7 @@ def rendered(diagnostic: Diagnostic, read_line: ReadLine, root: str | None = Non
             lines.append(_headline(entry.span, "note", "bold cyan", entry.message, "", root))
             lines += _snippet(entry.span, read_line, "cyan")
     if len(shown) < len(diagnostic.related):
-        lines.append(_remark(f"{len(diagnostic.related) - len(shown)} more notes are not shown"))
+        lines.append(_remark(f"not shown: {len(diagnostic.related) - len(shown)} more"))
     lines += [_remark(f"replace by `{fix.text}` at {fix.span.start}", "fix") for fix in diagnostic.fixes]
     if detail and diagnostic.detail:
         lines += [Text(f"    {line}", style="dim") for line in diagnostic.detail.split("\n")]
