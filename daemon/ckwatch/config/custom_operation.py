@@ -33,7 +33,7 @@ def read_custom(mistakes: Mistakes, table: CustomTable) -> Operation:
         place = places[tensor.name]
         for key, value in (("dtype", dtype), ("sizes", sizes)):
             if value is None:
-                mistakes.at_key(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
+                mistakes.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
         if dtype is not None and sizes is not None:
             strides = _strides(mistakes, place, table.sizes, tensor.layout, sizes, tensor.strides)
             inputs.append((tensor.name, Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)))

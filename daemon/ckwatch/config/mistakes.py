@@ -120,7 +120,7 @@ class Mistakes:
         if kind == "extra_forbidden":
             self.unknown_key(path, keys_at(model, where[:-1]), elsewhere)
         elif kind == "missing":
-            self.at_key(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
+            self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
         elif kind in EXPECTED:
             self.wrong_type(path, EXPECTED[kind], detail["input"])
         elif kind == "too_short":

@@ -88,7 +88,7 @@ def _gemm(mistakes: Mistakes, table: GemmTable) -> Operation | None:
         source = operands[sources[name]]
         if source.dtype is None:
             if source is operand and operand.same_as is None:
-                mistakes.at_key(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
+                mistakes.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
             continue
         if operand.dtype not in (None, source.dtype):
             message = f"`{name}` is the same buffer as `{sources[name]}`, whose dtype is {source.dtype}"

@@ -1,0 +1,265 @@
+"""One mistake in a kernel file: its code, its exact place, its words, and no other message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workspaces import INSTANCE, KERNEL, OPERATION, TOP, unmarked, whole_file, workspace
+
+
+def gemm(old: str, new: str) -> str:
+    """A kernel file with one change in its operation."""
+    assert old in OPERATION
+    return TOP + OPERATION.replace(old, new) + INSTANCE
+
+
+def with_shape(text: str) -> str:
+    return KERNEL + "[[shape]]\n" + text
+
+
+def custom(text: str) -> str:
+    return TOP + '[operation]\nkind = "custom"\n' + text + INSTANCE
+
+
+OUTPUT = '[[operation.output]]\nname = "Y"\ndtype = "f16"\nsizes = ["N"]\n'
+
+ROWS = [
+    # keys
+    ("«nme» = 'x'\n" + KERNEL, "unknown-key", "unknown key `nme`; did you mean `name`?"),
+    ("«MPerBlock» = 128\n" + KERNEL, "unknown-key", "template parameters belong in [defaults]"),
+    ("«activation» = 'relu'\n" + KERNEL, "unknown-key", "`activation` belongs in [operation]"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\n«flags» = []'), "unknown-key", "write it above the first table"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\n«Alpha» = 1.0'), "unknown-key", "did you mean `alpha`?"),
+    (gemm('c = { dtype = "f16", layout', 'c = { dtype = "f16", «lay-out»'), "unknown-key", "did you mean `layout`?"),
+    (with_shape("M = 1\nN = 1\nK = 1\n«kbatch» = 2"), "unknown-key", "did you mean `kBatch`?"),
+    (KERNEL + '[[sweep]]\nname = "s"\n«bases» = "first"\nparameters = { MPerBlock = [1] }', "unknown-key", "`base`"),
+    (TOP + OPERATION + INSTANCE.replace("MPerBlock", "«m_per_block»"), "unknown-parameter", "`MPerBlock`"),
+    (KERNEL + "[defaults]\n«n_per_block» = 128", "unknown-parameter", "did you mean `NPerBlock`?"),
+    (KERNEL + "[defaults]\n«'N Per Block'» = 128", "invalid-name", "it is no identifier"),
+    (KERNEL + "[defaults]\n«operation» = 128", "reserved-name", "means something else"),
+    (KERNEL + "[defaults]\n«Bias» = 128", "reserved-name", "means something else"),
+    # what must be there
+    ("«»" + OPERATION.lstrip() + INSTANCE, "missing-key", "`template` is missing"),
+    ("«»" + TOP + INSTANCE, "missing-key", "`operation` is missing"),
+    (TOP + "«[operation]»\na = 1" + INSTANCE, "missing-key", "`kind` is missing in [operation]; known: gemm, custom"),
+    (gemm('a = { dtype = "f16", layout = "row" }\n', "").replace("[operation]", "«[operation]»"), "missing-key", "`a`"),
+    (
+        gemm('a = { dtype = "f16", layout', "a = «{ layout").replace('"row" }\nb', '"row" }»\nb'),
+        "missing-key",
+        "`dtype` is missing in [operation.a]",
+    ),
+    (KERNEL + "«[[instance]]»\nMPerBlock = 1", "missing-key", "`name` is missing in [[instance]]"),
+    (KERNEL + "«[[sweep]]»\nparameters = { MPerBlock = [1] }", "missing-key", "`name` is missing in [[sweep]]"),
+    ("«»" + TOP + OPERATION, "no-instance", "the kernel has no instance"),
+    (KERNEL + "«[[shape]]»\nM = 1\nN = 1", "missing-key", "`K` is missing in [[shape]]"),
+    # types
+    ("name = «3»\n" + KERNEL, "wrong-type", "`name` must be a string, not the integer 3"),
+    ("flags = [«1»]\n" + KERNEL, "wrong-type", "element 1 of `flags` must be a string"),
+    ("archs = «'gfx942'»\n" + KERNEL, "wrong-type", 'must be an array, not the string "gfx942"'),
+    ("archs = «[]»\n" + KERNEL, "empty-array", "`archs` must not be empty"),
+    (TOP + "operation = «3»" + INSTANCE, "wrong-type", "`operation` must be a table"),
+    (gemm('a = { dtype = "f16", layout = "row" }', 'a = «"f16"»'), "wrong-type", "`a` must be a table"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\nalpha = «"1"»'), "wrong-type", "`alpha` must be a number"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\nalpha = «nan»'), "wrong-type", "`alpha` must be a finite number"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\nsplit_k = «1»'), "wrong-type", "`split_k` must be true or false"),
+    (KERNEL + "[defaults]\nNPerBlock = «1979-05-27»", "wrong-type", "`NPerBlock` must be an integer"),
+    (KERNEL + '[defaults]\nLengths = «[1, "2"]»', "wrong-type", "an array of integers"),
+    (KERNEL + "[defaults]\nNPerBlock = «99999999999999999999»", "out-of-range", "does not fit into 64 bits"),
+    (with_shape("M = 1\nN = 1\nK = «1.5»"), "wrong-type", "`K` must be an integer, not the number 1.5"),
+    (with_shape("M = 1\nN = 1\nK = «true»"), "wrong-type", "`K` must be an integer, not true"),
+    # values
+    (gemm('a = { dtype = "f16"', 'a = { dtype = «"fp16"»'), "unknown-dtype", "did you mean `f16`? known: f16, bf16"),
+    (gemm('layout = "col"', 'layout = «"column"»'), "unknown-layout", "unknown layout `column`"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\nactivation = «"gleu"»'), "unknown-activation", "did you mean `gelu`?"),
+    (gemm('kind = "gemm"', 'kind = «"gem"»'), "unknown-kind", "did you mean `gemm`?"),
+    ('archs = ["gfx942", «"gfx9420"»]\n' + KERNEL, "unknown-arch", "did you mean `gfx942`? known: gfx906"),
+    ('archs = [«"gfx942:xnak+"»]\n' + KERNEL, "unknown-arch", "it has: :sramecc+ :sramecc-, :xnack+"),
+    ('archs = [«"host"»]\n' + KERNEL, "arch-mismatch", "`host` needs a *.cpp.j2 template"),
+    (KERNEL.replace('"t.hip.j2"', '«"T.hip.j2"»'), "missing-template", "did you mean `t.hip.j2`? looked in: "),
+    (KERNEL.replace('"t.hip.j2"', '«"gemm_universal.hip.j2"»'), "missing-template", "`ck/gemm_universal.hip.j2`?"),
+    (KERNEL.replace('"t.hip.j2"', '«"../templates/t.hip.j2"»'), "missing-template", "there is no template"),
+    ('name = «"a/b"»\n' + KERNEL, "invalid-name", "has no / @ or control characters"),
+    (with_shape("M = «0»\nN = 1\nK = 1"), "out-of-range", "`M` must be at least 1"),
+    (with_shape("M = 1\nN = «-1»\nK = 1"), "out-of-range", "`N` must be at least 1"),
+    (with_shape("M = 1\nN = 1\nK = «2147483648»"), "out-of-range", "does not fit into int32_t"),
+    (with_shape("M = 1\nN = 1\nK = 1\nkBatch = «0»"), "out-of-range", "`kBatch` must be at least 1"),
+    (with_shape("M = 4\nN = 4\nK = 4\nLDA = «3»"), "out-of-range", "`LDA` must be at least 4: X is M × K"),
+    # the operation as a whole
+    (gemm('b = { dtype = "f16", layout = "col" }', 'b = { same_as = «"x"» }'), "unknown-tensor", "known: a"),
+    (gemm('b = { dtype = "f16", layout = "col" }', 'b = { same_as = «"b"» }'), "unknown-tensor", "same as itself"),
+    (gemm('b = { dtype = "f16"', 'b = { same_as = "a", dtype = «"f32"»'), "dtype-mismatch", "whose dtype is f16"),
+    (gemm('kind = "gemm"', 'kind = "gemm"\n«scale_a» = { per = "row" }'), "inconsistent-scale", "needs `scale_b`"),
+    (
+        gemm('kind = "gemm"', 'kind = "gemm"\nscale_a = { per = "row" }\nscale_b = { per = «"tensor"» }'),
+        "inconsistent-scale",
+        'that of scale_a "row"',
+    ),
+    (gemm('kind = "gemm"', 'kind = "gemm"\ninput_reorder = «[0, 1]»'), "invalid-order", "each of 0 to 4 once"),
+    (
+        gemm('b = { dtype = "f16", layout = "col" }', 'b = { same_as = "a", layout = "col" }')
+        + "«[[shape]]»\nM = 4\nN = 8\nK = 4",
+        "shape-mismatch",
+        "W is the same buffer as X, but needs 32 elements",
+    ),
+    # custom operations
+    (custom('sizes = ["N"]').replace("[operation]", "«[operation]»"), "missing-key", "`output` is missing"),
+    (custom('sizes = ["N", «"N"»]\n' + OUTPUT), "duplicate-argument", "two arguments are called `N`"),
+    (custom('sizes = ["N"]\nruntime = { alpha = «"flaot"» }\n' + OUTPUT), "unknown-runtime-type", "`float`?"),
+    (custom('sizes = ["M"]\n' + OUTPUT.replace('"N"', '«"N"»')), "unknown-size", "unknown size `N`"),
+    (custom('sizes = ["N"]\n' + OUTPUT.replace('"N"', '«"N("»')), "invalid-size", "`N(` is no size"),
+    (custom('sizes = ["N"]\n' + OUTPUT + "strides = «[1, 2]»\n"), "dimension-mismatch", "2 strides for 1 sizes"),
+    (
+        custom('sizes = ["N"]\nruntime = { alpha = "float" }\n' + OUTPUT) + "«[[shape]]»\nN = 1",
+        "missing-key",
+        "runtime argument `alpha` is missing",
+    ),
+    (
+        custom('sizes = ["N"]\nruntime = { steps = "int32_t" }\n' + OUTPUT) + "[[shape]]\nN = 1\nsteps = «1.5»",
+        "wrong-type",
+        "`steps` is of type int32_t; the number 1.5 is not",
+    ),
+    # instances together
+    (
+        KERNEL + '[[instance]]\nname = «"first"»\nMPerBlock = 1',
+        "duplicate-instance",
+        "two instances are called `first`",
+    ),
+    (with_shape('name="a"\nM=1\nN=1\nK=1\n[[shape]]\nname=«"a"»\nM=1\nN=1\nK=1'), "duplicate-shape", "two shapes"),
+    # sweeps
+    (
+        KERNEL + '[[sweep]]\nname = "s"\nbase = «"frist"»\nparameters = { MPerBlock = [1] }',
+        "unknown-instance",
+        "did you mean `first`?",
+    ),
+    (
+        KERNEL + '[[sweep]]\nname = "s"\nparameters = { MPerBlock = [1, «{ }»] }',
+        "wrong-type",
+        "`MPerBlock` must be",
+    ),
+    (KERNEL + '[[sweep]]\nname = "s"\nparameters = «{}»', "empty-array", "`parameters` must not be empty"),
+]
+
+WARNINGS = [
+    (
+        KERNEL + '[[instance]]\nname = «"second"»\nMPerBlock = 128',
+        "duplicate-parameters",
+        "`second` has the same parameters as `first`: they are compiled once",
+    ),
+    (
+        KERNEL + '[[sweep]]\nname = «"s"»\nparameters = { MPerBlock = [64, 128] }',
+        "duplicate-parameters",
+        "1 of 2 instances of sweep `s` have the same parameters as others and are compiled once: `s_128` equals `first`",
+    ),
+    (
+        KERNEL + '[[instance]]\nname = "second"\nMPerBlock = 1\n[[instance]]\nname = "third"\nMPerBlock = «"1"»',
+        "mixed-types",
+        "`MPerBlock` is a string here and an integer elsewhere",
+    ),
+    (KERNEL + '[[sweep]]\nname = "s"\nparameters = { MPerBlock = «[]» }', "empty-sweep", "yields nothing"),
+    (
+        KERNEL + '[[sweep]]\nname = «"s"»\nwhere = "MPerBlock > 2"\nparameters = { MPerBlock = [1, 2] }',
+        "empty-sweep",
+        "no combination meets its conditions",
+    ),
+    (
+        KERNEL + '[[sweep]]\nname = "s"\nparameters = { MPerBlock = [1, 2, «1»] }',
+        "duplicate-value",
+        "`MPerBlock` has this value twice",
+    ),
+]
+
+
+def check(root: Path, marked: str, code: str, message: str, severity: str) -> None:
+    path = str(root / "k.kernel.toml")
+    text, expected = unmarked(marked, path)
+    found = workspace(root, {"k.kernel.toml": text}).diagnostics
+    assert [(one.code, str(one.severity)) for one in found] == [(f"kernel-file/{code}", severity)], found
+    assert message in found[0].message
+    assert found[0].span == expected, str(found[0].span)
+
+
+@pytest.mark.parametrize(("text", "code", "message"), ROWS)
+def test_error(tmp_path: Path, text: str, code: str, message: str) -> None:
+    check(tmp_path, text, code, message, "error")
+
+
+@pytest.mark.parametrize(("text", "code", "message"), WARNINGS)
+def test_warning(tmp_path: Path, text: str, code: str, message: str) -> None:
+    check(tmp_path, text, code, message, "warning")
+
+
+def test_a_valid_file_has_no_messages(tmp_path: Path) -> None:
+    assert workspace(tmp_path, {"k.kernel.toml": KERNEL}).diagnostics == ()
+
+
+def test_all_mistakes_at_once(tmp_path: Path) -> None:
+    text = """template = "nowhere.hip.j2"
+archs = ["gfx1"]
+[operation]
+kind = "gemm"
+a = { dtype = "fp16", layout = "rwo" }
+b = { dtype = "f16" }
+c = { }
+[[shape]]
+M = 0
+[[instance]]
+name = "one"
+MPerBlock = {}
+[[instance]]
+name = "one"
+[[sweep]]
+name = "s"
+where = ["MPerBlok > 1", "MPerBlock ="]
+parameters = { MPerBlock = [1979-05-27] }
+"""
+    found = workspace(tmp_path, {"k.kernel.toml": text})
+    assert found.kernels == ()
+    assert [(one.code.removeprefix("kernel-file/"), one.span.start.line + 1) for one in found.diagnostics] == [
+        ("missing-template", 1),
+        ("unknown-arch", 2),
+        ("unknown-dtype", 5),
+        ("unknown-layout", 5),
+        ("missing-key", 7),
+        ("missing-key", 8),
+        ("missing-key", 8),
+        ("out-of-range", 9),
+        ("wrong-type", 12),
+        ("duplicate-instance", 14),
+        ("unknown-parameter", 17),
+        ("invalid-condition", 17),
+        ("wrong-type", 18),
+    ]
+
+
+def test_what_is_valid_is_kept(tmp_path: Path) -> None:
+    """A bad instance or shape is left out; the kernel and its other instances stay."""
+    text = KERNEL + '[[instance]]\nname = "second"\nMPerBlock = {}\n[[shape]]\nM = 1\n[[shape]]\nM = 1\nN = 2\nK = 3\n'
+    found = workspace(tmp_path, {"k.kernel.toml": text})
+    assert [instance.name for instance in found.kernels[0].instances] == ["first"]
+    assert [shape.name for shape in found.kernels[0].shapes] == ["1x2x3"]
+    assert len(found.diagnostics) == 3
+
+
+def test_a_name_given_twice_shows_both_places(tmp_path: Path) -> None:
+    text = KERNEL + '[[instance]]\nname = "first"\nMPerBlock = 1\n'
+    (found,) = workspace(tmp_path, {"k.kernel.toml": text}).diagnostics
+    (related,) = found.related
+    assert related.span is not None
+    assert (str(related.span.start), str(found.span.start)) == ("10:8", "13:8")
+
+
+def test_two_files_with_one_name(tmp_path: Path) -> None:
+    found = workspace(tmp_path, {"a.kernel.toml": 'name = "b"\n' + KERNEL, "b.kernel.toml": KERNEL})
+    (diagnostic,) = found.diagnostics
+    assert diagnostic.code == "kernel-file/duplicate-kernel"
+    assert diagnostic.span == whole_file(str(tmp_path / "b.kernel.toml"))
+    assert [str(related.span) for related in diagnostic.related] == [f"{tmp_path / 'a.kernel.toml'}:1:8"]
+    assert [kernel.path for kernel in found.kernels] == [str(tmp_path / "a.kernel.toml")]
+
+
+def test_fixes_replace_the_place(tmp_path: Path) -> None:
+    text = gemm('a = { dtype = "f16"', 'a = { dtype = "fp16"')
+    (found,) = workspace(tmp_path, {"k.kernel.toml": text}).diagnostics
+    assert [(fix.span, fix.text) for fix in found.fixes] == [(found.span, '"f16"')]
