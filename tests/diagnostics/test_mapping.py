@@ -218,6 +218,29 @@ def test_conditions(condition: str, requirement: str, evaluated: str, message: s
     assert (diagnostic.message, diagnostic.span) == (message, unit.instance.spans[parameter])
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "message", "parameter"),
+    [
+        ("static assertion failed due to requirement '(ck::is_same<_Float16, float>::value && (32 == 1 || 32 == 2)) || false'", "ck/vector-width", "CK has no buffer access of 32 × _Float16", "ABlockTransferSrcScalarPerVector"),
+        ("implicit instantiation of undefined template 'ck::vector_type<_Float16, 8>'", "ck/vector-width", "CK has no vector of 8 × _Float16", "CDEShuffleBlockTransferScalarPerVectors"),
+        ("vector registers (600) exceeds limit (512) in 'void ck::f<int>()'", "ck/registers", "registers: 600 needed, gfx942 has 512", "NXdlPerWave"),
+        ("no member named 'Run' in 'ck::BlockwiseGemmXdlops_pipeline_v4<ck::BlockGemmPipelineScheduler::Interwave, 256>'", "ck/pipeline-scheduler", "the block GEMM pipeline v4 has no Interwave form", "BlkGemmPipelineVer"),
+    ],
+)  # fmt: skip
+def test_patterns(text: str, code: str, message: str, parameter: str) -> None:
+    rendered = (LOGS / "gemm.hip").read_text().replace("SrcScalarPerVector */ 8", "SrcScalarPerVector */ 32", 1)
+    unit = unit_of(rendered, siblings=0)
+    (diagnostic,) = diagnose(
+        parse_log(f"/rocm/include/ck/a.hpp:2:3: error: {text} [Semantic Issue]"),
+        unit=unit,
+        source_path="/ws/x.hip",
+        source_map=mapped(rendered),
+        read_line=read_header,
+    )
+    assert (diagnostic.code, diagnostic.message) == (code, message)
+    assert diagnostic.span == unit.instance.spans[parameter]
+
+
 def test_flags_without_effect_are_not_mentioned() -> None:
     log = "clang++: warning: argument unused during compilation: '-L/x' [-Wunused-command-line-argument]"
     found = diagnose(

@@ -55,6 +55,14 @@ PATTERNS: tuple[Pattern, ...] = (
         "CK has no vector of {width} × {type}",
         equal_to="width",
     ),
+    # amd_buffer_addressing_builtins.hpp lists the widths of each type.
+    Pattern(
+        re.compile(r"is_same<(?P<type>\w+), \w+>::value && \((?P<width>\d+) == 1 \|\|"),
+        "ck/vector-width",
+        r"\w*ScalarPerVector\w*|AK1|BK1",
+        "CK has no buffer access of {width} × {type}",
+        equal_to="width",
+    ),
     Pattern(
         re.compile(r"local memory \((?P<size>\d+)\) exceeds limit \((?P<limit>\d+)\)"),
         "ck/lds-size",
@@ -79,9 +87,8 @@ PATTERNS: tuple[Pattern, ...] = (
 def find(message: ClangMessage, parameters: InstanceParameters, arch: str, read_line: ReadLine) -> Finding | None:
     """What `message` says about the instance, None when it says nothing that is understood."""
     requirement = read_requirement(message, read_line)
-    if requirement is not None:
-        return _of_requirement(requirement, message, parameters, read_line)
-    return _of_pattern(message, parameters, arch)
+    finding = None if requirement is None else _of_requirement(requirement, message, parameters, read_line)
+    return finding or _of_pattern(message, parameters, arch)
 
 
 def backtrace_statements(message: ClangMessage, read_line: ReadLine) -> list[str]:

@@ -62,7 +62,8 @@ def _closings(text: str) -> dict[int, int]:
                 pass
         elif char == "<" and text[at + 1 : at + 2] != "=" and text[at - 1 : at] != " ":
             opened.append(at)
-        elif char == ">" and text[at - 1 : at] != "-" and text[at + 1 : at + 2] != "=" and opened:
-            if text[opened[-1]] == "<":
+        elif char == ">" and text[at - 1 : at] != "-" and text[at + 1 : at + 2] != "=":
+            innermost = opened[-1] if opened else -1
+            if innermost >= 0 and text[innermost] == "<":
                 found[opened.pop()] = at
     return found
