@@ -40,12 +40,12 @@ async def _run(options: argparse.Namespace, *, compiling: bool) -> int:
             from ckwatch.cli.compiling import open_compiling  # `check` needs no toolchain
 
             jobs = options.jobs or session.workspace.settings.compile.jobs or default_jobs()
-            async with open_compiling(options, session, jobs) as how:
+            async with open_compiling(options, session, jobs) as (toolchain, how):
                 report = await _build(session, renderers, output, how)
                 if options.out:
                     from ckwatch.cli.export import export
 
-                    report = await export(options, session, renderers, how, report, output)
+                    await export(options, renderers, toolchain, report, output)
         else:
             report = await _build(session, renderers, output, None)
     _finish(report, output)

@@ -13,11 +13,13 @@ from ckwatch.build.pipeline import Compiling
 from ckwatch.cli.session import Session
 from ckwatch.compile import Builder
 from ckwatch.store import ArtifactStore, default_folder
-from ckwatch.toolchain import discover
+from ckwatch.toolchain import Toolchain, discover
 
 
 @asynccontextmanager
-async def open_compiling(options: argparse.Namespace, session: Session, jobs: int) -> AsyncIterator[Compiling]:
+async def open_compiling(
+    options: argparse.Namespace, session: Session, jobs: int
+) -> AsyncIterator[tuple[Toolchain, Compiling]]:
     """Find the toolchain and open the store; afterwards, keep the store within its size.
 
     Raises ToolchainError when there is no compiler.
@@ -27,5 +29,5 @@ async def open_compiling(options: argparse.Namespace, session: Session, jobs: in
     with ArtifactStore(settings.store.folder or default_folder(), settings.store.size_limit_bytes) as store:
         builder = Builder(toolchain, store)
         warnings = options.header_warnings or settings.compile.header_warnings
-        yield Compiling(builder, jobs, options.force, warnings)
+        yield toolchain, Compiling(builder, jobs, options.force, warnings)
         await to_thread.run_sync(store.collect_garbage)

@@ -1,0 +1,63 @@
+"""Make docs/ckwatch.svg: what a terminal shows when the GEMM example is built with three mistakes in it.
+
+Runs the real commands; the picture is their output.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import ckwatch_templates
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parent.parent
+CKWATCH = str(Path(sys.executable).with_name("ckwatch"))
+WIDTH = 118
+
+
+def shown(arguments: list[str], folder: Path) -> Text:
+    """A command as typed, and what it printed."""
+    environment = os.environ | {"COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
+    done = subprocess.run(
+        [CKWATCH, *arguments, "--color", "always"], cwd=folder, capture_output=True, text=True, env=environment
+    )
+    return Text.assemble(("$ ", "bold green"), ("ckwatch " + " ".join(arguments), "bold"), "\n") + Text.from_ansi(
+        done.stdout + done.stderr
+    )
+
+
+def change(path: Path, old: str, new: str) -> None:
+    """Replace one occurrence; `old` must be there."""
+    text = path.read_text()
+    assert old in text, (path, old)
+    path.write_text(text.replace(old, new, 1))
+
+
+def main() -> None:
+    """Write the picture."""
+    with open(os.devnull, "w") as nowhere:
+        console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True)
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        console.file = nowhere
+        workspace = Path(folder) / "gemm"
+        shutil.copytree(ROOT / "examples/gemm", workspace)
+        console.print(shown(["build", "gemm_f16/v3_128*"], workspace))
+        change(workspace / "gemm_f16.kernel.toml", "MXdlPerWave = 2", "MXdlPerWave = 3")
+        console.print(shown(["build", "gemm_f16/v3_128*"], workspace))
+        change(workspace / "gemm_f16.kernel.toml", "MXdlPerWave = 3", "MXdlPerWave = 2")
+        (workspace / "templates/ck").mkdir(parents=True)
+        macros = workspace / "templates/ck/gemm_universal.hip.j2"
+        shutil.copy(ckwatch_templates.ROOT / "ck/gemm_universal.hip.j2", macros)
+        change(macros, "PassThrough{},", "PassThru{},")
+        console.print(shown(["build", "gemm_f16/v3_128*"], workspace))
+    console.save_svg(str(ROOT / "docs/ckwatch.svg"), title="ckwatch")
+
+
+if __name__ == "__main__":
+    main()
