@@ -86,19 +86,19 @@ CRASH = "PLEASE submit a bug report to nowhere and include the crash backtrace"
         ("exit 137", Status.TRANSIENT, Fault.KILLED, "hipcc was killed (SIGKILL)"),
         ("kill -SEGV $$", Status.TRANSIENT, Fault.CRASHED, "hipcc crashed (SIGSEGV)"),
         ("exit 139", Status.TRANSIENT, Fault.CRASHED, "hipcc crashed (SIGSEGV)"),
-        (f"echo '{CRASH}' >&2; exit 1", Status.TRANSIENT, Fault.CRASHED, f"hipcc: {CRASH}"),
+        (f"echo '{CRASH}' >&2; exit 1", Status.TRANSIENT, Fault.CRASHED, "hipcc crashed"),
         (
             "echo 'clang++: error: unable to execute command: Killed' >&2; exit 254",
             Status.TRANSIENT,
             Fault.KILLED,
-            "hipcc: unable to execute command: Killed",
+            "hipcc was killed (SIGKILL)",
         ),
         ("echo 'LLVM ERROR: out of memory' >&2; exit 1", Status.TRANSIENT, Fault.OUT_OF_MEMORY, "hipcc ran out of memory"),
         (
             "echo 'error: unable to open output file: No space left on device' >&2; exit 1",
             Status.TRANSIENT,
             Fault.NO_SPACE,
-            "hipcc: unable to open output file: No space left on device",
+            "hipcc found no space left",
         ),
         ("exit 5", Status.TRANSIENT, Fault.HOST, "hipcc ended with status 5 and without a word"),
         ("echo 'no licence' >&2; exit 5", Status.TRANSIENT, Fault.HOST, "hipcc ended with status 5: no licence"),
@@ -112,6 +112,13 @@ async def test_who_is_at_fault(
     outcome = await compiled(script, folder, text)
     assert (outcome.status, outcome.fault) == (status, fault)
     assert outcome.message.startswith(message)
+
+
+async def test_echoed_command_is_left_out(script: Script, folder: Path) -> None:
+    lines: list[str] = []
+    toolchain = script("echo 'kernel.hip:1:1: error: a' >&2; echo 'failed to execute:clang++ -c' >&2; exit 1")
+    outcome = await compile_source(REQUEST, toolchain, folder=folder, on_line=lines.append)
+    assert (outcome.log, lines) == ("kernel.hip:1:1: error: a\n", ["kernel.hip:1:1: error: a"])
 
 
 async def test_timeout(script: Script, folder: Path) -> None:

@@ -66,12 +66,14 @@ _UNWANTED_VARIABLES = (
     "HIPCC_VERBOSE",
 )
 
-_FAULTS: Mapping[MessageKind, Fault] = {
-    MessageKind.OUT_OF_MEMORY: Fault.OUT_OF_MEMORY,
-    MessageKind.NO_SPACE: Fault.NO_SPACE,
-    MessageKind.KILLED: Fault.KILLED,
-    MessageKind.CRASH: Fault.CRASHED,
+_FAULTS: Mapping[MessageKind, tuple[Fault, str]] = {
+    MessageKind.OUT_OF_MEMORY: (Fault.OUT_OF_MEMORY, "ran out of memory"),
+    MessageKind.NO_SPACE: (Fault.NO_SPACE, "found no space left for its temporary files"),
+    MessageKind.KILLED: (Fault.KILLED, "was killed (SIGKILL)"),
+    MessageKind.CRASH: (Fault.CRASHED, "crashed"),
 }
+# hipcc repeats its whole command after clang's messages; the entry keeps the command anyway.
+_ECHOED_COMMAND = "failed to execute:"
 _CRASH_SIGNALS = frozenset(
     {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP}
 )
@@ -100,14 +102,18 @@ class _Job:
                 text = text.replace(escaped, "")
         return text
 
+    def hand_on(self, line: str) -> None:
+        """Give a line to whoever listens."""
+        if self.on_line is not None and not line.startswith(_ECHOED_COMMAND):
+            self.on_line(self.own_names(line))
+
     async def run(self, arguments: list[str]) -> Finished:
-        on_line = self.on_line
         finished = await self.launch(
             arguments,
             environment=_environment(self.toolchain.environment, self.folder),
             folder=self.folder,
             timeout_s=self.request.timeout_s,
-            on_line=None if on_line is None else lambda line: on_line(self.own_names(line)),
+            on_line=None if self.on_line is None else self.hand_on,
         )
         self.commands.append(
             Command(
@@ -117,13 +123,15 @@ class _Job:
                 finished.peak_memory_bytes,
             )
         )
-        self.log += [self.own_names(text) for text in (finished.stderr, finished.stdout) if text]
+        for text in (finished.stderr, finished.stdout):
+            lines = text.splitlines(keepends=True)
+            self.log.append(self.own_names("".join(line for line in lines if not line.startswith(_ECHOED_COMMAND))))
         if finished.dropped_bytes:
             self.log.append(f"({finished.dropped_bytes} more bytes of output were dropped)\n")
         return finished
 
     def outcome(self, status: Status, **more: Any) -> CompileOutcome:
-        log = "".join(text if text.endswith("\n") else f"{text}\n" for text in self.log)
+        log = "".join(text if text.endswith("\n") else f"{text}\n" for text in self.log if text)
         return CompileOutcome(
             status, log, tuple(self.commands), self.begun_ns, missing=tuple(missing_headers(log)), **more
         )
@@ -272,8 +280,8 @@ def _fault_of(finished: Finished, program: str, unplaced: list[ClangMessage]) ->
         return Fault.OUT_OF_MEMORY, f"{program} ran out of memory"
     kind = transient_kind(unplaced)
     if kind is not None:
-        said = next(message.text for message in unplaced if message.kind is kind)
-        return _FAULTS[kind], f"{program}: {said}"
+        fault, said = _FAULTS[kind]
+        return fault, f"{program} {said}"
     # A shell reports a signal as 128 + its number.
     number = -finished.exit_status if finished.exit_status < 0 else finished.exit_status - 128
     if finished.exit_status < 0 or (number in _CRASH_SIGNALS | {signal.SIGKILL, signal.SIGTERM} and not unplaced):
