@@ -16,12 +16,11 @@ from typing import Self
 import anyio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from ckwatch.errors import ToolchainError
 from ckwatch.toolchain import places
-from ckwatch.toolchain.doctor import Report, State, examine
+from ckwatch.toolchain.doctor import XDL_ARCHS, Report, State, examine
 from ckwatch.toolchain.install import Step, install
 from ckwatch.toolchain.model import ToolchainChoice
 
@@ -97,20 +96,28 @@ def doctor_command(*, workspace: Path | None, as_json: bool, smoke: bool, quiet:
 
 def print_report(report: Report, console: Console) -> None:
     """Print a report for people."""
-    table = Table.grid(padding=(0, 1))
+    width = max(len(check.name) for check in report.checks)
     for check in report.checks:
         mark, style = _MARKS[check.state]
-        table.add_row(Text(mark, style), Text(check.name, "bold"), Text(check.detail))
+        _print_line(console, (mark, style), check.name.ljust(width), check.detail)
         if check.mend:
-            table.add_row("", "", Text(f"→ {check.mend}", "cyan"))
+            console.print(Text(f"{'':{width + 3}}→ {check.mend}", "cyan"))
     for device in report.devices:
         where = f" at {device.pci}" if device.pci else ""
-        table.add_row(Text("✓", "green"), Text(device.name, "bold"), Text(f"{device.description}{where}"))
+        _print_line(console, ("✓", "green"), device.name.ljust(width), f"{device.description}{where}")
     if report.archs:
-        table.add_row("", Text("archs", "bold"), Text(" ".join(report.archs)))
-    console.print(table)
+        first = [arch for arch in report.archs if arch in XDL_ARCHS]
+        rest = f" and {len(report.archs) - len(first)} more" if len(report.archs) > len(first) else ""
+        _print_line(console, ("✓", "green"), "archs".ljust(width), f"{' '.join(first)}{rest} (all with --json)")
     summary = ("Everything needed is there.", "green") if report.ok else ("Something is missing.", "red bold")
     console.print(Text(*summary))
+
+
+def _print_line(console: Console, mark: tuple[str, str], name: str, detail: str) -> None:
+    first, *others = detail.splitlines() or [""]
+    console.print(Text.assemble(mark, " ", (name, "bold"), " ", first))
+    for line in others:
+        console.print(Text(f"{'':{len(name) + 3}}{line.strip()}"))
 
 
 class _Bars:

@@ -168,6 +168,8 @@ def _assemble(
     first_line = version_text.strip().splitlines()[0] if version_text.strip() else "unknown"
     hip = hip_version(root)
     library = next((path for path in _hip_libraries(root) if path.exists()), None)
+    if library is not None:  # else Debian's hipcc makes the relative folder `lib` a search path of the linker
+        environment["HIP_LIB_PATH"] = str(library.parent)
     installed = places.current(places.toolchains_folder(env))
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []

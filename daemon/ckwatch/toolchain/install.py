@@ -255,7 +255,8 @@ def _check_space(folder: Path, packages: Sequence[Package], archives: Path) -> N
 
 def _sweep(folder: Path) -> None:
     """Throw away what earlier runs left half unpacked; the lock is held, so nobody is working there."""
-    for left in folder.glob(".work-*"):
+    unfinished = [tree for tree in folder.glob("rocm-*") if not (tree / places.MANIFEST).exists()]
+    for left in (*folder.glob(".work-*"), *unfinished):
         shutil.rmtree(left, ignore_errors=True)
 
 
