@@ -160,7 +160,7 @@ class Document:
             return
         keys = list(_keys(parts[0]))
         for name, bounds in keys[:-1]:
-            place = place.inner().setdefault(name, _Place(bounds, (bounds[0], node.end_byte)))
+            place = place.inner().setdefault(name, _Place(bounds, (bounds[0], parts[1].end_byte)))
         name, bounds = keys[-1]
         if name not in place.inner():
             place.inner()[name] = self._value(parts[1], bounds)

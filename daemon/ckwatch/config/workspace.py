@@ -153,7 +153,7 @@ def _settings(mistakes: Mistakes, root: Path) -> Settings:
     if settings is not None:
         return settings
     cleaned = copy.deepcopy(values)
-    for _ in range(len(mistakes.found)):
+    for _ in range(len(mistakes.found) + 1):
         try:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
