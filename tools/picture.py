@@ -5,6 +5,7 @@ Runs the real commands; the picture is their output.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -12,9 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import ckwatch_templates
 from rich.console import Console
 from rich.text import Text
+
+import ckwatch_templates
 
 ROOT = Path(__file__).resolve().parent.parent
 CKWATCH = str(Path(sys.executable).with_name("ckwatch"))
@@ -35,16 +37,15 @@ def shown(arguments: list[str], folder: Path) -> Text:
 def change(path: Path, old: str, new: str) -> None:
     """Replace one occurrence; `old` must be there."""
     text = path.read_text()
-    assert old in text, (path, old)
+    if old not in text:
+        sys.exit(f"{path.name} no longer says {old!r}")
     path.write_text(text.replace(old, new, 1))
 
 
 def main() -> None:
     """Write the picture."""
-    with open(os.devnull, "w") as nowhere:
-        console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True)
-    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
-        console.file = nowhere
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "gemm"
         shutil.copytree(ROOT / "examples/gemm", workspace)
         console.print(shown(["build", "gemm_f16/v3_128*"], workspace))
