@@ -47,6 +47,13 @@ async def test_commands_name_no_temporary_folder(script: Script, folder: Path) -
         assert not [argument for argument in command.arguments if str(folder) in argument]
 
 
+async def test_fixits_name_no_temporary_folder(script: Script, folder: Path) -> None:
+    escaped = str(folder).replace("ü", r"\303\274")
+    text = f"echo 'kernel.hip:1:1: error: a' >&2; printf '%s\\n' 'fix-it:\"{escaped}/kernel.hip\":{{1:1-1:1}}:\"b\"' >&2; exit 1"
+    outcome = await compiled(script, folder, text)
+    assert 'fix-it:"kernel.hip":{1:1-1:1}:"b"\n' in outcome.log
+
+
 async def test_environment(script: Script, folder: Path) -> None:
     outcome = await compiled(script, folder, "env >&2; exit 1")
     assert "CPATH" not in outcome.log

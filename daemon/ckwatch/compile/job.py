@@ -86,20 +86,15 @@ class _Job:
     folder: Path
     launch: Launcher
     on_line: OnLine | None
+    prefixes: tuple[str, ...]
     begun_ns: int = field(default_factory=time.time_ns)
     commands: list[Command] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
     def own_names(self, text: str) -> str:
-        """`text` with the files of this job called by their bare names; fix-its escape what is not ASCII."""
-        for folder in {self.folder, self.folder.resolve()}:
-            prefix = f"{folder}/"
+        """`text` with the files of this job called by their bare names."""
+        for prefix in self.prefixes:
             text = text.replace(prefix, "")
-            if not prefix.isascii():
-                escaped = "".join(
-                    chr(byte) if byte < 128 else f"\\{byte:03o}" for byte in prefix.encode("utf-8", "surrogateescape")
-                )
-                text = text.replace(escaped, "")
         return text
 
     def hand_on(self, line: str) -> None:
@@ -154,7 +149,8 @@ async def compile_source(
     require_supported(request.language)
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
-    job = _Job(request, toolchain, folder, launch, on_line)
+    prefixes = await anyio.to_thread.run_sync(_prefixes, folder)
+    job = _Job(request, toolchain, folder, launch, on_line, prefixes)
     try:
         await anyio.to_thread.run_sync(_prepare, request, folder)
     except OSError as error:
@@ -189,6 +185,16 @@ async def compile_source(
         return job.outcome(Status.FAILED, headers=headers, exports=exports)
     kept = {kind: path for kind, path in files.items() if kind in request.products}
     return job.outcome(Status.OK, files=kept, headers=headers, exports=exports)
+
+
+def _prefixes(folder: Path) -> tuple[str, ...]:
+    """The spellings of `folder` in what a compiler prints: with and without links, and as fix-its escape them."""
+    plain = dict.fromkeys(f"{path}/" for path in (folder, folder.resolve()))
+    escaped = (
+        "".join(chr(byte) if byte < 128 else f"\\{byte:03o}" for byte in prefix.encode("utf-8", "surrogateescape"))
+        for prefix in plain
+    )
+    return tuple(dict.fromkeys([*plain, *escaped]))
 
 
 def _prepare(request: CompileRequest, folder: Path) -> None:
@@ -241,7 +247,7 @@ async def _device_code(job: _Job, file: Path) -> bytes | None:
         bundle = await anyio.to_thread.run_sync(elf.fat_binary, file)
         if bundle is None:
             return None
-        (job.folder / "bundle").write_bytes(bundle)
+        await anyio.to_thread.run_sync((job.folder / "bundle").write_bytes, bundle)
         done = await job.run(
             [
                 str(job.toolchain.offload_bundler),
