@@ -191,6 +191,50 @@ def mutants(count: int, seed: int) -> list[Sample]:
     return found
 
 
+def targeted_samples() -> list[Sample]:
+    """One instance for each rule that random mutants seldom break; all of them must fail."""
+    plain = "256 128 128 64 8 8 32 2x2 8x32 8 8x32 8 0 1x1 32x8 8 Intrawave v3"
+    small = "64 16 16 64 8 8 16 1x1 8x8 8 8x8 8 1 1x1 16x4 4 Intrawave v3"
+    columns = "128 32 16 64 4 4 16 1x1 16x8 4 16x8 2 0 1x1 16x8 2 Intrawave v1"
+    changes: list[tuple[str, str, str, Arguments]] = [
+        ("c-vector-atomic", plain, "Row Col", {"CDataType": "F32"}),
+        ("c-vector-size", small, "Row Col", {C_VECTORS: (3,), C_CLUSTER: (1, 4, 1, 4), "NPerBlock": 48,
+                                             "NXdlPerWave": 3, "CShuffleNXdlPerWavePerShuffle": 3,
+                                             B_CLUSTER: (8, 8, 1)}),
+        ("c-vectors", small, "Row Col", {"DsDataType": "Tuple<F16>", "DsLayout": "Tuple<Row>",
+                                         "CElementwiseOperation": "Add"}),
+        ("a-lds-fold", columns, "Col Row", {"BlockSize": 256, "MPerBlock": 128, "NPerBlock": 256, "MPerXDL": 64,
+                                            "NPerXDL": 64, "NXdlPerWave": 2, A_CLUSTER: (16, 16, 1),
+                                            B_CLUSTER: (16, 16, 1), C_CLUSTER: (1, 16, 1, 16)}),
+        ("b-lds-permutation", columns, "Row Row", {"KPerBlock": 32, "BK1": 2, B_CLUSTER: (1, 16, 1),
+                                                   A_CLUSTER: (8, 16, 1), "BBlockTransferSrcScalarPerVector": 1}),
+        ("a-vector-dim", small, "Row Col", {"ABlockTransferSrcVectorDim": 3}),
+        ("a-arrange-order", small, "Row Col", {"ABlockTransferThreadClusterArrangeOrder": (1, 1, 2)}),
+        ("b-access-order", small, "Row Col", {"BBlockTransferSrcAccessOrder": (0, 0, 2)}),
+        ("b-cluster-rank", small, "Row Col", {B_CLUSTER: (8, 8)}),
+        ("c-cluster-rank", small, "Row Col", {C_CLUSTER: (16, 1, 4)}),
+        ("a-vector-size", small, "Row Col", {"AK1": 32, "KPerBlock": 128, A_CLUSTER: (4, 16, 1),
+                                             "ABlockTransferSrcScalarPerVector": 32}),
+        ("k-pack-vector", small, "Row Col", {"AK1": 3, "KPerBlock": 96, "ABlockTransferSrcScalarPerVector": 3,
+                                             "ABlockTransferDstScalarPerVector_AK1": 3, B_CLUSTER: (4, 16, 1)}),
+        ("n-per-block", small, "Row Col", {"NPerBlock": 40}),
+        ("waves", small, "Row Col", {"MXdlPerWave": 2}),
+        ("block-size", small, "Row Col", {"MPerBlock": 48}),
+        ("a-buffer-loads", small, "Row Col", {"BlockSize": 128, "NPerBlock": 32, B_CLUSTER: (4, 32, 1),
+                                              "KPerBlock": 32, A_CLUSTER: (4, 16, 1), C_CLUSTER: (1, 16, 1, 8)}),
+        ("compute-types", small, "Row Col", {"ComputeTypeB": "BF16"}),
+        ("k-per-block", small, "Row Col", {"KPerBlock": 16}),
+        ("scheduler", small, "Row Col", {"BlkGemmPipeSched": "BlockGemmPipelineScheduler::Interwave"}),
+        ("c-cluster-n", small, "Row Col", {C_CLUSTER: (1, 16, 1, 3)}),
+    ]  # fmt: skip
+    samples = []
+    for rule, row, layouts, change in changes:
+        a_layout, b_layout = layouts.split()
+        arguments = {**instance(row, a_layout, b_layout, "F16"), **change}
+        samples.append(Sample(f"targeted_{rule}", "gfx942", arguments, f"for {rule}: {change}"))
+    return samples
+
+
 _INTEGERS: dict[str, tuple[int, ...]] = {
     "BlockSize": (64, 128, 192, 256, 512),
     "MPerBlock": (16, 32, 48, 64, 96, 128, 160, 192, 256, 512),

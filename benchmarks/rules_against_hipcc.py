@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gemm_samples import Sample, good_samples, mutants
+from benchmarks.gemm_samples import Sample, good_samples, mutants, targeted_samples
 from ckwatch.rules import check
 
 OPERATION = "DeviceGemmMultiD_Xdl_CShuffle_V3"
@@ -34,15 +34,34 @@ RESULTS = Path(__file__).parent / "results" / "rules_against_hipcc.json"
 SEEDS = {"first": (11, 48), "second": (29, 40)}
 """Mutants: seed and number. The second lot was compiled after the rules were written with the first one known."""
 
-HEADERS = "".join(
-    f"#include <{name}>\n"
-    for name in (
-        "hip/hip_runtime.h",
-        *("array", "cmath", "cstdint", "iostream", "map", "memory", "optional", "regex", "sstream", "string", "vector"),
-    )
+_STANDARD = (
+    "array", "cmath", "cstdint", "iostream", "map", "memory", "optional", "regex", "sstream", "string", "vector",
+)  # fmt: skip
+_CK = (
+    "utility/common_header.hpp",
+    "utility/blkgemmpipe_scheduler.hpp",
+    "tensor_description/tensor_descriptor.hpp",
+    "tensor_description/tensor_descriptor_helper.hpp",
+    "tensor_description/tensor_adaptor.hpp",
+    "tensor_description/multi_index_transform_helper.hpp",
+    "tensor_operation/gpu/device/tensor_layout.hpp",
+    "tensor_operation/gpu/device/device_gemm_multiple_d.hpp",
+    "tensor_operation/gpu/grid/block_to_ctile_map.hpp",
+    "tensor_operation/gpu/block/thread_group_tensor_slice_transfer_v4r1.hpp",
+    "tensor_operation/gpu/block/thread_group_tensor_slice_transfer_v7r3.hpp",
+    "tensor_operation/gpu/thread/threadwise_tensor_slice_transfer.hpp",
+    "tensor_operation/gpu/element/element_wise_operation.hpp",
+    "host_utility/kernel_launch.hpp",
+    "host_utility/flush_cache.hpp",
 )
-"""What is precompiled once per pass and architecture. CK's headers must stay out: clang 22 writes the specialisations
-of member templates in `MfmaSelector` wrongly into a precompiled header, and takes the f64 instruction for all types."""
+HEADERS = "".join(
+    f"#include <{name}>\n" for name in ("hip/hip_runtime.h", *_STANDARD, "ck/ck.hpp", *(f"ck/{name}" for name in _CK))
+)
+"""What is precompiled once per pass and architecture.
+
+`xdlops_gemm.hpp` and what includes it must stay out: clang 22 writes the specialisations of the member template
+`MfmaSelector::GetMfma` wrongly into a precompiled header, and then takes the f64 instruction for every type.
+"""
 
 SOURCE = """\
 #include "ck/ck.hpp"
@@ -93,7 +112,7 @@ def samples() -> list[Sample]:
     good = sorted(good_samples(), key=_work)
     first, second = (sorted(mutants(count, seed), key=_work) for seed, count in SEEDS.values())
     mixed = [sample for pair in zip(good, first, strict=False) for sample in pair]
-    return [*mixed, *good[len(first) :], *first[len(good) :], *second]
+    return [*mixed, *good[len(first) :], *first[len(good) :], *targeted_samples(), *second]
 
 
 def _work(sample: Sample) -> int:

@@ -86,7 +86,12 @@ ROWS = [
     ({C_VECTORS: (16,)}, "c-vector", f"CShuffleN / {C_CLUSTER}[3] % {C_VECTORS}[0] == 0: 64 / 8 % 16 = 8", C_VECTORS),
     ({C_VECTORS: (), "DsDataType": "Tuple<>"}, "c-vectors", f"size({C_VECTORS}) > NumDTensor: ", C_VECTORS),
     ({"DsDataType": "ck::Tuple<F16, F32>"}, "c-vectors", f"size({C_VECTORS}) > NumDTensor: size(S<8>) = 1", C_VECTORS),
-    ({"CDataType": "float"}, "c-vector-atomic", f"{C_VECTORS}[0] <= 4", C_VECTORS),
+    (
+        {"CDataType": "float"},
+        "c-vector-atomic",
+        f"{C_VECTORS}[0] <= AtomicVector: {C_VECTORS}[0] = 8, AtomicVector = 4",
+        C_VECTORS,
+    ),
     (
         {"KPerBlock": 256},
         "lds",

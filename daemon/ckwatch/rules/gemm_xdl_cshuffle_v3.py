@@ -279,5 +279,6 @@ DEFINITIONS = (
     ),
     Definition("LdsBuffers", "2 if BlkGemmPipelineVer == 'v4' else 1", "LDS buffers of the pipeline"),
     Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", _lds_bytes),
+    Definition("AtomicVector", "4 if CDataType in ('F32', 'I32') else 8", "elements that can be added to C at once"),
     Definition("NumDTensor", "size(DsDataType)", "tensors that the epilogue reads"),
 )

@@ -152,7 +152,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             f"The hot loop's schedule divides by the global loads of {side} per thread, and a thread has none.",
             f"{_SCHEDULES}, HotLoopScheduler; ck/utility/blkgemmpipe_scheduler.hpp, {side}_Buffer_Load_Inst_Num",
             when="HasKernel and BlkGemmPipelineVer in ('v3', 'v4', 'v5')",
-            after=("scheduler",),
+            after=("scheduler", "k-per-block"),
         ),
     )
 
@@ -188,9 +188,9 @@ RULES = (
     ),
     Rule(
         "block-size",
-        "BlockSize % (MWaves * NWaves) == 0",
+        "BlockSize % (MWaves * NWaves) == 0 and (NXdlPerWave32 == 0 or BlockSize % (MWaves * NWavesOf32) == 0)",
         ("BlockSize", "MXdlPerWave", "MPerXDL", "NPerXDL", "MPerBlock", "NPerBlock"),
-        "The block's threads must split evenly among the waves that cover the block tile.",
+        "The block's threads must split evenly among the waves that cover the block tile, of 64 lanes and of 32.",
         f"{_PIPELINE}, static_assert 'ThisThreadBlock::GetNumOfThread() != MWaves * NWaves * WaveSize'",
         after=("waves", "m-per-block", "n-per-block"),
     ),
@@ -315,6 +315,7 @@ RULES = (
         "A block writes one tile of C, so the cluster is 1 along MBlock and NBlock.",
         f"{_SHUFFLE_COPY}, static_assert 'threads should be mapped to cover entire slicing window'",
         when="HasKernel",
+        after=("c-cluster-rank",),
     ),
     Rule(
         "c-cluster-m",
@@ -361,7 +362,7 @@ RULES = (
     ),
     Rule(
         "c-vector-atomic",
-        f"{C_VECTORS}[0] <= 4 if CDataType in ('F32', 'I32') else {C_VECTORS}[0] <= 8",
+        f"{C_VECTORS}[0] <= AtomicVector",
         (C_VECTORS, "CDataType"),
         "Split-K adds C atomically, which has no form for this many elements.",
         f"{_BUFFER}, static_assert in amd_buffer_atomic_add_impl and amd_global_atomic_add_impl",
@@ -383,7 +384,15 @@ RULES = (
         "A block takes more LDS than a compute unit has. C's shuffle lies where A and B were; v4 has two buffers.",
         f"{_GRID}, GetSharedMemoryNumberOfByte; the compiler: local memory exceeds limit",
         when="HasKernel",
-        after=("k-per-block", "m-per-block", "n-per-block"),
+        after=(
+            "k-per-block",
+            "m-per-block",
+            "n-per-block",
+            "a-lds-fold",
+            "b-lds-fold",
+            "a-lds-permutation",
+            "b-lds-permutation",
+        ),
         codegen=True,
     ),
 )
