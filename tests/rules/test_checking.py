@@ -29,11 +29,11 @@ def broken(arguments: Arguments, arch: str = "gfx942") -> list[str]:
 
 ROWS = [
     # change, rule that is broken first, its message, blamed parameter
-    ({"MXdlPerWave": 3}, "m-per-block", "MPerBlock % (MPerXDL * MXdlPerWave) == 0: 128 % (32 * 3) = 32", "MXdlPerWave"),
+    ({"MXdlPerWave": 3}, "m-per-block", "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32", "MXdlPerWave"),
     (
         {"MXdlPerWave": 8},
         "waves",
-        "MPerBlock / (MPerXDL * MXdlPerWave) > 0 and NPerBlock / NPerXDL > 0: 128 / (32 * 8) > 0 and 128 / 32 > 0",
+        "MPerBlock / (MPerXdl * MXdlPerWave) > 0 and NPerBlock / NPerXdl > 0: 128 / (32 * 8) > 0 and 128 / 32 > 0",
         "MXdlPerWave",
     ),
     ({"NPerXDL": 16}, "xdl-tile", "XdlShape in XdlShapes: XdlShape = 32x16, XdlShapes = (4x64, 8x64, ", "MPerXDL"),

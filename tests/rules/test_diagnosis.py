@@ -36,7 +36,7 @@ def test_the_place_is_the_blamed_parameter() -> None:
     given = {"MPerBlock": 21, "MPerXDL": 22, "MXdlPerWave": 23}
     (diagnostic,) = diagnose(unit(given), rendered(row_col(MXdlPerWave=3)))
     assert diagnostic.code == "rule/m-per-block"
-    assert diagnostic.message == "MPerBlock % (MPerXDL * MXdlPerWave) == 0: 128 % (32 * 3) = 32"
+    assert diagnostic.message == "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"
     assert (diagnostic.severity, diagnostic.source) == (Severity.ERROR, Source.RULE)
     assert diagnostic.span == place(23)
     assert [(related.message, related.span) for related in diagnostic.related[:2]] == [

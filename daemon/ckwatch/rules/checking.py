@@ -127,8 +127,8 @@ def _violation(operation: DeviceOperation, rule: Rule, values: _Values, taking_p
     blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)))
     return Violation(
         rule.slug,
-        rule.condition,
-        rule.expression.outcome(values.lookup),
+        operation.spelled(rule.condition),
+        operation.spelled(rule.expression.outcome(values.lookup)),
         parameters,
         blame,
         _explanation(operation, rule, values),

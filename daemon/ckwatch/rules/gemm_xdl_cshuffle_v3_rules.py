@@ -404,4 +404,5 @@ OPERATION = DeviceOperation(
     {parameter.name: parameter for parameter in PARAMETERS},
     {definition.name: definition for definition in DEFINITIONS},
     RULES,
+    {"MPerXDL": "MPerXdl", "NPerXDL": "NPerXdl"},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -104,13 +105,24 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class DeviceOperation:
-    """The rules of one CK device operation; `parameters` and `definitions` are keyed by their names."""
+    """The rules of one CK device operation; `parameters` and `definitions` are keyed by their names.
+
+    `spelling`: parameters that the headers' own conditions spell otherwise; messages follow the headers, so that a rule
+    says what the compiler's message, once mapped, would say.
+    """
 
     name: str
     header: str
     parameters: Mapping[str, Parameter]
     definitions: Mapping[str, Definition]
     rules: tuple[Rule, ...]
+    spelling: Mapping[str, str] = field(default_factory=dict)
+
+    def spelled(self, text: str) -> str:
+        """`text` with the headers' spelling of parameters."""
+        for name, spelling in self.spelling.items():
+            text = re.sub(rf"\b{name}\b", spelling, text)
+        return text
 
     def parameters_of(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """The template parameters behind `names`, through definitions, in order of first use."""
@@ -153,5 +165,5 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """`MPerBlock % (MPerXDL * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
+        """`MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
         return f"{self.condition}: {self.evaluated}"
