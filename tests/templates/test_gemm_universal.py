@@ -17,8 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ckwatch.compile import CompileRequest
+from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.errors import ToolchainError
 from ckwatch.model.kernel import ParameterValue, Unit
+from ckwatch.model.language import Language
 from ckwatch.render.engine import Renderer
+from ckwatch.toolchain.discover import discover
 from gemm_build import HIP_ON_HOST, render
 from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
 
@@ -27,7 +32,7 @@ CK_ON_HOST = Path(__file__).parent / "ck_on_host"
 
 Parameters = Mapping[str, ParameterValue]
 
-VECTORS: Parameters = {
+VECTORS: dict[str, ParameterValue] = {
     "GemmSpec": "MNKPadding",
     "BlockSize": 64,
     "MPerBlock": 32,
@@ -60,7 +65,7 @@ VECTORS: Parameters = {
     "BlkGemmPipeSched": "Intrawave",
     "BlkGemmPipelineVer": "v1",
 }
-SCALARS: Parameters = VECTORS | {
+SCALARS: dict[str, ParameterValue] = VECTORS | {
     "ABlockTransferSrcScalarPerVector": 1,
     "BBlockTransferSrcScalarPerVector": 1,
     "CDEShuffleBlockTransferScalarPerVectors": (1,),
@@ -185,8 +190,8 @@ REFUSED: dict[str, tuple[dict[str, int], str]] = {
     "LDB": ({"LDB": 15}, "LDB is smaller than K"),
     "LDC": ({"LDC": 31}, "LDC is smaller than N"),
     "LDD": ({"LDD": 31}, "LDD is smaller than N"),
-    "odd LDA": ({"LDA": 65}, "X or LDA is not aligned to a dword"),
-    "odd LDC": ({"LDC": 33}, "Y or LDC is not aligned to a dword"),
+    "odd LDA": ({"LDA": 65}, "X or LDA is not aligned for vectors of 8"),
+    "odd LDC": ({"LDC": 33}, "Y or LDC is not aligned for vectors of 4"),
     "a K that vectors do not divide": ({"K": 63}, "the instance does not support these sizes"),
     "an N that vectors do not divide": ({"N": 31}, "the instance does not support these sizes"),
     "an X beyond 2 GiB": ({"M": 40000, "LDA": 40000}, "X reaches beyond 2 GiB"),
@@ -371,3 +376,29 @@ def test_what_ck_would_compute_wrongly_does_not_compile(
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode != 0
     assert message in result.stderr
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(300)
+def test_the_real_ck_accepts_it(renderer: Renderer, tmp_path: Path) -> None:
+    """The host pass alone, which reads all of CK's headers and instantiates everything that is not device code."""
+    try:
+        toolchain = discover()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    case = GemmCase("f8", "f8", "bf16", scale_a="row", scale_b="tensor", bias="row", activation="gelu", arch="gfx950")
+    text = render(renderer, unit_of(case, VECTORS, split_k=True)).text
+    source = tmp_path / "unit.hip"
+    source.write_text(text)
+    request = CompileRequest(text, "unused", Language.HIP, case.arch)
+    flags = [*compile_flags(request, toolchain), *include_flags(request, toolchain)]
+    command = [
+        str(toolchain.hipcc),
+        *toolchain.hip_arguments,
+        *flags,
+        "--offload-host-only",
+        "-fsyntax-only",
+        str(source),
+    ]
+    result = subprocess.run(command, env=dict(toolchain.environment), capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
