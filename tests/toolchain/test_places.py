@@ -27,7 +27,9 @@ def test_a_manifest_survives_the_disk(tmp_path: Path) -> None:
     assert current(tmp_path) == manifest
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"layout": 0}', '{"layout": 4}', '{"layout": 4, "packages": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"layout": 0}', '{"layout": 4}', '{"layout": 4, "packages": 3}']
+)
 def test_a_damaged_manifest_is_no_toolchain(tmp_path: Path, text: str) -> None:
     manifest = make_installed(tmp_path)
     (manifest.root / MANIFEST).write_text(text)

@@ -62,7 +62,7 @@ def remove_command(name: str) -> int:
     """Remove an installed toolchain. Raises `ToolchainError` when there is none of that name."""
     folder = places.toolchains_folder(os.environ)
     tree = folder / name
-    if name in (".", "..", "current") or Path(name).name != name or not tree.is_dir() or name.startswith("."):
+    if not name or name.startswith(".") or Path(name).name != name or tree.is_symlink() or not tree.is_dir():
         known = ", ".join(manifest.name for manifest in places.installed(folder)) or "none"
         raise ToolchainError(f"no toolchain called {name!r} is installed", f"Installed: {known}.")
     places.remove_tree(tree)

@@ -108,7 +108,8 @@ async def configured_repositories(options: Sequence[str] = ()) -> tuple[Reposito
     """What the machine's apt is configured with, read by apt itself, so both of its formats are understood."""
     template = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     done = await run(
-        ["apt-get", *options, "indextargets", "--format", template, "Created-By: Packages"], env=apt_environment()
+        ["apt-get", *options, "indextargets", "--no-release-info", "--format", template, "Created-By: Packages"],
+        env=apt_environment(),
     )
     found = []
     for line in done.output.splitlines():

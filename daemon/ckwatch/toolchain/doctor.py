@@ -18,7 +18,7 @@ from ckwatch.toolchain import places
 from ckwatch.toolchain.devices import FoundDevice, find_devices, has_hip_python
 from ckwatch.toolchain.discover import INSTALL_HINT, discover
 from ckwatch.toolchain.host import examine_host_cxx
-from ckwatch.toolchain.model import Headers, Toolchain, ToolchainChoice
+from ckwatch.toolchain.model import Headers, Toolchain, ToolchainChoice, ToolchainSource
 from ckwatch.toolchain.process import run
 
 # The archs with matrix cores that Composable Kernel's XDL instances run on.
@@ -100,7 +100,7 @@ async def examine(
     checks = [_compiler_check(toolchain)]
     checks += [Check("passed over", State.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
-    checks += [_arch_check(toolchain, supported, arch) for arch in archs]
+    checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
     checks += [_headers_check("CK", toolchain.ck), _headers_check("ck_tile", toolchain.ck_tile)]
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
@@ -129,7 +129,7 @@ def _compiler_check(toolchain: Toolchain) -> Check:
 
 def _arch_check(toolchain: Toolchain, supported: tuple[str, ...], arch: str) -> Check:
     name = arch.partition(":")[0]
-    if name in supported or not name.startswith("gfx"):
+    if name in supported:
         return Check(arch, State.OK, f"device libraries in {toolchain.device_libraries}")
     detail = f"this compiler has no target or no device libraries for {name}"
     return Check(arch, State.MISSING, detail, "Install a ROCm that supports it, or choose another arch.")
@@ -151,7 +151,10 @@ async def _host_check(toolchain: Toolchain) -> Check:
         return Check("host C++", State.MISSING, "clang finds no GCC on this machine", "apt-get install g++")
     lacks = "its libraries cannot be linked" if found.headers else "its C++ headers are missing"
     package = f"libstdc++-{found.gcc.partition('.')[0]}-dev"
-    return Check("host C++", State.MISSING, f"clang uses GCC {found.gcc}; {lacks}", f"apt-get install g++ {package}")
+    mend = f"apt-get install g++ {package}"
+    if toolchain.source is ToolchainSource.INSTALLED:
+        mend += ", or without root: ckwatch toolchain install --force"
+    return Check("host C++", State.MISSING, f"clang uses GCC {found.gcc}; {lacks}", mend)
 
 
 def _openmp_check(toolchain: Toolchain) -> Check:

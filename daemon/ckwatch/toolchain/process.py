@@ -44,13 +44,15 @@ async def run(
     """
     name = os.fspath(arguments[0])
     try:
-        process = await anyio.open_process(
-            [os.fspath(argument) for argument in arguments],
-            stdin=subprocess.DEVNULL,
-            cwd=directory,
-            env=dict(env),
-            start_new_session=True,
-        )
+        # Cancelled between the start and its answer, only the direct child would be killed.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                [os.fspath(argument) for argument in arguments],
+                stdin=subprocess.DEVNULL,
+                cwd=directory,
+                env=dict(env),
+                start_new_session=True,
+            )
     except OSError as error:
         raise ToolchainError(f"cannot start {name}: {error.strerror}") from error
     streams: dict[str, bytes] = {}

@@ -1,0 +1,84 @@
+"""The compiler that is really there: it compiles CK, ck_tile and host C++, and runs host programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ckwatch.errors import ToolchainError
+from ckwatch.toolchain import Toolchain, discover
+from ckwatch.toolchain.doctor import State, examine
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    try:
+        return discover()
+    except ToolchainError as error:
+        pytest.skip(error.message)
+
+
+def compile_with(toolchain: Toolchain, program: Path, arguments: Sequence[str | Path], folder: Path) -> None:
+    done = subprocess.run(
+        [program, *arguments], env=dict(toolchain.environment), cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+async def test_the_doctor_is_content() -> None:
+    report = await examine(None, os.environ, smoke=True)
+    assert [check for check in report.checks if check.state is State.MISSING] == []
+    assert {"gfx90a", "gfx942", "gfx950"} <= set(report.archs)
+
+
+def test_finding_it_again_is_fast(toolchain: Toolchain) -> None:
+    times = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        assert discover().identity == toolchain.identity
+        times.append(time.perf_counter() - begun)
+    assert min(times) < 0.03
+
+
+@pytest.mark.parametrize("program", ["hipcc", "clangxx"])
+def test_an_executable_with_ck_tile_can_be_linked(toolchain: Toolchain, tmp_path: Path, program: str) -> None:
+    folder = tmp_path / "ein Ordner ü"
+    folder.mkdir()
+    source = folder / "tile.hip"
+    source.write_text("#include <ck_tile/core.hpp>\n__global__ void k() {}\nint main() { k<<<1, 64>>>(); }\n")
+    includes = [part for include in toolchain.include_folders for part in ("-isystem", str(include))]
+    flags = ["-x", "hip", "-std=c++17", "-O1", "-w", "--offload-arch=gfx90a", "--hip-link"]
+    output = ["tile.hip", "-o", "tile", *toolchain.link_arguments]
+    compile_with(toolchain, getattr(toolchain, program), [*toolchain.hip_arguments, *includes, *flags, *output], folder)
+    assert (folder / "tile").exists()
+
+
+def test_an_openmp_program_runs_on_this_host(toolchain: Toolchain, tmp_path: Path) -> None:
+    if not toolchain.openmp:
+        pytest.skip("no OpenMP runtime")
+    (tmp_path / "sum.cpp").write_text(
+        "#include <omp.h>\n#include <vector>\nint main() {\n  long sum = 0;\n"
+        "  std::vector<int> v(1000, 3);\n"
+        "#pragma omp parallel for reduction(+ : sum) schedule(dynamic, 7) num_threads(4)\n"
+        "  for (int i = 0; i < 1000; ++i) sum += v[i];\n"
+        "  return sum == 3000 && omp_get_max_threads() > 0 ? 42 : 1;\n}\n"
+    )
+    command = [
+        *toolchain.cpp_arguments,
+        "-fopenmp",
+        "-O2",
+        "-Werror",
+        "sum.cpp",
+        "-o",
+        "sum",
+        *toolchain.link_arguments,
+    ]
+    compile_with(toolchain, toolchain.clangxx, command, tmp_path)
+    assert subprocess.run([tmp_path / "sum"]).returncode == 42
