@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from ckwatch.build.pipeline import Compiling
 from ckwatch.cli.session import Session
@@ -26,8 +26,11 @@ async def open_compiling(
     """
     settings = session.workspace.settings
     toolchain = await to_thread.run_sync(discover, settings.toolchain, os.environ)
-    with ArtifactStore(settings.store.folder or default_folder(), settings.store.size_limit_bytes) as store:
-        builder = Builder(toolchain, store)
+    store = ArtifactStore(settings.store.folder or default_folder(), settings.store.size_limit_bytes)
+    try:
         warnings = options.header_warnings or settings.compile.header_warnings
-        yield toolchain, Compiling(builder, jobs, options.force, warnings)
+        yield toolchain, Compiling(Builder(toolchain, store), jobs, options.force, warnings)
         await to_thread.run_sync(store.collect_garbage)
+    finally:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(store.close)
