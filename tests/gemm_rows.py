@@ -68,9 +68,9 @@ REFUSED: dict[str, tuple[dict[str, int], tuple[str, ...], int, str]] = {
     "kBatch 0": ({"kBatch": 0}, (), -23, "kBatch must be at least 1"),
     "kBatch 65536": ({"kBatch": 65536}, (), -23, "kBatch must be at most 65535"),
     "no workspace": ({"kBatch": 2}, (), -23, "kBatch > 1 needs the workspace"),
-    "no X": ({}, ("X",), -23, "X is null"),
-    "no bias": ({}, ("Bias",), -23, "Bias is null"),
-    "no Y": ({}, ("Y",), -23, "Y is null"),
+    "no X": ({}, ("X",), -1, "X is null"),
+    "no bias": ({}, ("Bias",), -1, "Bias is null"),
+    "no Y": ({}, ("Y",), -1, "Y is null"),
     "no scales": ({}, ("inv_scale_x", "inv_scale_w"), 0, ""),
 }
 """What → changed arguments, null tensors, what the call returns, and what it says."""

@@ -1,0 +1,68 @@
+"""The HIP template under the real compiler: it builds for every arch, fits its registers, and its runner links."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.flags import compile_flags
+from ckwatch.compile.request import CompileRequest
+from ckwatch.errors import ToolchainError
+from ckwatch.model.language import Language
+from ckwatch.render.engine import Renderer
+from ckwatch.toolchain.discover import discover
+from ckwatch.toolchain.model import Toolchain
+from gemm_build import render
+from gemm_case import GemmCase
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+
+TEMPLATE = "hip/gemm_tiled.hip.j2"
+PARAMETERS = {"BlockSize": 256, "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 16, "MPerThread": 8, "NPerThread": 8}
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    try:
+        return discover()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+
+
+CASES = {
+    "gfx90a": GemmCase("f64", "f64", "f64", accumulator="f64", arch="gfx90a"),
+    "gfx942": GemmCase("f8", "bf8", "f8", scale_a="row", scale_b="row", bias="row", activation="gelu", arch="gfx942"),
+    "gfx950": GemmCase("f8", "f8", "bf16", scale_a="tensor", scale_b="tensor", activation="silu", arch="gfx950"),
+    "gfx1100": GemmCase("i8", "i8", "f16", accumulator="i32", bias="full row", alpha=0.5, arch="gfx1100"),
+}
+
+
+@pytest.mark.parametrize("arch", CASES)
+def test_builds_without_a_warning_and_without_spills(
+    arch: str, toolchain: Toolchain, renderer: Renderer, tmp_path: Path
+) -> None:
+    text = render(renderer, CASES[arch].unit(TEMPLATE, PARAMETERS)).text
+    source = tmp_path / "unit.hip"
+    source.write_text(text)
+    code_object = tmp_path / "unit.hsaco"
+    flags = compile_flags(CompileRequest(text, "unit", Language.HIP, arch), toolchain)
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-command-line-argument", "-Wno-nan-infinity-disabled"]
+    device = ["--offload-device-only", "--no-gpu-bundle-output"]
+    for mode in (["--offload-host-only", "-fsyntax-only"], [*device, "-o", str(code_object)]):
+        command = [str(toolchain.hipcc), *toolchain.hip_arguments, *flags, *warnings, *mode, str(source)]
+        result = _run(command, toolchain)
+        assert result.returncode == 0, result.stderr
+    notes = _run([str(toolchain.readelf), "--notes", str(code_object)], toolchain).stdout
+    assert re.findall(r"\.vgpr_spill_count: *(\d+)", notes) == ["0", "0"]
+    accumulator_bytes = 8 if arch == "gfx90a" else 4
+    lds = max(map(int, re.findall(r"\.group_segment_fixed_size: *(\d+)", notes)))
+    assert lds == 16 * (128 + 4) * 2 * accumulator_bytes
+
+
+def _run(command: list[str], toolchain: Toolchain) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **toolchain.environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
