@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
 from functools import partial
 
 import anyio
@@ -11,7 +10,6 @@ import anyio
 from ckwatch.build.pipeline import Compiling, Pipeline
 from ckwatch.build.report import BuildReport, Outcome, UnitReport
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
-from ckwatch.cli.progress import Progress
 from ckwatch.cli.session import Session, default_jobs, open_session
 from ckwatch.diagnostics.json_form import to_json
 from ckwatch.errors import CkwatchError
@@ -54,18 +52,15 @@ async def _run(options: argparse.Namespace, *, compiling: bool) -> int:
 
 async def _build(session: Session, renderers: RenderPool, output: Output, how: Compiling | None) -> BuildReport:
     pipeline = Pipeline(session.workspace, renderers, read_line, how)
-    progress = Progress(output, session.units)
     if output.json:
         output.line(event="start", schema=JSON_SCHEMA, units=[unit.id for unit in session.units])
-    with progress if not output.json else nullcontext():
-        return await pipeline.run(session.units, progress.phase, partial(_ended, output, progress))
+        return await pipeline.run(
+            session.units, lambda _unit, _phase: None, lambda report: output.line(event="unit", **unit_json(report))
+        )
+    from ckwatch.cli.progress import Progress
 
-
-def _ended(output: Output, progress: Progress, report: UnitReport) -> None:
-    if output.json:
-        output.line(event="unit", **unit_json(report))
-    else:
-        progress.ended(report)
+    with Progress(output, session.units) as progress:
+        return await pipeline.run(session.units, progress.phase, progress.ended)
 
 
 def unit_json(report: UnitReport) -> dict[str, object]:

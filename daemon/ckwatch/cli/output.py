@@ -6,15 +6,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from ckwatch.diagnostics.json_form import to_json
-from ckwatch.diagnostics.terminal import print_diagnostics
 from ckwatch.model.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 JSON_SCHEMA = 1
 """Grows when a field changes its meaning or goes away; new fields may appear without that."""
@@ -42,8 +42,15 @@ class Output:
         self.json = bool(getattr(options, "json", False))
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
-        terminal = {"always": True, "never": False}.get(options.color)
-        self.console = Console(force_terminal=terminal, no_color=options.color == "never" or None, soft_wrap=True)
+        self._color: str = options.color
+
+    @cached_property
+    def console(self) -> Console:
+        """The terminal; loaded when something is printed for people."""
+        from rich.console import Console
+
+        terminal = {"always": True, "never": False}.get(self._color)
+        return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
 
     def line(self, **fields: Any) -> None:
         """Print one JSON object."""
@@ -56,6 +63,8 @@ class Output:
             for diagnostic in diagnostics:
                 self.line(event="diagnostic", **to_json(diagnostic))
         elif diagnostics:
+            from ckwatch.diagnostics.terminal import print_diagnostics
+
             print_diagnostics(self.console, diagnostics, read_line, self.root, detail=self.details)
 
     def text(self, text: str, style: str = "") -> None:
