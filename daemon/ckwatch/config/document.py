@@ -271,6 +271,11 @@ def decode(path: str, content: bytes, source: Source) -> FileText:
     return FileText(text, tuple(diagnostics))
 
 
+def of_editor(text: str) -> FileText:
+    """The text that an editor holds; what is no character at all (half of a UTF-16 pair) is U+FFFD in it."""
+    return FileText(re.sub("[\ud800-\udfff]", "\ufffd", text.removeprefix("\ufeff")))
+
+
 def _unreadable(path: str, source: Source, why: str) -> Diagnostic:
     place = Span(path, Position(0, 0), Position(0, 0))
     return Diagnostic(Severity.ERROR, source, f"{source.value}/unreadable", f"cannot be read: {why}", place)

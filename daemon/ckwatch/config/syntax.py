@@ -204,7 +204,7 @@ def _unclosed(line: str, key: re.Match[str] | None, message: str, start: int, no
         value += 1
     if message == "Unclosed array":
         message = "the array is not closed, or a comma is missing in it"
-    elif message == "Expected \"'\"":
+    elif message == 'Expected "\'"':
         message = "the string is not closed on this line"
     elif "'''" in message or '"""' in message or message.startswith("Unterminated"):
         message = "the string is not closed"

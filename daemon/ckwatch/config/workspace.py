@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import ckwatch_templates
-from ckwatch.config.document import Document, FileText, KeyPath, document_of, read_text
+from ckwatch.config.document import Document, KeyPath, document_of, of_editor, read_text
 from ckwatch.config.kernel_file import LoadedKernel, read_kernel
 from ckwatch.config.kernel_globs import kernel_paths
 from ckwatch.config.mistakes import Mistakes
@@ -140,7 +140,7 @@ class _Texts:
     def document(self, path: str, source: Source, diagnostics: list[Diagnostic]) -> Document:
         """The document at `path`; what is wrong with its bytes is added to `diagnostics`."""
         overlay = self.overlay_of(path)
-        read = FileText(overlay.removeprefix("\ufeff")) if overlay is not None else read_text(path, source)
+        read = of_editor(overlay) if overlay is not None else read_text(path, source)
         diagnostics += read.diagnostics
         return document_of(path, read.text, source)
 
