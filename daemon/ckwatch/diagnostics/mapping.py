@@ -139,7 +139,8 @@ class _Mapper:
         if message.path and not here and not message.is_error and not self.header_warnings:
             return None
         parameters = InstanceParameters(self.unit)
-        if message.is_error and not here:
+        # A template's own static_assert about parameters is the instance's mistake, as CK's are.
+        if message.is_error and (not here or "static assertion failed" in message.text):
             finding = find(message, parameters, self.unit.arch, self.line_at)
             if finding is not None:
                 return (_FINDING, finding.blamed or finding.key), self.of_finding(message, finding, parameters)
