@@ -47,7 +47,6 @@ CLOSURE = [
     stanza("clang-tools-22", "devel", "python3"),
     stanza("libclang-common-22-dev", "libdevel"),
     stanza("libclang-rt-22-dev", "libdevel", "lib32gcc-s1"),
-    stanza("libomp-22-dev", "libdevel", "libomp5"),
     stanza("rocm-device-libs-22", "libs"),
     stanza("libamdhip64-dev", "libdevel", "libamdhip64-7"),
     stanza("libcomposable-kernel-dev", "libdevel", "libunwanted1"),
@@ -77,7 +76,6 @@ def test_only_what_a_compile_needs_is_chosen() -> None:
         *("rocm-device-libs-22", "libamdhip64-dev", "libcomposable-kernel-dev", "libhsa-runtime-dev"),
         *(
             "libamd-comgr-dev",
-            "libomp-22-dev",
             "libllvm22",
             "libcycle1",
             "libz3-4",
@@ -186,6 +184,7 @@ def test_os_release(tmp_path: Path) -> None:
         ("W: GPG error: http://m sid InRelease: NO_PUBKEY 0E98404D386FA1D9", "signature", "debian-archive-keyring"),
         ("E: The repository 'http://m experimental InRelease' is not signed.", "signature", "debian-archive-keyring"),
         ("E: The repository 'http://m experimental Release' does not have a Release file.", "does not carry", "--mirror"),
+        ("E: Failed to fetch http://m/InRelease  400  Bad Request\nE: The repository 'http://m sid InRelease' is not signed.", "does not carry", "--mirror"),
         ("Err:1 http://m sid InRelease\n  404  Not Found [IP: 1.2.3.4 80]", "does not carry", "--mirror"),
         ("E: Release file for http://m is expired (invalid since 3d).", "out of date", "--mirror"),
         ("E: Failed to fetch http://m/x.deb  Hash Sum mismatch", "does not match its index", "again"),

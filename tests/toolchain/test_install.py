@@ -28,6 +28,7 @@ FILES: dict[str, dict[str, str | None]] = {
     "hipcc": {"usr/bin/hipcc": "#!/bin/sh\n"},
     "clang-22": {"usr/lib/llvm-22/bin/clang": "#!/bin/sh\n"},
     "libcomposable-kernel-dev": {"usr/include/ck/ck.hpp": "ck"},
+    "libomp-22-dev": {"usr/lib/llvm-22/lib/clang/22/include/omp.h": ""},
     "libamdhip64-dev": {"usr/lib/x86_64-linux-gnu/libamdhip64.so": "not elf", "usr/include/hip/hip_runtime.h": ""},
 }
 
@@ -66,7 +67,7 @@ class FakeApt:  # the signatures are those of PrivateApt
     async def describe(self, packages: Any) -> tuple[Stanza, ...]:  # noqa: ARG002
         return ()
 
-    async def locate(self, packages: Sequence[tuple[str, str]]) -> tuple[Package, ...]:
+    async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[Package, ...]:
         return tuple(self.archive.packages[name][0] for name, _ in packages)
 
     def is_intact(self, package: Package) -> bool:
@@ -105,7 +106,9 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     monkeypatch.setattr(room, "add_host_parts", no_host_parts)
     monkeypatch.setattr(room, "relocate", no_relocation)
     monkeypatch.setattr(room, "_TREE_BYTES", 0)
-    monkeypatch.setattr(debian, "select", lambda _: [(name, "7.2.4-1") for name in FILES])
+    monkeypatch.setattr(
+        debian, "select", lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")]
+    )
     monkeypatch.setattr(ck_tile, "fetch", lambda target, *_, **__: target.write_bytes(source.getvalue()))
     return made
 
@@ -132,7 +135,7 @@ async def test_a_whole_install(archive: Archive) -> None:
     assert (manifest.rocm_version, manifest.llvm_major, manifest.missing) == ("7.2.4", 22, ("libomp5: not here",))
     assert {package.name for package in manifest.packages} == {*FILES, "flash-attn"}
     titles = [step.title for step in steps]
-    assert titles.index("Downloading 4 packages") < titles.index("Unpacking") < titles.index("Relocating")
+    assert titles.index("Downloading 5 packages") < titles.index("Unpacking") < titles.index("Relocating")
     assert all(0 <= step.done <= step.total for step in steps if step.total)
 
 
@@ -162,7 +165,7 @@ async def test_an_interrupted_download_goes_on_where_it_was(archive: Archive) ->
 
     archive.before_download = None
     await run_install()
-    assert archive.downloads == ["hipcc", "clang-22", "libcomposable-kernel-dev", "libamdhip64-dev"]
+    assert archive.downloads[2:] == ["libcomposable-kernel-dev", "libamdhip64-dev", "libomp-22-dev"]
 
 
 async def test_a_kill_while_unpacking_leaves_nothing_that_is_trusted(

@@ -34,6 +34,12 @@ _KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 )
 
+_NOT_VERIFIED = (
+    "the archive's signature could not be verified with the Debian archive keyring",
+    "Update the keyring (apt-get install debian-archive-keyring), or choose another mirror with --mirror URL.",
+)
+
+# What apt says, what that means, and what to do: the first that matches counts.
 _APT_FAILURES: tuple[tuple[str, str, str], ...] = (
     (
         r"No space left on device|enough free space",
@@ -41,9 +47,8 @@ _APT_FAILURES: tuple[tuple[str, str, str], ...] = (
         "Free some space, or set XDG_CACHE_HOME to a larger disk, and run it again.",
     ),
     (
-        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|is not signed|couldn't be verified|Unable to determine file size.*gpgv",
-        "the archive's signature could not be verified with the Debian archive keyring",
-        "Update the keyring (apt-get install debian-archive-keyring), or choose another mirror with --mirror URL.",
+        r"NO_PUBKEY|BADSIG|EXPKEYSIG|REVKEYSIG|couldn't be verified",
+        *_NOT_VERIFIED,
     ),
     (
         r"Could not (resolve|connect|handshake)|Temporary failure|Connection (failed|timed out|refused)|unreachable",
@@ -71,10 +76,11 @@ _APT_FAILURES: tuple[tuple[str, str, str], ...] = (
         "Choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
     ),
     (
-        r"does not have a Release file|no longer has a Release file|404 +Not Found|403 +Forbidden",
+        r"does not have a Release file|no longer has a Release file| 4\d\d +[A-Z]",
         "the mirror does not carry Debian's suites experimental and sid",
         "Choose a full Debian mirror with --mirror URL or CKWATCH_DEBIAN_MIRROR.",
     ),
+    (r"is not signed", *_NOT_VERIFIED),
 )
 
 
@@ -197,18 +203,18 @@ class PrivateApt:
             raise explain_failure("cannot read the package index", _text(done))
         return tuple(parse_stanzas(done.output))
 
-    async def locate(self, packages: Sequence[tuple[str, str]]) -> tuple[Package, ...]:
-        """File names, sizes and SHA-256 of exact versions, from the signed index."""
-        wanted = [f"{name}={version}" for name, version in packages]
+    async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[Package, ...]:
+        """File names, sizes and SHA-256, from the signed index; version None means the newest."""
+        wanted = [f"{name}={version}" if version else name for name, version in packages]
         done = await self._apt("apt-get", "--print-uris", "download", *wanted)
         found = parse_uris(done.output)
         if done.status or len(found) != len(packages):
             raise explain_failure("cannot locate the packages in the archive", _text(done))
-        by_name = {(package.name, package.version): package for package in found}
+        by_name = {package.name: package for package in found}
         try:
-            return tuple(by_name[key] for key in packages)
+            return tuple(by_name[name] for name, _ in packages)
         except KeyError as error:
-            raise ToolchainError(f"the archive's index has no file for {error.args[0][0]}", "Run it again.") from error
+            raise ToolchainError(f"the archive's index has no file for {error.args[0]}", "Run it again.") from error
 
     def is_intact(self, package: Package) -> bool:
         """Whether the package lies in `archives` with the hash that the signed index gives."""

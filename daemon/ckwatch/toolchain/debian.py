@@ -20,7 +20,7 @@ ROOTS = ("hipcc", "libamdhip64-dev", "libcomposable-kernel-dev")
 # Followed into their shared libraries. `{n}` is LLVM's major version, which hipcc's own dependencies name.
 _FOLLOWED = ("hipcc", "clang-{n}", "lld-{n}", "llvm-{n}", "clang-tools-{n}", "libamdhip64-dev")
 _TAKEN = ("libclang-common-{n}-dev", "libclang-rt-{n}-dev", "rocm-device-libs-{n}", "libcomposable-kernel-dev",
-          "libomp-{n}-dev", "libhsa-runtime-dev", "libamd-comgr-dev")  # fmt: skip
+          "libhsa-runtime-dev", "libamd-comgr-dev")  # fmt: skip
 
 # Shared libraries of programs that are not unpacked: c-index-test, llvm-exegesis.
 _UNUSED = re.compile(r"libclang1-\d+|libpfm4|gcc-\d+-base|lib32.*|libx32.*|libc6-.*|libc-.*")

@@ -92,8 +92,7 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: Progress) -
     progress(Step("Choosing packages"))
     closure = await apt.resolve(debian.ROOTS)
     openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
-    closure = await apt.resolve((*debian.ROOTS, openmp))
-    packages = await apt.locate(debian.select(await apt.describe(closure)))
+    packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
     name = _name(packages)
     _check_space(folder, packages, apt.archives)
 
