@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ckwatch.cli.parser import make_parser
+from ckwatch.cli.terminated import TerminatedError
 from ckwatch.errors import CkwatchError, DiagnosedError
 
 INTERRUPTED = 130
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ckwatch: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except TerminatedError as error:
+        print(f"ckwatch: {error}", file=sys.stderr)
+        return 128 + error.number
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,6 +11,7 @@ from ckwatch.build.pipeline import Compiling, Pipeline
 from ckwatch.build.report import BuildReport, Outcome, UnitReport
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
 from ckwatch.cli.session import Session, default_jobs, open_session
+from ckwatch.cli.signals import stoppable
 from ckwatch.diagnostics.json_form import to_json
 from ckwatch.errors import CkwatchError
 from ckwatch.render.process import RenderPool
@@ -29,6 +30,11 @@ def build(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace, *, compiling: bool) -> int:
+    async with stoppable():
+        return await _run_units(options, compiling=compiling)
+
+
+async def _run_units(options: argparse.Namespace, *, compiling: bool) -> int:
     session = open_session(options, options.words)
     output = Output(options, session.workspace.root)
     async with RenderPool(session.workspace.template_folders) as renderers:

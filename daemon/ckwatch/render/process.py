@@ -51,13 +51,15 @@ class RenderWorker:
         if self._process is not None and self._process.returncode is None:
             return
         folders = [str(folder) for folder in self._folders]
-        self._process = await anyio.open_process(
-            [sys.executable, "-m", "ckwatch.render.worker", *folders],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None,
-            start_new_session=True,
-        )
+        # A cancellation inside would leave a process that nobody knows of.
+        with anyio.CancelScope(shield=True):
+            self._process = await anyio.open_process(
+                [sys.executable, "-m", "ckwatch.render.worker", *folders],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None,
+                start_new_session=True,
+            )
         assert self._process.stdout is not None  # noqa: S101  # a pipe was asked for
         self._answers = BufferedByteReceiveStream(self._process.stdout)
 

@@ -1,0 +1,38 @@
+"""Ending a command by SIGTERM or SIGHUP as tidily as by Ctrl-C: its compilers go with it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ckwatch.cli.terminated import TerminatedError
+
+
+@asynccontextmanager
+async def stoppable() -> AsyncIterator[None]:
+    """Cancel the body when SIGTERM or SIGHUP arrives, wait for its end, and raise TerminatedError.
+
+    A signal that is ignored, as under nohup, stays ignored.
+    """
+    wanted = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    received: list[int] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def watch(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+            with anyio.open_signal_receiver(*wanted) as signals:
+                task_status.started()
+                async for number in signals:
+                    received.append(number)
+                    tasks.cancel_scope.cancel()
+                    return
+
+        if wanted:
+            await tasks.start(watch)
+        yield
+        tasks.cancel_scope.cancel()
+    if received:
+        raise TerminatedError(received[0])
