@@ -15,7 +15,7 @@ from ckwatch.cli.terminated import TerminatedError
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_cancels_the_body_and_waits_for_its_end(number: signal.Signals) -> None:
     tidied = False
-    with pytest.raises(TerminatedError) as ended:
+    with pytest.raises(TerminatedError) as ended:  # noqa: PT012  # the context under test has a body
         async with stoppable():
             try:
                 os.kill(os.getpid(), number)

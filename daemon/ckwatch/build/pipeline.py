@@ -22,7 +22,8 @@ from ckwatch.lint import unused_parameters
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
 from ckwatch.model.language import language_of
-from ckwatch.render.outcome import Rendered, RenderLimits
+from ckwatch.render.cache import RenderCache
+from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.process import RenderPool
 from ckwatch.rules.diagnosis import diagnose as check_rules
 from ckwatch.store.contents import Look
@@ -39,6 +40,7 @@ class Compiling:
     jobs: int
     force: bool = False
     header_warnings: bool = False
+    renders: RenderCache | None = None
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ class Pipeline:
         start = time.monotonic()
         settings = self.workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
-        outcome = await self.renderers.render(unit, limits, self.overlays)
+        outcome = await self._render(unit, limits)
         rendered = outcome.rendered
         diagnostics = outcome.diagnostics
         if rendered is not None:
@@ -107,6 +109,17 @@ class Pipeline:
             reads=outcome.read,
             missed=outcome.missed,
         )
+
+    async def _render(self, unit: Unit, limits: RenderLimits) -> RenderOutcome:
+        cache = self.compiling.renders if self.compiling else None
+        if cache is None or self.overlays:
+            return await self.renderers.render(unit, limits, self.overlays)
+        found = await to_thread.run_sync(cache.get, unit)
+        if found is not None:
+            return found
+        outcome = await self.renderers.render(unit, limits, {})
+        await to_thread.run_sync(cache.put, unit, outcome)
+        return outcome
 
     async def _compile_in_turn(self, checked: UnitReport, on_phase: OnPhase, ended: OnReport) -> None:
         async with self._slots:

@@ -38,7 +38,8 @@ async def _run_units(options: argparse.Namespace, *, compiling: bool) -> int:
     session = open_session(options, options.words)
     output = Output(options, session.workspace.root)
     async with RenderPool(session.workspace.template_folders) as renderers:
-        if session.units:
+        if session.units and not compiling:
+            # A build may find every render in its cache and need no worker.
             await renderers.start()
         if compiling:
             from ckwatch.cli.compiling import open_compiling  # `check` needs no toolchain

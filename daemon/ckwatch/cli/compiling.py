@@ -12,6 +12,7 @@ from anyio import CancelScope, to_thread
 from ckwatch.build.pipeline import Compiling
 from ckwatch.cli.session import Session
 from ckwatch.compile import Builder
+from ckwatch.render.cache import RenderCache
 from ckwatch.store import ArtifactStore, default_folder
 from ckwatch.toolchain import Toolchain, discover
 
@@ -29,7 +30,10 @@ async def open_compiling(
     store = ArtifactStore(settings.store.folder or default_folder(), settings.store.size_limit_bytes)
     try:
         warnings = options.header_warnings or settings.compile.header_warnings
-        yield toolchain, Compiling(Builder(toolchain, store), jobs, options.force, warnings)
+        folders = session.workspace.template_folders
+        renders = RenderCache(store.folder / "renders", folders, store.contents.look().digest)
+        yield toolchain, Compiling(Builder(toolchain, store), jobs, options.force, warnings, renders)
+        await to_thread.run_sync(renders.prune)
         await to_thread.run_sync(store.collect_garbage)
     finally:
         with CancelScope(shield=True):

@@ -1,0 +1,94 @@
+"""Renders that were made before, found again while nothing that they read has changed.
+
+An entry is keyed by what goes into a render (template, operation, parameters, arch, search path, and this version of
+the renderer) and holds while every template that was read has the same contents and none has appeared where one was
+looked for. Only renders without mistakes are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from ckwatch.model.kernel import Unit
+from ckwatch.render.outcome import Rendered, RenderOutcome
+from ckwatch.render.packing import PackedSourceMap, packed
+
+FORMAT = 1
+
+KEPT = 5000
+"""Entries that `prune` leaves; each takes about 40 kB."""
+
+Digest = Callable[[str], str | None]
+"""The SHA-256 of a file's contents now; None when it cannot be read."""
+
+
+class RenderCache:
+    """Renders in `folder`, one file each. A file that cannot be read or written is a miss."""
+
+    def __init__(self, folder: Path, template_folders: tuple[Path, ...], digest: Digest) -> None:
+        self._folder = folder
+        self._template_folders = template_folders
+        self._digest = digest
+
+    def get(self, unit: Unit) -> RenderOutcome | None:
+        """The render of `unit`, if it would come out the same now."""
+        try:
+            data = self._file(unit).read_bytes()
+            text, map_bytes, symbol, token_key, mentioned, read, missed = pickle.loads(data)  # noqa: S301  # the user's own
+        except Exception:  # noqa: BLE001  # a damaged entry of any kind is a miss
+            return None
+        if any(self._digest(path) != digest for path, digest in read.items()):
+            return None
+        if any(os.path.lexists(path) for path in missed):
+            return None
+        rendered = Rendered(text, PackedSourceMap(text, map_bytes), symbol, token_key, mentioned)
+        return RenderOutcome(rendered, (), read, missed)
+
+    def put(self, unit: Unit, outcome: RenderOutcome) -> None:
+        """Keep `outcome` if it has no mistakes."""
+        rendered = outcome.rendered
+        if rendered is None or outcome.diagnostics:
+            return
+        kept = (
+            packed(rendered.source_map) if not isinstance(rendered.source_map, PackedSourceMap) else rendered.source_map
+        )
+        entry = (
+            *(rendered.text, kept.packed, rendered.symbol, rendered.token_key, rendered.mentioned),
+            *(dict(outcome.read), outcome.missed),
+        )
+        target = self._file(unit)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}")
+        with suppress(OSError):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+            temporary.replace(target)
+
+    def prune(self, keep: int = KEPT) -> None:
+        """Remove the oldest entries beyond `keep`."""
+        with suppress(OSError):
+            files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+            for file in files[keep:]:
+                file.unlink(missing_ok=True)
+
+    def _file(self, unit: Unit) -> Path:
+        parts = (
+            *(FORMAT, renderer_identity(), unit.kernel.template, unit.arch, unit.kernel.operation),
+            *(sorted(unit.instance.parameters.items()), self._template_folders),
+        )
+        return self._folder / hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@cache
+def renderer_identity() -> str:
+    """Changes whenever the code that renders does."""
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("*.py")), here.parent / "sourcemap.py", here.parent / "fingerprint.py"]
+    states = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
+    return repr((version("jinja2"), states))
