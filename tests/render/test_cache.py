@@ -47,7 +47,7 @@ def test_a_kept_render_is_the_same(tmp_path: Path) -> None:
 
 
 EDITS: list[tuple[str, Edit, bool]] = [
-    ("nothing", lambda folder: None, True),
+    ("nothing", lambda _folder: None, True),
     ("the same text again", lambda folder: (folder / "second/b.j2").write_text("int b;\n"), True),
     ("another text", lambda folder: (folder / "second/b.j2").write_text("int c;\n"), False),
     ("a file gone", lambda folder: (folder / "second/b.j2").unlink(), False),

@@ -56,9 +56,7 @@ class RenderCache:
         rendered = outcome.rendered
         if rendered is None or outcome.diagnostics:
             return
-        kept = (
-            packed(rendered.source_map) if not isinstance(rendered.source_map, PackedSourceMap) else rendered.source_map
-        )
+        kept = packed(rendered.source_map)
         entry = (
             *(rendered.text, kept.packed, rendered.symbol, rendered.token_key, rendered.mentioned),
             *(dict(outcome.read), outcome.missed),

@@ -32,7 +32,9 @@ class PackedSourceMap(SourceMap):
 
 
 def packed(source_map: SourceMap) -> PackedSourceMap:
-    """`source_map` with its segments and frames as bytes."""
+    """`source_map` with its segments and frames as bytes; itself if it is packed."""
+    if isinstance(source_map, PackedSourceMap):
+        return source_map
     return PackedSourceMap(source_map.text, pack(source_map))
 
 

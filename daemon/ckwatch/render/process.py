@@ -53,15 +53,15 @@ class RenderWorker:
         folders = [str(folder) for folder in self._folders]
         # A cancellation inside would leave a process that nobody knows of.
         with anyio.CancelScope(shield=True):
-            self._process = await anyio.open_process(
+            self._process = process = await anyio.open_process(
                 [sys.executable, "-m", "ckwatch.render.worker", *folders],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=None,
                 start_new_session=True,
             )
-        assert self._process.stdout is not None  # noqa: S101  # a pipe was asked for
-        self._answers = BufferedByteReceiveStream(self._process.stdout)
+        assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+        self._answers = BufferedByteReceiveStream(process.stdout)
 
     async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
