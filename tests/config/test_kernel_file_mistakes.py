@@ -80,6 +80,7 @@ ROWS = [
     (KERNEL.replace('"t.hip.j2"', '«"T.hip.j2"»'), "missing-template", "did you mean `t.hip.j2`? looked in: "),
     (KERNEL.replace('"t.hip.j2"', '«"gemm_universal.hip.j2"»'), "missing-template", "`ck/gemm_universal.hip.j2`?"),
     (KERNEL.replace('"t.hip.j2"', '«"../templates/t.hip.j2"»'), "missing-template", "there is no template"),
+    (KERNEL.replace('"t.hip.j2"', f'«"{"t" * 5000}.hip.j2"»'), "missing-template", "there is no template"),
     ('name = «"a/b"»\n' + KERNEL, "invalid-name", "has no / @ or control characters"),
     (with_shape("M = «0»\nN = 1\nK = 1"), "out-of-range", "`M` must be at least 1"),
     (with_shape("M = 1\nN = «-1»\nK = 1"), "out-of-range", "`N` must be at least 1"),

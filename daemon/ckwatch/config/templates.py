@@ -70,7 +70,8 @@ class TemplateSearch:
             return None
         for folder in self.folders:
             path = folder / name
-            if str(path) in self._overlays or path.is_file():
+            # Path.is_file raises where a name is too long
+            if str(path) in self._overlays or os.path.isfile(path):  # noqa: PTH113
                 return str(path)
         return None
 

@@ -64,7 +64,7 @@ def find_workspace(start: Path) -> Path:
     """
     # lexically, so that a workspace reached through a link keeps the path it was given by
     begin = Path(os.path.abspath(start))  # noqa: PTH100
-    if not begin.exists():
+    if not os.path.exists(begin):  # noqa: PTH110  # Path.exists raises where a name is too long
         raise CkwatchError(f"there is no {begin}")
     for folder in (begin, *begin.parents):
         if (folder / FILE_NAME).is_file():
@@ -175,7 +175,7 @@ def _template_folders(mistakes: Mistakes, settings: Settings, root: Path) -> tup
     given = settings.workspace.templates
     folders = []
     for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
-        if folder.is_dir():
+        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
             folders.append(folder)
         elif given is not None:
             place: KeyPath = ("workspace", "templates", index)
