@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,6 +33,17 @@ OnPhase = Callable[[Unit, Phase], None]
 OnReport = Callable[[UnitReport], None]
 
 
+@asynccontextmanager
+async def plain_errors() -> AsyncIterator[None]:
+    """Raise the one error of a task group by itself: callers catch it by its own class."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class Compiling:
     """What compiling needs; a pipeline without it only checks."""
@@ -45,13 +57,17 @@ class Compiling:
 
 @dataclass(slots=True)
 class Pipeline:
-    """Builds units of one workspace. `overlays` (absolute path → text) replace template files."""
+    """Builds units of one workspace.
+
+    `overlays` (absolute path → text) replace template files. Without `rules` a bad instance is left to the compiler.
+    """
 
     workspace: Workspace
     renderers: RenderPool
     read_line: ReadLine
     compiling: Compiling | None = None
     overlays: Mapping[str, str] = field(default_factory=dict)
+    rules: bool = True
     _slots: CapacityLimiter = field(init=False)
     _look: Look | None = field(init=False, default=None)
 
@@ -82,7 +98,7 @@ class Pipeline:
                 checked.append(report)
             else:
                 ended(report)
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             for report in checked:
                 tasks.start_soon(self._compile_in_turn, report, on_phase, ended)
         ordered = tuple(reports[unit.id] for unit in units)
@@ -97,7 +113,7 @@ class Pipeline:
         rendered = outcome.rendered
         diagnostics = outcome.diagnostics
         if rendered is not None:
-            found = await to_thread.run_sync(partial(_static_checks, unit, rendered))
+            found = await to_thread.run_sync(partial(_static_checks, unit, rendered, rules=self.rules))
             diagnostics = (*diagnostics, *found)
         failed = rendered is None or any(d.severity is Severity.ERROR for d in diagnostics)
         return UnitReport(
@@ -201,8 +217,8 @@ class Pipeline:
         return (*placed, host)
 
 
-def _static_checks(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:
-    return (*unused_parameters(unit, rendered), *check_rules(unit, rendered.text))
+def _static_checks(unit: Unit, rendered: Rendered, *, rules: bool) -> tuple[Diagnostic, ...]:
+    return (*unused_parameters(unit, rendered), *(check_rules(unit, rendered.text) if rules else ()))
 
 
 def _anchored(text: str) -> AnchoredText:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ckwatch.errors import CkwatchError
 from ckwatch.model.kernel import Kernel, Unit
 
 HOST_ARCH = "host"
+NATIVE_ARCH = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,24 @@ def units_of(kernel: Kernel, archs: Sequence[str] = ()) -> list[Unit]:
     """Every unit of `kernel`; `archs` replaces the kernel file's archs, except for host templates."""
     chosen = kernel.archs if not archs or kernel.archs == (HOST_ARCH,) else tuple(archs)
     return [Unit(kernel, instance, arch) for instance in kernel.instances for arch in chosen]
+
+
+def with_native_arch(kernels: Sequence[Kernel], archs: Sequence[str], present: str | None) -> list[Kernel]:
+    """`kernels` with `native` replaced by `present`, the arch of this machine's GPU; `archs` as in `units_of`.
+
+    Raises CkwatchError when `native` is asked for and there is no GPU.
+    """
+    asked = NATIVE_ARCH in archs or (not archs and any(NATIVE_ARCH in kernel.archs for kernel in kernels))
+    if asked and present is None:
+        raise CkwatchError("`native` means this machine's AMD GPU, and there is none", "name an arch, such as gfx942")
+    if present is None:
+        return list(kernels)
+    return [replace(kernel, archs=resolved(kernel.archs, present)) for kernel in kernels]
+
+
+def resolved(archs: Sequence[str], present: str) -> tuple[str, ...]:
+    """`archs` with `native` replaced by `present`, each once."""
+    return tuple(dict.fromkeys(present if arch == NATIVE_ARCH else arch for arch in archs))
 
 
 def select(kernels: Sequence[Kernel], words: Words, archs: Sequence[str] = ()) -> list[Unit]:

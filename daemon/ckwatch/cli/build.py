@@ -46,7 +46,7 @@ async def _run_units(options: argparse.Namespace, *, compiling: bool) -> int:
 
             jobs = options.jobs or session.workspace.settings.compile.jobs or default_jobs()
             async with open_compiling(options, session, jobs) as (toolchain, how):
-                report = await _build(session, renderers, output, how)
+                report = await _build(session, renderers, output, how, rules=not options.no_rules)
                 if options.out:
                     from ckwatch.cli.export import export
 
@@ -57,8 +57,10 @@ async def _run_units(options: argparse.Namespace, *, compiling: bool) -> int:
     return report.exit_status
 
 
-async def _build(session: Session, renderers: RenderPool, output: Output, how: Compiling | None) -> BuildReport:
-    pipeline = Pipeline(session.workspace, renderers, read_line, how)
+async def _build(
+    session: Session, renderers: RenderPool, output: Output, how: Compiling | None, *, rules: bool = True
+) -> BuildReport:
+    pipeline = Pipeline(session.workspace, renderers, read_line, how, rules=rules)
     if output.json:
         output.line(event="start", schema=JSON_SCHEMA, units=[unit.id for unit in session.units])
         return await pipeline.run(

@@ -12,9 +12,9 @@ import anyio
 
 from ckwatch.build.pipeline import Pipeline
 from ckwatch.build.report import UnitReport
-from ckwatch.build.selection import only_unit
 from ckwatch.cli.build import products_of
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
+from ckwatch.cli.session import one_unit
 from ckwatch.compile import Builder
 from ckwatch.config.workspace import Workspace, find_workspace, load_workspace
 from ckwatch.diagnostics.json_form import span_to_json, to_json
@@ -30,7 +30,7 @@ HEADERS_SHOWN = 5
 def run(options: argparse.Namespace) -> int:
     """Print the story of one unit; nothing is compiled. 1 when the unit has errors."""
     workspace = load_workspace(find_workspace(options.workspace or Path.cwd()))
-    unit = only_unit(workspace.kernels, options.unit, Path.cwd(), options.arch)
+    unit = one_unit(options, workspace)
     output = Output(options, workspace.root)
     report, state = anyio.run(partial(_examine, workspace, unit))
     if options.json:

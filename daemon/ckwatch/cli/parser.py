@@ -85,6 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--jobs", "-j", type=positive, metavar="N", help="compilers at a time (default: by cores and memory)"
     )
     build.add_argument("--header-warnings", action="store_true", help="show warnings that lie in headers")
+    build.add_argument("--no-rules", action="store_true", help="leave bad instances to the compiler")
     build.add_argument("--force", action="store_true", help="compile even what the store has")
     build.add_argument("--out", type=Path, metavar="DIR", help="copy shared objects and code objects to DIR")
     build.add_argument("--aot", action="store_true", help="with --out: the object files (.o) too")

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 
-from ckwatch.build.selection import only_unit
 from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.session import one_unit
 from ckwatch.config.workspace import find_workspace, load_workspace
 from ckwatch.diagnostics.json_form import span_to_json, to_json
 from ckwatch.diagnostics.terminal import shown_path
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the text, the map, or both as JSON. 1 when the template has errors."""
     workspace = load_workspace(find_workspace(options.workspace or Path.cwd()))
     output = Output(options, workspace.root)
-    unit = only_unit(workspace.kernels, options.unit, Path.cwd(), options.arch)
+    unit = one_unit(options, workspace)
     settings = workspace.settings.render
     limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
     outcome = anyio.run(partial(_render, workspace.template_folders, unit, limits))

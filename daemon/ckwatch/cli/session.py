@@ -8,9 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ckwatch.build.selection import Words, select, sort_words
+from ckwatch.build.selection import (
+    NATIVE_ARCH,
+    Words,
+    only_unit,
+    resolved,
+    select,
+    sort_words,
+    with_native_arch,
+)
+from ckwatch.config.archs import ARCHS, why_unknown
 from ckwatch.config.workspace import Workspace, find_workspace, load_workspace
-from ckwatch.model.kernel import Unit
+from ckwatch.errors import CkwatchError
+from ckwatch.model.kernel import Kernel, Unit
 
 COMPILER_MEMORY_BYTES = 2_500_000_000
 """Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up."""
@@ -40,7 +50,28 @@ def open_session(options: argparse.Namespace, words: Sequence[str]) -> Session:
     folders = tuple(folder for folder in sorted_words.folders if folder != root.resolve())
     whole = len(folders) < len(sorted_words.folders)
     chosen = Words((), ()) if whole else Words(folders, sorted_words.patterns)
-    return Session(workspace, tuple(select(workspace.kernels, chosen, options.arch)))
+    kernels, archs = known_archs(workspace, options.arch)
+    return Session(workspace, tuple(select(kernels, chosen, archs)))
+
+
+def one_unit(options: argparse.Namespace, workspace: Workspace) -> Unit:
+    """The unit that `options.unit` names. Raises CkwatchError when there are several or none."""
+    kernels, archs = known_archs(workspace, options.arch)
+    return only_unit(kernels, options.unit, Path.cwd(), archs)
+
+
+def known_archs(workspace: Workspace, archs: Sequence[str]) -> tuple[list[Kernel], tuple[str, ...]]:
+    """The workspace's kernels and `--arch`, with `native` resolved. Raises CkwatchError for an arch not known."""
+    for arch in archs:
+        why = why_unknown(arch)
+        if why is not None:
+            raise CkwatchError(why[0], f"known archs: {', '.join(ARCHS)}, native")
+    if NATIVE_ARCH not in archs and not any(NATIVE_ARCH in kernel.archs for kernel in workspace.kernels):
+        return list(workspace.kernels), tuple(archs)
+    from ckwatch.toolchain.devices import amd_devices
+
+    present = next((device.arch for device in amd_devices()), None)
+    return with_native_arch(workspace.kernels, archs, present), resolved(archs, present or NATIVE_ARCH)
 
 
 def default_jobs() -> int:

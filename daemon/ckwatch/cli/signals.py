@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskStatus
 
+from ckwatch.build.pipeline import plain_errors
 from ckwatch.cli.terminated import TerminatedError
 
 
@@ -20,7 +21,7 @@ async def stoppable() -> AsyncIterator[None]:
     """
     wanted = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     received: list[int] = []
-    async with anyio.create_task_group() as tasks:
+    async with plain_errors(), anyio.create_task_group() as tasks:
 
         async def watch(*, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
             with anyio.open_signal_receiver(*wanted) as signals:

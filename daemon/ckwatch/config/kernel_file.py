@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from ckwatch.config.shapes import read_shapes
 from ckwatch.config.sweep import Sweep, expand, read_sweep
 from ckwatch.config.templates import SUFFIXES, TemplateSearch, by_normal_form, is_for_host, near_word
 from ckwatch.model.diagnostic import Diagnostic, Fix, Related, Severity
-from ckwatch.model.kernel import Instance, Kernel, Operation
+from ckwatch.model.kernel import Instance, Kernel, Operation, Shape
 from ckwatch.model.text import Span
 
 SUFFIX = ".kernel.toml"
@@ -98,7 +98,7 @@ def read_kernel(
             path=document.path,
             template=template,
             template_span=document.span_of(("template",)),
-            operation=operation,
+            operation=_with_split_k(operation, values["operation"], shapes),
             operation_spans=operation_spans(mistakes, values["operation"]),
             shapes=tuple(shapes),
             instances=tuple(instances),
@@ -148,6 +148,14 @@ def _archs(
         else:
             chosen.append(arch)
     return tuple(dict.fromkeys(chosen))
+
+
+def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Operation:
+    """A GEMM that is timed with kBatch above 1 must be able to split K, unless the file says otherwise."""
+    if operation.kind != "gemm" or "split_k" in table:
+        return operation
+    splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
+    return replace(operation, settings={**operation.settings, "split_k": splits})
 
 
 def _names_of(operation: Operation | None) -> frozenset[str]:

@@ -101,7 +101,7 @@ def _gemm(mistakes: Mistakes, table: GemmTable) -> Operation | None:
         "alpha": table.alpha,
         "beta": table.beta,
         "scaling": scaling,
-        "split_k": table.split_k,
+        "split_k": bool(table.split_k),
     }
     settings |= template_settings(mistakes, table.settings, reserved=settings)
     order = input_order(mistakes, table.input_reorder, GEMM_INPUTS)

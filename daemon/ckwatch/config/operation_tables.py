@@ -129,7 +129,7 @@ class GemmTable(OperationTable):
     alpha: Factor = 1.0
     beta: Factor = 1.0
     activation: Activation = "none"
-    split_k: bool = False
+    split_k: bool | None = None
     settings: dict[Identifier, Any] = {}
     input_reorder: list[int] | None = None
 

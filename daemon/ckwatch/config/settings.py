@@ -145,7 +145,6 @@ class CompileSection(Section):
     defines: dict[Macro, MacroValue] = {}
     jobs: Annotated[int, Field(ge=1)] | None = None
     timeout_s: Seconds = 600.0
-    memory_limit_bytes: SizeBytes | None = None
     header_warnings: bool = False
 
 

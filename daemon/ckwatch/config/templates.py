@@ -14,6 +14,7 @@ SUFFIXES = (".hip.j2", ".cu.j2", ".cpp.j2")
 
 TEMPLATE_TEXT_LIMIT_BYTES = 16 * 1024 * 1024
 
+_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _REFERENCE = re.compile(r"\{%[-+]?\s*(?:include|extends|import|from)\b(?P<what>[^%]*)")
 _LITERAL = re.compile(r"\s*(\"[^\"]*\"|'[^']*')")
@@ -56,7 +57,7 @@ class TemplateSearch:
         return self._names
 
     def words(self, name: str) -> frozenset[str] | None:
-        """The identifiers in a template and in all that it includes, imports and extends.
+        """The identifiers in the tags of a template and of all that it includes, imports and extends.
 
         None where that cannot be told: a file is missing, or a name is computed.
         """
@@ -83,7 +84,8 @@ class TemplateSearch:
             text = self._read(path) if path else None
             if text is None:
                 return None
-            words.update(_IDENTIFIER.findall(text))
+            for tag in _TAG.findall(text):
+                words.update(_IDENTIFIER.findall(tag))
             for reference in _REFERENCE.finditer(text):
                 literal = _LITERAL.match(reference["what"])
                 if literal is None:
