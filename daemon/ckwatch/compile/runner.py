@@ -40,10 +40,10 @@ async def build_runner(
         timeout_s=TIMEOUT_S,
     )
     _require(compiled, "the runner does not compile")
-    libraries = [*toolchain.link_arguments, "-lamdhip64"] if hip else (["-fopenmp"] if toolchain.openmp else [])
+    libraries = ["-lamdhip64"] if hip else (["-fopenmp"] if toolchain.openmp else [])
     linker = [str(toolchain.clangxx), *toolchain.cpp_arguments]
     linked = await run_process(
-        [*linker, *_LINK_FLAGS, "runner.o", str(object_file), *libraries, "-o", str(output)],
+        [*linker, *_LINK_FLAGS, "runner.o", str(object_file), *toolchain.link_arguments, *libraries, "-o", str(output)],
         environment=toolchain.environment,
         folder=folder,
         timeout_s=TIMEOUT_S,

@@ -144,7 +144,9 @@ def _headers_check(name: str, headers: Headers | None) -> Check:
 
 
 async def _host_check(toolchain: Toolchain) -> Check:
-    found = await examine_host_cxx(toolchain.clangxx, toolchain.cpp_arguments, toolchain.environment)
+    found = await examine_host_cxx(
+        toolchain.clangxx, toolchain.cpp_arguments, toolchain.link_arguments, toolchain.environment
+    )
     if found.works:
         return Check("host C++", State.OK, f"headers and libraries of GCC {found.gcc or '(bundled)'}")
     if found.gcc is None:

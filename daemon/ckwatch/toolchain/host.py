@@ -43,7 +43,9 @@ class HostCxx:
         return self.headers and self.links
 
 
-async def examine_host_cxx(clangxx: Path, arguments: tuple[str, ...], env: Mapping[str, str]) -> HostCxx:
+async def examine_host_cxx(
+    clangxx: Path, arguments: tuple[str, ...], link_arguments: tuple[str, ...], env: Mapping[str, str]
+) -> HostCxx:
     """Compile and link a small C++ library for the host with this clang++."""
     verbose = await run([clangxx, "-v"], env=env, timeout_s=60)
     found = re.search(r"^Selected GCC installation: .*/(\S+)$", verbose.errors, re.MULTILINE)
@@ -64,6 +66,7 @@ async def examine_host_cxx(clangxx: Path, arguments: tuple[str, ...], env: Mappi
                 source.with_suffix(".o"),
                 "-o",
                 source.with_suffix(".so"),
+                *link_arguments,
             ]
             linked = await run(command, env=env, timeout_s=120)
     return HostCxx(found[1] if found else None, compiled.status == 0, linked.status == 0)
@@ -71,7 +74,7 @@ async def examine_host_cxx(clangxx: Path, arguments: tuple[str, ...], env: Mappi
 
 async def add_host_parts(root: Path, downloads: Path, clangxx: Path) -> tuple[str, ...]:
     """Fetch what the host lacks into `root/host`; returns what could not be had, in words for the user."""
-    cxx = await examine_host_cxx(clangxx, (), os.environ)
+    cxx = await examine_host_cxx(clangxx, (), (), os.environ)
     wanted = ["libomp5"]
     problems: list[str] = []
     if not cxx.works and cxx.gcc is not None:
