@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from ckwatch.model.text import Position, Span
 
@@ -46,6 +47,13 @@ class Site:
     span: Span
     label: str
     names: tuple[str, ...] = ()
+    row: tuple[Any, ...] = field(init=False, compare=False, repr=False)
+    """The site as plain values, made once: maps are packed far more often than sites are made."""
+
+    def __post_init__(self) -> None:
+        start, end = self.span.start, self.span.end
+        places = (start.line, start.column, end.line, end.column)
+        object.__setattr__(self, "row", (self.kind.value, self.span.path, *places, self.label, self.names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from ckwatch.model.kernel import Unit
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.engine import Renderer
-from ckwatch.render.packing import packed
+from ckwatch.render.packing import PackedSourceMap
 from units import unit
 
 Edit = Callable[[Path], object]
@@ -80,10 +81,13 @@ def test_packing_loses_nothing(tmp_path: Path) -> None:
     rendered = renderer.render(subject).rendered
     assert rendered is not None
     source_map = rendered.source_map
-    again = packed(source_map)
+    assert isinstance(source_map, PackedSourceMap)
+    again = PackedSourceMap(rendered.text, source_map.packed)
     at = rendered.text.index("9")
     assert again.origin_of_range(at, at + 1) == source_map.origin_of_range(at, at + 1)
-    assert again.segments == source_map.segments
+    assert (again.segments, again.frames) == (source_map.segments, source_map.frames)
+    copy = pickle.loads(pickle.dumps(source_map))
+    assert copy.segments == source_map.segments
 
 
 def test_pruning_keeps_the_newest(tmp_path: Path) -> None:

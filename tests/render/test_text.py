@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ckwatch.model.text import Position, span
-from ckwatch.render.text import MappedText, concat, printed, replace, source_map, verbatim
+from ckwatch.render.packing import map_of
+from ckwatch.render.text import MappedText, concat, printed, replace, verbatim
 from ckwatch.sourcemap import Site, SiteKind
 
 SITE = Site(SiteKind.TEXT, span("/t/a.j2", 3, 2, 9, 0), "text")
@@ -25,7 +26,7 @@ def sample(text: str) -> MappedText:
 
 
 def covered(text: str) -> bool:
-    segments = source_map(MappedText(text), SITE).segments
+    segments = map_of(MappedText(text), SITE).segments
     at = 0
     for segment in segments:
         if segment.start != at or segment.end <= segment.start:
@@ -81,12 +82,12 @@ def test_operations_agree_with_str(number: int, text: str) -> None:
 
 def test_a_cut_starts_at_its_own_place() -> None:
     text = verbatim("one\n  two", SITE)[6:]
-    (segment,) = source_map(text, SITE).segments
+    (segment,) = map_of(text, SITE).segments
     assert (segment.position, segment.verbatim) == (Position(4, 2), True)
 
 
 def test_replaced_text_belongs_to_the_site_it_stands_at() -> None:
-    segments = source_map(replace(verbatim("int KERNEL_NAME()", SITE), "KERNEL_NAME", "gemm_12ab"), SITE).segments
+    segments = map_of(replace(verbatim("int KERNEL_NAME()", SITE), "KERNEL_NAME", "gemm_12ab"), SITE).segments
     assert [(s.start, s.end, s.verbatim, s.position) for s in segments] == [
         (0, 4, True, Position(3, 2)),
         (4, 13, False, Position(3, 2)),
@@ -95,8 +96,8 @@ def test_replaced_text_belongs_to_the_site_it_stands_at() -> None:
 
 
 def test_rearranged_text_is_approximate() -> None:
-    assert source_map(MappedText(sample("abc").upper()), SITE).exact
-    assert not source_map(MappedText("made of something"), SITE).exact
+    assert map_of(MappedText(sample("abc").upper()), SITE).exact
+    assert not map_of(MappedText("made of something"), SITE).exact
 
 
 def test_it_survives_pickling() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ckwatch.model.kernel import Unit
 from ckwatch.render.outcome import Rendered, RenderOutcome
-from ckwatch.render.packing import PackedSourceMap, packed
+from ckwatch.render.packing import PackedSourceMap
 
 FORMAT = 1
 
@@ -54,11 +54,10 @@ class RenderCache:
     def put(self, unit: Unit, outcome: RenderOutcome) -> None:
         """Keep `outcome` if it has no mistakes."""
         rendered = outcome.rendered
-        if rendered is None or outcome.diagnostics:
+        if rendered is None or outcome.diagnostics or not isinstance(rendered.source_map, PackedSourceMap):
             return
-        kept = packed(rendered.source_map)
         entry = (
-            *(rendered.text, kept.packed, rendered.symbol, rendered.token_key, rendered.mentioned),
+            *(rendered.text, rendered.source_map.packed, rendered.symbol, rendered.token_key, rendered.mentioned),
             *(dict(outcome.read), outcome.missed),
         )
         target = self._file(unit)

@@ -16,7 +16,7 @@ from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame
 
 from ckwatch.render.lexer import Located, TemplateSource
-from ckwatch.render.text import MappedText, concat, verbatim
+from ckwatch.render.text import MappedText, Mark, concat, verbatim
 from ckwatch.render.text import printed as printed_text
 from ckwatch.sourcemap import Site, SiteKind
 
@@ -31,6 +31,8 @@ class Tables:
     source: TemplateSource
     texts: tuple[MappedText, ...]
     sites: tuple[Site, ...]
+    opens: tuple[Mark, ...]
+    closes: tuple[Mark, ...]
     code_lines: tuple[int, ...]
     code_offsets: tuple[int, ...]
 
@@ -90,12 +92,16 @@ class MappingCodeGenerator(CodeGenerator):
                 self._source,
                 tuple(self._texts),
                 tuple(self._sites),
+                tuple(Mark(site, opens=True) for site in self._sites),
+                tuple(Mark(site, opens=False) for site in self._sites),
                 tuple(code_line for code_line, _ in located),
                 tuple(offset for _, offset in located),
             )
         )
         self.writeline(f"_tables = environment.tables_of({key})")
         self.writeline("_texts, _sites = _tables.texts, _tables.sites")
+        self.writeline("_opens, _closes = _tables.opens, _tables.closes")
+        self.writeline("_print = environment.print_value")
 
     def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
         if isinstance(node, nodes.Const) and isinstance(node.value, _Round):
@@ -111,10 +117,10 @@ class MappingCodeGenerator(CodeGenerator):
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
         if isinstance(node, nodes.Const) and isinstance(node.value, _Round):
-            node.value.code = self._site_code(node.value.loop, SiteKind.LOOP)
+            node.value.code = f"_opens[{self._site_number(node.value.loop, SiteKind.LOOP)}]"
             self.write("environment.begin_round(")
             return
-        self.write("environment.print_value(")
+        self.write("_print(")
         if frame.eval_ctx.volatile or frame.eval_ctx.autoescape:
             super()._output_child_pre(node, frame, finalize)
 
@@ -124,7 +130,7 @@ class MappingCodeGenerator(CodeGenerator):
             return
         if frame.eval_ctx.volatile or frame.eval_ctx.autoescape:
             super()._output_child_post(node, frame, finalize)
-        self.write(f", {self._site_code(node, _kind(node))})")
+        self.write(f", _sites[{self._site_number(node, _kind(node))}])")
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         if frame.eval_ctx.volatile or frame.eval_ctx.autoescape:
@@ -156,7 +162,7 @@ class MappingCodeGenerator(CodeGenerator):
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         super().visit_For(node, frame)
-        self._leave(self._site_code(node, SiteKind.LOOP), frame)
+        self._leave(self._site_number(node, SiteKind.LOOP), frame)
 
     def visit_CallBlock(self, node: nodes.CallBlock, frame: Frame) -> None:
         site = self._enter(node, SiteKind.CALL, frame)
@@ -168,21 +174,21 @@ class MappingCodeGenerator(CodeGenerator):
         super().visit_FilterBlock(node, frame)
         self._leave(site, frame)
 
-    def _enter(self, node: nodes.Node, kind: SiteKind, frame: Frame) -> str:
-        code = self._site_code(node, kind)
-        self.simple_write(f"environment.enter({code})", frame, node)
-        return code
+    def _enter(self, node: nodes.Node, kind: SiteKind, frame: Frame) -> int:
+        number = self._site_number(node, kind)
+        self.simple_write(f"_opens[{number}]", frame, node)
+        return number
 
-    def _leave(self, site_code: str, frame: Frame) -> None:
-        self.simple_write(f"environment.leave({site_code})", frame)
+    def _leave(self, number: int, frame: Frame) -> None:
+        self.simple_write(f"_closes[{number}]", frame)
 
-    def _site_code(self, node: nodes.Node, kind: SiteKind) -> str:
+    def _site_number(self, node: nodes.Node, kind: SiteKind) -> int:
         site = self._site(node, kind)
         number = self._site_numbers.get(site)
         if number is None:
             number = self._site_numbers[site] = len(self._sites)
             self._sites.append(site)
-        return f"_sites[{number}]"
+        return number
 
     def _text_site(self, node: nodes.Node, text: str) -> Site:
         start = _offset(node)

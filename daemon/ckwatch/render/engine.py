@@ -20,7 +20,8 @@ from ckwatch.render.failure import Failure, describe
 from ckwatch.render.hooks import KERNEL_NAME, KernelHooks
 from ckwatch.render.loader import Lookups
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
-from ckwatch.render.text import MappedText, replace, source_map
+from ckwatch.render.packing import map_of
+from ckwatch.render.text import MappedText, replace
 from ckwatch.sourcemap import Site, SiteKind
 
 RESERVED_NAMES = frozenset({"arch", "kernel", "operation", "parameters", "instance_name", "input_reorder", KERNEL_NAME})
@@ -39,26 +40,34 @@ class Renderer:
         self, unit: Unit, limits: RenderLimits | None = None, overlays: Mapping[str, str] | None = None
     ) -> RenderOutcome:
         """Render `unit`; `overlays` (absolute path → text) replace files."""
-        limits = limits or RenderLimits()
         with self._lock:
-            environment = self._environment
-            environment.loader.overlays = dict(overlays or {})
-            environment.lookups = lookups = Lookups()
-            environment.budget.start(limits.time_limit_s, limits.output_limit)
-            template_name = unit.kernel.template
+            lookups = Lookups()
             try:
-                hooks = KernelHooks(
-                    unit.kernel.operation, unit.instance.parameters, language_of(template_name), self._include
-                )
-                template = environment.get_template(template_name)
-                variables = context_of(unit, hooks)
-                text = environment.concat(template.root_render_func(template.new_context(variables)))
+                text, path = self.expand(unit, limits or RenderLimits(), overlays or {}, lookups)
             except Exception as error:  # noqa: BLE001  # templates can raise anything; each becomes a diagnostic
-                failure = Failure(error, unit, environment)
+                failure = Failure(error, unit, self._environment)
                 return RenderOutcome(None, describe(failure), lookups.read, frozenset(lookups.missed))
-            mentioned = frozenset[str]().union(*(environment.sources[path].mentioned for path in lookups.read))
-            rendered = finish(text, template_name, str(template.filename), mentioned)
+            sources = self._environment.sources
+            mentioned = frozenset[str]().union(*(sources[path].mentioned for path in lookups.read))
+            rendered = finish(text, unit.kernel.template, path, mentioned)
             return RenderOutcome(rendered, (), lookups.read, frozenset(lookups.missed))
+
+    def expand(
+        self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str], lookups: Lookups
+    ) -> tuple[MappedText, str]:
+        """The template's text with its origins, before the kernel has a name, and the template's path.
+
+        Fills `lookups`. Raises whatever the template raises. One at a time; `render` sees to that.
+        """
+        environment = self._environment
+        environment.loader.overlays = dict(overlays)
+        environment.lookups = lookups
+        environment.budget.start(limits.time_limit_s, limits.output_limit)
+        operation, parameters = unit.kernel.operation, unit.instance.parameters
+        hooks = KernelHooks(operation, parameters, language_of(unit.kernel.template), self._include)
+        template = environment.get_template(unit.kernel.template)
+        context = template.new_context(context_of(unit, hooks))
+        return environment.concat(template.root_render_func(context)), str(template.filename)
 
     def _include(self, name: str) -> MappedText:
         template = self._environment.get_template(name)
@@ -71,8 +80,8 @@ def finish(text: MappedText, template_name: str, path: str, mentioned: frozenset
     symbol = kernel_symbol(template_name, key)
     named = replace(text, KERNEL_NAME, symbol)
     whole = Site(SiteKind.TEXT, span(path, 0, 0, 0, 0), template_name)
-    flat = source_map(named, whole)
-    return Rendered(flat.text, flat, symbol, key, mentioned)
+    source_map = map_of(named, whole)
+    return Rendered(source_map.text, source_map, symbol, key, mentioned)
 
 
 def context_of(unit: Unit, hooks: KernelHooks) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return self._locating_lexer
 
     def concat(self, pieces: Iterable[str]) -> MappedText:
-        return concat(pieces, self.budget.text)
+        return concat(pieces, self.budget.output_limit, self.budget.text)
 
     def compile(
         self, source: Any, name: Any = None, filename: Any = None, raw: Any = False, defer_init: Any = False
@@ -149,20 +149,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.budget.step()
         return printed(value, site)
 
-    def begin_round(self, site: Site) -> Mark:
+    def begin_round(self, mark: Mark) -> Mark:
         """Called by generated code at the beginning of each round of a loop."""
         self.budget.step()
-        return Mark(site, opens=True)
-
-    @staticmethod
-    def enter(site: Site) -> Mark:
-        """Called by generated code before an include, block or call."""
-        return Mark(site, opens=True)
-
-    @staticmethod
-    def leave(site: Site) -> Mark:
-        """Called by generated code after an include, block, call or loop."""
-        return Mark(site, opens=False)
+        return mark
 
     def concatenate(self, parts: Sequence[object]) -> MappedText:
         """Called by generated code for `a ~ b`."""
@@ -231,9 +221,10 @@ def _mapping_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
 
 def _approximate(result: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Plain text that was made with mapped text as an argument: some of it came from there, nobody knows what."""
-    if any(type(argument) is MappedText for argument in (*args, *kwargs.values())):
-        return MappedText(result)
-    return result
+    for argument in args:
+        if type(argument) is MappedText:
+            return MappedText(result)
+    return MappedText(result) if MappedText in map(type, kwargs.values()) else result
 
 
 def _indent(s: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:

@@ -7,23 +7,37 @@ order of magnitude cheaper to write and read than the objects themselves.
 from __future__ import annotations
 
 import marshal
+from collections.abc import Iterator
 from typing import Any
 
 from ckwatch.model.text import Position, Span
+from ckwatch.render.text import MappedText, Node, Wrap
 from ckwatch.sourcemap import Frame, Segment, Site, SiteKind, SourceMap
+
+Row = tuple[Any, ...]
+"""`Site.row`."""
+
+Packed = tuple[list[Row], list[tuple[int, int, int]], list[tuple[int, int, int, int, int, bool]]]
+"""Sites; frames as (site, parent, iteration); segments as (length, site, frame, line, column, exact), line −1 where
+the text was not copied."""
 
 
 class PackedSourceMap(SourceMap):
     """A `SourceMap` that is unpacked by the first question."""
 
-    def __init__(self, text: str, packed: bytes) -> None:
+    def __init__(self, text: str, packed: bytes | Packed) -> None:
         self.text = text
-        self.packed = packed
+        self._packed = packed
+
+    @property
+    def packed(self) -> bytes:
+        """The segments and frames as bytes."""
+        return self._packed if isinstance(self._packed, bytes) else marshal.dumps(self._packed)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("segments", "frames", "_starts", "_lines"):
             raise AttributeError(name)
-        segments, frames = unpack(self.packed)
+        segments, frames = unpack(self._packed)
         super().__init__(self.text, segments, frames)
         return self.__dict__[name]
 
@@ -31,59 +45,51 @@ class PackedSourceMap(SourceMap):
         return (PackedSourceMap, (self.text, self.packed))
 
 
-def packed(source_map: SourceMap) -> PackedSourceMap:
-    """`source_map` with its segments and frames as bytes; itself if it is packed."""
-    if isinstance(source_map, PackedSourceMap):
-        return source_map
-    return PackedSourceMap(source_map.text, pack(source_map))
-
-
-def pack(source_map: SourceMap) -> bytes:
-    """The bytes of a map's segments and frames."""
-    paths: dict[str, int] = {}
+def map_of(text: MappedText, fallback: Site) -> PackedSourceMap:
+    """The map of `text`; `fallback` is the site of characters that no site printed."""
+    # Sites are told apart by identity: the generated code hands out the same object for the same place.
     numbers: dict[int, int] = {}
-    sites: list[tuple[Any, ...]] = []
-
-    def number(site: Site) -> int:
-        # By identity: the generated code hands out the same object for the same place.
-        known = numbers.get(id(site))
-        if known is None:
-            span = site.span
-            path = paths.setdefault(span.path, len(paths))
-            places = (span.start.line, span.start.column, span.end.line, span.end.column)
-            sites.append((site.kind.value, path, *places, site.label, site.names))
-            known = numbers[id(site)] = len(sites) - 1
-        return known
-
-    frames = [(number(frame.site), frame.parent, frame.iteration) for frame in source_map.frames]
-    segments = [
-        (
-            one.start,
-            one.end,
-            number(one.site),
-            one.frame,
-            one.position.line,
-            one.position.column,
-            one.verbatim,
-            one.exact,
-        )
-        for one in source_map.segments
-    ]
-    return marshal.dumps((list(paths), sites, frames, segments))
+    rows: list[tuple[Any, ...]] = []
+    frames: list[tuple[int, int, int]] = []
+    segments: list[tuple[int, int, int, int, int, bool]] = []
+    number_of, add = numbers.get, segments.append
+    pending: list[tuple[Iterator[Node], int, Site]] = [(iter(text._nodes), -1, fallback)]
+    while pending:
+        nodes, frame, site = pending[-1]
+        for node in nodes:
+            inner = node[1] or site
+            number = number_of(id(inner))
+            if number is None:
+                number = numbers[id(inner)] = len(rows)
+                rows.append(inner.row)
+            if isinstance(node, Wrap):
+                frames.append((number, frame, node.iteration))
+                pending.append((iter(node.children), len(frames) - 1, node.site))
+                break
+            length, _, position, exact = node
+            if position is None:
+                add((length, number, frame, -1, -1, exact))
+            else:
+                add((length, number, frame, position.line, position.column, exact))
+        else:
+            pending.pop()
+    return PackedSourceMap(str.__str__(text), (rows, frames, segments))
 
 
-def unpack(data: bytes) -> tuple[list[Segment], list[Frame]]:
-    """The inverse of `pack`."""
-    paths, packed_sites, packed_frames, packed_segments = marshal.loads(data)  # noqa: S302  # from our own worker or store
+def unpack(data: bytes | Packed) -> tuple[list[Segment], list[Frame]]:
+    """The segments and frames that `map_of` packed."""
+    packed: Packed = marshal.loads(data) if isinstance(data, bytes) else data  # noqa: S302  # our own worker or store
+    rows, packed_frames, packed_segments = packed
     sites = [
-        Site(
-            SiteKind(kind), Span(paths[path], Position(line, column), Position(to_line, to_column)), label, tuple(names)
-        )
-        for kind, path, line, column, to_line, to_column, label, names in packed_sites
+        Site(SiteKind(kind), Span(path, Position(line, column), Position(end_line, end_column)), label, names)
+        for kind, path, line, column, end_line, end_column, label, names in rows
     ]
     frames = [Frame(sites[site], parent, iteration) for site, parent, iteration in packed_frames]
-    segments = [
-        Segment(start, end, sites[site], frame, Position(line, column), verbatim, exact)
-        for start, end, site, frame, line, column, verbatim, exact in packed_segments
-    ]
+    segments = []
+    at = 0
+    for length, number, frame, line, column, exact in packed_segments:
+        site = sites[number]
+        position = site.span.start if line < 0 else Position(line, column)
+        segments.append(Segment(at, at + length, site, frame, position, line >= 0, exact))
+        at += length
     return segments, frames

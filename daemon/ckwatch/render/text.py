@@ -13,11 +13,12 @@ visible characters and mark the rest as approximate.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, SupportsIndex
 
 from ckwatch.model.text import Position
-from ckwatch.sourcemap import Frame, Segment, Site, SiteKind, SourceMap, advance
+from ckwatch.sourcemap import Site, SiteKind, advance
 
 
 class Leaf(NamedTuple):
@@ -137,15 +138,15 @@ def printed(value: object, site: Site) -> MappedText:
 
     Raises what `str(value)` raises, such as `UndefinedError`.
     """
-    text = value if type(value) is MappedText else str(value)
-    if isinstance(text, MappedText) and not all(_is_blank(node) for node in text._nodes):
-        return MappedText(text, (Wrap(len(text), site, -1, text._nodes),))
-    return MappedText(text, (Leaf(len(text), site, None, exact=True),) if text else ())
-
-
-def _is_blank(node: Node) -> bool:
-    """Whether a node says nothing that the printing site does not say."""
-    return isinstance(node, Leaf) and node.site is None and node.exact
+    text = value if type(value) is str or type(value) is MappedText else str(value)
+    if isinstance(text, MappedText):
+        for node in text._nodes:
+            # A leaf without a site says nothing that this site does not say.
+            if isinstance(node, Wrap) or node.site is not None or not node.exact:
+                return MappedText(text, (Wrap(len(text), site, -1, text._nodes),))
+    mapped = str.__new__(MappedText, text)
+    mapped._nodes = (Leaf(len(text), site, None, exact=True),) if text else ()
+    return mapped
 
 
 def cut(text: MappedText, start: int, stop: int) -> tuple[Node, ...]:
@@ -277,78 +278,67 @@ class Mark(str):
         return self
 
 
-def concat(pieces: Iterable[str], check_length: Callable[[int], None] | None = None) -> MappedText:
+def concat(
+    pieces: Iterable[str], limit: int = sys.maxsize, too_long: Callable[[int], None] | None = None
+) -> MappedText:
     """Join a stream of pieces and marks into one text.
 
-    `check_length` is called with the length so far and may raise; the error is raised where the stream stands, so that
-    its traceback shows the template's place.
+    Beyond `limit` characters `too_long` is called with the length so far, to raise; the error is raised where the
+    stream stands, so that its traceback shows the template's place.
 
     A loop's mark is given once a round and closes the previous round; a loop without rounds leaves only its closing
     mark, which closes nothing. Marks that were never closed (`extends`) are closed by the end.
     """
     out: list[str] = []
     nodes: list[Node] = []
-    open_sites: list[tuple[list[Node], Site, int]] = []
+    open_sites: list[tuple[list[Node], Site, int, int]] = []
     length = 0
-
-    def close() -> None:
-        nonlocal nodes
-        outer, site, iteration = open_sites.pop()
-        if nodes:
-            outer.append(Wrap(sum(node.length for node in nodes), site, iteration, tuple(nodes)))
-        nodes = outer
-
     for piece in pieces:
-        if type(piece) is Mark:
-            site = piece.site
-            innermost = bool(open_sites) and open_sites[-1][1] is site
-            if not piece.opens:
-                if innermost:
-                    close()
+        kind = type(piece)
+        if kind is MappedText:
+            size = len(piece)
+            if not size:
                 continue
+            length += size
+            nodes += piece._nodes  # type: ignore[attr-defined]  # its type was asked for above
+        elif kind is Mark:
+            site: Site = piece.site  # type: ignore[attr-defined]
             iteration = -1
+            if open_sites and open_sites[-1][1] is site:
+                closes = not piece.opens  # type: ignore[attr-defined]
+                if closes or site.kind is SiteKind.LOOP:
+                    iteration = open_sites[-1][2]
+                    nodes = _close(open_sites, nodes, length)
+                if closes:
+                    continue
+            elif not piece.opens:  # type: ignore[attr-defined]
+                continue
             if site.kind is SiteKind.LOOP:
-                iteration = open_sites[-1][2] + 1 if innermost else 0
-                if innermost:
-                    close()
-            open_sites.append((nodes, site, iteration))
+                iteration += 1
+            open_sites.append((nodes, site, iteration, length))
             nodes = []
             continue
-        if not piece:
+        elif piece:
+            length += len(piece)
+            nodes += nodes_of(piece)
+        else:
             continue
-        length += len(piece)
-        if check_length is not None:
+        out.append(piece)
+        if length > limit and too_long is not None:
             try:
-                check_length(length)
+                too_long(length)
             except Exception as error:
                 if isinstance(pieces, Generator):
                     pieces.throw(error)
                 raise
-        out.append(piece)
-        nodes.extend(nodes_of(piece))
     while open_sites:
-        close()
+        nodes = _close(open_sites, nodes, length)
     return MappedText("".join(out), tuple(nodes))
 
 
-def source_map(text: MappedText, fallback: Site) -> SourceMap:
-    """Flatten the tree of `text`; `fallback` is the site of characters that no site printed."""
-    segments: list[Segment] = []
-    frames: list[Frame] = []
-    at = 0
-    pending: list[tuple[Iterator[Node], int, Site]] = [(iter(text._nodes), -1, fallback)]
-    while pending:
-        nodes, frame, site = pending[-1]
-        node = next(nodes, None)
-        if node is None:
-            pending.pop()
-        elif isinstance(node, Wrap):
-            frames.append(Frame(node.site, frame, node.iteration))
-            pending.append((iter(node.children), len(frames) - 1, node.site))
-        else:
-            origin = node.site or site
-            copied = node.position is not None
-            position = node.position or origin.span.start
-            segments.append(Segment(at, at + node.length, origin, frame, position, copied, node.exact))
-            at += node.length
-    return SourceMap(str.__str__(text), segments, frames)
+def _close(open_sites: list[tuple[list[Node], Site, int, int]], nodes: list[Node], length: int) -> list[Node]:
+    """Wrap `nodes`, written since the innermost site was opened; returns the nodes of the site around it."""
+    outer, site, iteration, start = open_sites.pop()
+    if nodes:
+        outer.append(Wrap(length - start, site, iteration, tuple(nodes)))
+    return outer

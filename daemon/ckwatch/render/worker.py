@@ -6,14 +6,12 @@ import os
 import pickle
 import resource
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from ckwatch.model.kernel import Unit
 from ckwatch.render.engine import Renderer
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
-from ckwatch.render.packing import packed
 
 ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
 LENGTH_BYTES = 8
@@ -28,9 +26,6 @@ def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> N
         )
         unit, limits, overlays = request
         outcome: RenderOutcome = renderer.render(unit, limits, overlays)
-        if outcome.rendered is not None:
-            light = replace(outcome.rendered, source_map=packed(outcome.rendered.source_map))
-            outcome = replace(outcome, rendered=light)
         data = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)
         answers.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
         answers.flush()
