@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ckwatch.compile import CompileRequest
+from ckwatch.compile.request import CompileRequest
 from ckwatch.model.language import Language
 
 REQUEST = CompileRequest("int k_1() { return 1; }\n", "k_1", Language.HIP, "gfx942")

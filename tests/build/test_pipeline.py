@@ -12,7 +12,7 @@ import pytest
 from ckwatch.build.pipeline import Compiling, Pipeline
 from ckwatch.build.report import BuildReport, Outcome, Phase
 from ckwatch.cli.output import read_line
-from ckwatch.compile import Builder
+from ckwatch.compile.builder import Builder
 from ckwatch.config.workspace import load_workspace
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.render.process import RenderPool

@@ -13,7 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile import Builder, BuildResult, CompileRequest, Fault, Finished, build_artifact, run_process
+from ckwatch.compile.builder import Builder, build_artifact
+from ckwatch.compile.processes import Finished, run_process
+from ckwatch.compile.request import BuildResult, CompileRequest, Fault
 from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore, StoreError

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ckwatch.compile import CompileOutcome, Fault, ProductKind, Status, compile_source
+from ckwatch.compile.job import compile_source
+from ckwatch.compile.request import CompileOutcome, Fault, ProductKind, Status
 from ckwatch.errors import CkwatchError, ToolchainError
 from ckwatch.model.language import Language
 from fake_compiler import COMPILES, DEVICE_CODE, REQUEST, Script, request_with

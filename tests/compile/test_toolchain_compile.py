@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile import Builder, CompileRequest, Finished
+from ckwatch.compile.builder import Builder
 from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, machine
+from ckwatch.compile.processes import Finished
+from ckwatch.compile.request import CompileRequest
 from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore

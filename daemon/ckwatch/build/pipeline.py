@@ -5,29 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.build.report import BuildReport, Outcome, Phase, UnitReport
-from ckwatch.compile import Builder, BuildResult, CompileRequest
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.request import CompileRequest
 from ckwatch.config.workspace import Workspace
-from ckwatch.diagnostics.clang_text import parse_log
-from ckwatch.diagnostics.mapping import diagnose as place_messages
-from ckwatch.diagnostics.places import ReadLine
-from ckwatch.diagnostics.rebase import AnchoredText, rebase
-from ckwatch.fingerprint import TokenIndex
-from ckwatch.lint import unused_parameters
-from ckwatch.model.diagnostic import Diagnostic, Severity, Source
+from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
 from ckwatch.model.language import language_of
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.process import RenderPool
-from ckwatch.rules.diagnosis import diagnose as check_rules
 from ckwatch.store.contents import Look
+
+ReadLine = Callable[[str, int], str | None]
+"""`read_line(path, line)`: a line of a file, counted from zero; None if there is none."""
 
 OnPhase = Callable[[Unit, Phase], None]
 OnReport = Callable[[UnitReport], None]
@@ -109,12 +106,9 @@ class Pipeline:
         start = time.monotonic()
         settings = self.workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
-        outcome = await self._render(unit, limits)
+        outcome = await self._checked_before(unit) or await self._render_and_check(unit, limits)
         rendered = outcome.rendered
         diagnostics = outcome.diagnostics
-        if rendered is not None:
-            found = await to_thread.run_sync(partial(_static_checks, unit, rendered, rules=self.rules))
-            diagnostics = (*diagnostics, *found)
         failed = rendered is None or any(d.severity is Severity.ERROR for d in diagnostics)
         return UnitReport(
             unit,
@@ -126,15 +120,23 @@ class Pipeline:
             missed=outcome.missed,
         )
 
-    async def _render(self, unit: Unit, limits: RenderLimits) -> RenderOutcome:
-        cache = self.compiling.renders if self.compiling else None
-        if cache is None or self.overlays:
-            return await self.renderers.render(unit, limits, self.overlays)
-        found = await to_thread.run_sync(cache.get, unit)
-        if found is not None:
-            return found
-        outcome = await self.renderers.render(unit, limits, {})
-        await to_thread.run_sync(cache.put, unit, outcome)
+    @property
+    def _renders(self) -> RenderCache | None:
+        """Kept renders hold for files, and for units that passed all checks."""
+        return self.compiling.renders if self.compiling and self.rules and not self.overlays else None
+
+    async def _checked_before(self, unit: Unit) -> RenderOutcome | None:
+        return None if self._renders is None else await to_thread.run_sync(self._renders.get, unit)
+
+    async def _render_and_check(self, unit: Unit, limits: RenderLimits) -> RenderOutcome:
+        from ckwatch.build.static_checks import static_checks
+
+        outcome = await self.renderers.render(unit, limits, self.overlays)
+        if outcome.rendered is not None:
+            found = await to_thread.run_sync(partial(static_checks, unit, outcome.rendered, rules=self.rules))
+            outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+        if self._renders is not None:
+            await to_thread.run_sync(self._renders.put, unit, outcome)
         return outcome
 
     async def _compile_in_turn(self, checked: UnitReport, on_phase: OnPhase, ended: OnReport) -> None:
@@ -153,12 +155,17 @@ class Pipeline:
             force=compiling.force,
             on_start=partial(on_phase, unit, Phase.COMPILING),
         )
-        diagnostics = await to_thread.run_sync(partial(self._place, unit, rendered, result))
+        diagnostics: tuple[Diagnostic, ...] = ()
+        if not result.ok or result.log.strip():
+            # Most builds have nothing to say; what places messages is loaded when one has.
+            from ckwatch.build.messages import placed
+
+            diagnostics = await to_thread.run_sync(
+                partial(placed, unit, rendered, result, self.read_line, header_warnings=compiling.header_warnings)
+            )
         outcome = Outcome.BUILT if result.ok else Outcome.FAILED
         if result.fault is not None:
             outcome = Outcome.FAULTED
-        if outcome is Outcome.FAILED and not any(d.severity is Severity.ERROR for d in diagnostics):
-            diagnostics = (*diagnostics, _unexplained(unit, result))
         on_phase(unit, Phase.DONE)
         return UnitReport(
             unit,
@@ -187,58 +194,8 @@ class Pipeline:
             timeout_s=settings.timeout_s,
         )
 
-    def _place(self, unit: Unit, rendered: Rendered, result: BuildResult) -> tuple[Diagnostic, ...]:
-        """The compiler's messages at template positions."""
-        assert self.compiling is not None  # noqa: S101
-        source = language_of(unit.kernel.template).source_name
-        messages = parse_log(result.log)
-        if messages and result.source_text != rendered.text:
-            messages = list(
-                rebase(messages, path=source, old=_anchored(result.source_text), new=_anchored(rendered.text))
-            )
-        placed = place_messages(
-            messages,
-            unit=unit,
-            source_path=source,
-            source_map=rendered.source_map,
-            read_line=self.read_line,
-            header_warnings=self.compiling.header_warnings,
-        )
-        if result.fault is None:
-            return placed
-        host = Diagnostic(
-            Severity.ERROR,
-            Source.HOST,
-            f"host/{result.fault.value.replace(' ', '-')}",
-            f"{result.message or result.fault.value}; this says nothing of the kernel and is tried again next time",
-            unit.instance.span,
-            detail=result.log[-4000:],
-        )
-        return (*placed, host)
-
-
-def _static_checks(unit: Unit, rendered: Rendered, *, rules: bool) -> tuple[Diagnostic, ...]:
-    return (*unused_parameters(unit, rendered), *(check_rules(unit, rendered.text) if rules else ()))
-
-
-def _anchored(text: str) -> AnchoredText:
-    return AnchoredText(text, TokenIndex(text))
-
 
 def _define(name: str, value: str | int | bool) -> str:
     if isinstance(value, bool):
         return name if value else f"{name}=0"
     return f"{name}={value}"
-
-
-def _unexplained(unit: Unit, result: BuildResult) -> Diagnostic:
-    """A failed compile must show something, whatever the compiler printed."""
-    last = next((line for line in reversed(result.log.splitlines()) if line.strip()), "it printed nothing")
-    return Diagnostic(
-        Severity.ERROR,
-        Source.CLANG,
-        "clang/unexplained",
-        f"the compiler failed: {last}",
-        unit.instance.span,
-        detail=result.log,
-    )

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ckwatch.diagnostics.fold import fold
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
 from ckwatch.render.outcome import Rendered
@@ -63,6 +62,8 @@ class BuildReport:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All messages, each once: the same one from several units names them."""
+        from ckwatch.diagnostics.fold import fold
+
         per_unit: Mapping[str, Sequence[Diagnostic]] = {report.unit.id: report.diagnostics for report in self.units}
         return (*self.workspace_diagnostics, *fold(per_unit, len(self.units)))
 

@@ -15,6 +15,9 @@ from ckwatch.errors import CkwatchError, DiagnosedError
 
 INTERRUPTED = 130
 
+# Looking for plug-ins of pydantic, which ckwatch does not use, takes longer than loading pydantic.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback."""

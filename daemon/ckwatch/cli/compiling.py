@@ -11,7 +11,7 @@ from anyio import CancelScope, to_thread
 
 from ckwatch.build.pipeline import Compiling
 from ckwatch.cli.session import Session
-from ckwatch.compile import Builder
+from ckwatch.compile.builder import Builder
 from ckwatch.render.cache import RenderCache
 from ckwatch.store import ArtifactStore, default_folder
 from ckwatch.toolchain import Toolchain, discover

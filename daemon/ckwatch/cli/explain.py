@@ -15,7 +15,7 @@ from ckwatch.build.report import UnitReport
 from ckwatch.cli.build import products_of
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
 from ckwatch.cli.session import one_unit
-from ckwatch.compile import Builder
+from ckwatch.compile.builder import Builder
 from ckwatch.config.workspace import Workspace, find_workspace, load_workspace
 from ckwatch.diagnostics.json_form import span_to_json, to_json
 from ckwatch.diagnostics.terminal import shown_path

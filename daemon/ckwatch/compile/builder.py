@@ -15,8 +15,7 @@ import anyio.to_thread
 
 from ckwatch.compile.flags import compile_flags, link_flags
 from ckwatch.compile.host import host_arch
-from ckwatch.compile.job import Launcher, compile_source
-from ckwatch.compile.processes import OnLine, run_process
+from ckwatch.compile.processes import Launcher, OnLine, run_process
 from ckwatch.compile.request import (
     BuildResult,
     CompileOutcome,
@@ -129,6 +128,9 @@ class Builder:
                 outcome = _without_space(error, None)
                 return BuildResult(key, None, outcome, False, outcome.log, request.source)
             try:
+                # Most builds find everything in the store; what compiles is loaded when something must be.
+                from ckwatch.compile.job import compile_source
+
                 outcome = await compile_source(
                     request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
-from ckwatch.diagnostics.clang_text import CLANG_DIAGNOSTIC_FLAGS
+from ckwatch.diagnostics.clang_flags import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.model.language import Language
 
 HIP_FLAGS: tuple[str, ...] = (

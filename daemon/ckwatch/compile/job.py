@@ -10,7 +10,7 @@ import errno
 import hashlib
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import anyio.to_thread
 from ckwatch.compile import elf
 from ckwatch.compile.dependencies import format_dependency_file, missing_headers, read_headers
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags
-from ckwatch.compile.processes import Finished, OnLine, Verdict, run_process
+from ckwatch.compile.processes import Finished, Launcher, OnLine, Verdict, run_process
 from ckwatch.compile.request import (
     CompileOutcome,
     CompileRequest,
@@ -34,9 +34,6 @@ from ckwatch.diagnostics.clang_text import ClangMessage, MessageKind, parse_log,
 from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import Command
-
-Launcher = Callable[..., Awaitable[Finished]]
-"""Has the signature of `run_process`; tests pass another."""
 
 _OBJECT = "kernel.o"
 _SHARED_OBJECT = "kernel.so"

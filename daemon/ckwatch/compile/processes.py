@@ -14,7 +14,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -103,6 +103,10 @@ class _Capture:
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             self._on_line(line.removesuffix("\r"))
+
+
+Launcher = Callable[..., Awaitable[Finished]]
+"""Has the signature of `run_process`; tests pass another."""
 
 
 async def run_process(

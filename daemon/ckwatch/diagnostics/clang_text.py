@@ -1,6 +1,6 @@
 """Reads the text that clang, its driver and its linkers print, line by line as it arrives.
 
-Clang prints this per diagnostic when it is given `CLANG_DIAGNOSTIC_FLAGS`:
+Clang prints this per diagnostic when it is given the flags of `ckwatch.diagnostics.clang_flags`:
 
     FILE:LINE:COLUMN:{RANGE}{RANGE}: SEVERITY: TEXT [-WOPTION,CATEGORY]
        12 | the source line, which is skipped here
@@ -23,19 +23,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-
-CLANG_DIAGNOSTIC_FLAGS: tuple[str, ...] = (
-    "-fcaret-diagnostics-max-lines=1",
-    "-fdiagnostics-print-source-range-info",
-    "-fdiagnostics-absolute-paths",
-    "-fdiagnostics-parseable-fixits",
-    "-fdiagnostics-show-category=name",
-    "-fno-color-diagnostics",
-    "-ferror-limit=0",
-    "-ftemplate-backtrace-limit=0",
-)
-"""Flags under which clang's text can be parsed. Carets stay on, as clang prints neither fix-its nor "expanded from
-macro" without them. `-fdiagnostics-absolute-paths` prints paths without symbolic links."""
 
 TAIL_LINES = 400
 """How many lines of a tail (stack dump, instruction selection dump) are kept."""

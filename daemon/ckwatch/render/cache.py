@@ -1,8 +1,8 @@
 """Renders that were made before, found again while nothing that they read has changed.
 
 An entry is keyed by what goes into a render (template, operation, parameters, arch, search path, and this version of
-the renderer) and holds while every template that was read has the same contents and none has appeared where one was
-looked for. Only renders without mistakes are kept.
+the renderer and checks) and holds while every template that was read has the same contents and none has appeared where
+one was looked for. Only renders without mistakes are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from ckwatch.model.kernel import Unit
@@ -84,8 +84,11 @@ class RenderCache:
 
 @cache
 def renderer_identity() -> str:
-    """Changes whenever the code that renders does."""
+    """Changes whenever the code that renders or checks does."""
     here = Path(__file__).parent
-    files = [*sorted(here.glob("*.py")), here.parent / "sourcemap.py", here.parent / "fingerprint.py"]
+    rooms = [*here.glob("*.py"), *(here.parent / "rules").glob("*.py")]
+    files = [*sorted(rooms), *(here.parent / name for name in ("sourcemap.py", "fingerprint.py", "lint.py"))]
     states = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
-    return repr((version("jinja2"), states))
+    jinja2 = find_spec("jinja2")
+    library = Path(jinja2.origin).stat() if jinja2 is not None and jinja2.origin else None
+    return repr((jinja2 and jinja2.origin, library and (library.st_size, library.st_mtime_ns), states))

@@ -1,0 +1,71 @@
+"""What a compiler said, at template and kernel-file positions."""
+
+from __future__ import annotations
+
+from ckwatch.compile.request import BuildResult
+from ckwatch.diagnostics.clang_text import parse_log
+from ckwatch.diagnostics.mapping import diagnose
+from ckwatch.diagnostics.places import ReadLine
+from ckwatch.diagnostics.rebase import AnchoredText, rebase
+from ckwatch.fingerprint import TokenIndex
+from ckwatch.model.diagnostic import Diagnostic, Severity, Source
+from ckwatch.model.kernel import Unit
+from ckwatch.model.language import language_of
+from ckwatch.render.outcome import Rendered
+
+LOG_SHOWN = 4000
+"""Characters of a log that go with a fault of the host."""
+
+
+def placed(
+    unit: Unit, rendered: Rendered, result: BuildResult, read_line: ReadLine, *, header_warnings: bool
+) -> tuple[Diagnostic, ...]:
+    """The messages of a build; at least one error where it failed.
+
+    A log from the store may speak of a text that differs in blanks and comments: its places are moved.
+    """
+    source = language_of(unit.kernel.template).source_name
+    messages = parse_log(result.log)
+    if messages and result.source_text != rendered.text:
+        messages = rebase(messages, path=source, old=_anchored(result.source_text), new=_anchored(rendered.text))
+    found = diagnose(
+        messages,
+        unit=unit,
+        source_path=source,
+        source_map=rendered.source_map,
+        read_line=read_line,
+        header_warnings=header_warnings,
+    )
+    if result.fault is not None:
+        return (*found, _fault(unit, result, result.fault.value))
+    if result.ok or any(diagnostic.severity is Severity.ERROR for diagnostic in found):
+        return found
+    return (*found, _unexplained(unit, result))
+
+
+def _anchored(text: str) -> AnchoredText:
+    return AnchoredText(text, TokenIndex(text))
+
+
+def _fault(unit: Unit, result: BuildResult, fault: str) -> Diagnostic:
+    return Diagnostic(
+        Severity.ERROR,
+        Source.HOST,
+        f"host/{fault.replace(' ', '-')}",
+        f"{result.message or fault}; this says nothing of the kernel and is tried again next time",
+        unit.instance.span,
+        detail=result.log[-LOG_SHOWN:],
+    )
+
+
+def _unexplained(unit: Unit, result: BuildResult) -> Diagnostic:
+    """A failed compile must show something, whatever the compiler printed."""
+    last = next((line for line in reversed(result.log.splitlines()) if line.strip()), "it printed nothing")
+    return Diagnostic(
+        Severity.ERROR,
+        Source.CLANG,
+        "clang/unexplained",
+        f"the compiler failed: {last}",
+        unit.instance.span,
+        detail=result.log,
+    )
