@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -31,7 +32,8 @@ class Progress:
         self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
-        if self._output.console.is_terminal:
+        # Colours can be forced into a file; moving lines cannot.
+        if sys.stdout.isatty():
             self._live.start()
         return self
 
