@@ -192,7 +192,10 @@ def mutants(count: int, seed: int) -> list[Sample]:
 
 
 def targeted_samples() -> list[Sample]:
-    """One instance for each rule that random mutants seldom break; all of them must fail."""
+    """One instance for each rule that random mutants seldom break; all of them must fail.
+
+    The last one compiles although it looks as if it could not: a rule once rejected it.
+    """
     plain = "256 128 128 64 8 8 32 2x2 8x32 8 8x32 8 0 1x1 32x8 8 Intrawave v3"
     small = "64 16 16 64 8 8 16 1x1 8x8 8 8x8 8 1 1x1 16x4 4 Intrawave v3"
     columns = "128 32 16 64 4 4 16 1x1 16x8 4 16x8 2 0 1x1 16x8 2 Intrawave v1"
@@ -208,7 +211,7 @@ def targeted_samples() -> list[Sample]:
                                             B_CLUSTER: (16, 16, 1), C_CLUSTER: (1, 16, 1, 16)}),
         ("b-lds-permutation", columns, "Row Row", {"KPerBlock": 32, "BK1": 2, B_CLUSTER: (1, 16, 1),
                                                    A_CLUSTER: (8, 16, 1), "BBlockTransferSrcScalarPerVector": 1}),
-        ("a-vector-dim", small, "Row Col", {"ABlockTransferSrcVectorDim": 3}),
+        ("a-vector-dim", small, "Row Col", {"ABlockTransferSrcVectorDim": 4}),
         ("a-arrange-order", small, "Row Col", {"ABlockTransferThreadClusterArrangeOrder": (1, 1, 2)}),
         ("b-access-order", small, "Row Col", {"BBlockTransferSrcAccessOrder": (0, 0, 2)}),
         ("b-cluster-rank", small, "Row Col", {B_CLUSTER: (8, 8)}),
@@ -232,7 +235,8 @@ def targeted_samples() -> list[Sample]:
         a_layout, b_layout = layouts.split()
         arguments = {**instance(row, a_layout, b_layout, "F16"), **change}
         samples.append(Sample(f"targeted_{rule}", "gfx942", arguments, f"for {rule}: {change}"))
-    return samples
+    odd = {**instance(small, "Row", "Col", "F16"), "ABlockTransferSrcVectorDim": 3}
+    return [*samples, Sample("compiles_a-vector-dim", "gfx942", odd, "{'ABlockTransferSrcVectorDim': 3}")]
 
 
 _INTEGERS: dict[str, tuple[int, ...]] = {

@@ -198,8 +198,12 @@ class GemmRun:
             x_extent = (size.M if a_layout == "row" else size.K) * leading["LDA"]
             w_extent = (size.K if b_layout == "row" else size.N) * leading["LDB"]
             self.buffers["X"] = random_elements(rng, max(x_extent, w_extent), case.a, case.fnuz)
-            self.x = decode(_view(self.buffers["X"], a_layout, size.M, size.K, leading["LDA"]).copy(), case.a, case.fnuz)
-            self.w = decode(_view(self.buffers["X"], b_layout, size.K, size.N, leading["LDB"]).copy(), case.b, case.fnuz)
+            self.x = decode(
+                _view(self.buffers["X"], a_layout, size.M, size.K, leading["LDA"]).copy(), case.a, case.fnuz
+            )
+            self.w = decode(
+                _view(self.buffers["X"], b_layout, size.K, size.N, leading["LDB"]).copy(), case.b, case.fnuz
+            )
         else:
             self.x = self._matrix(rng, "X", case.a, a_layout, size.M, size.K, leading["LDA"])
             self.w = self._matrix(rng, "W", case.b, b_layout, size.K, size.N, leading["LDB"])

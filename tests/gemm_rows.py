@@ -35,7 +35,9 @@ CASES: dict[str, GemmCase] = {
     "one buffer": GemmCase("f32", "f32", "f32", same_buffer=True, bias="row", bias_dtype="f32"),
     "i8": GemmCase("i8", "i8", "i32", accumulator="i32"),
     "i8 to i8": GemmCase("i8", "i8", "i8", "row row row", accumulator="i32", scale_a="row", scale_b="row", alpha=0.1),
-    "f64": GemmCase("f64", "f64", "f64", "row col col", accumulator="f64", bias="full col", bias_dtype="f64", beta=-2.0),
+    "f64": GemmCase(
+        "f64", "f64", "f64", "row col col", accumulator="f64", bias="full col", bias_dtype="f64", beta=-2.0
+    ),
     "reordered": GemmCase(bias="row", scale_a="row", scale_b="row", input_reorder=(4, 0, 1, 2, 3)),
 }
 

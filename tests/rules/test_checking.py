@@ -62,9 +62,9 @@ ROWS = [
         "ABlockTransferThreadClusterArrangeOrder",
     ),
     (
-        {"ABlockTransferSrcVectorDim": 3},
+        {"ABlockTransferSrcVectorDim": 4},
         "a-vector-dim",
-        "ABlockTransferSrcVectorDim in (0, 1, 2): ABlockTransferSrcVectorDim = 3",
+        "ABlockTransferSrcVectorDim in (0, 1, 2, 3): ABlockTransferSrcVectorDim = 4",
         "ABlockTransferSrcVectorDim",
     ),
     (
@@ -101,6 +101,18 @@ ROWS = [
     ({"ComputeTypeB": "BF16"}, "compute-types", "ComputeTypeA == ComputeTypeB or ", "ComputeTypeB"),
     ({"BlockSize": 512}, "block-threads", "BlockSize <= 256: BlockSize = 512", "BlockSize"),
     ({"BlockSize": 64}, "no-kernel", "NXdlPerWave64 > 0 and WaveSize == 64: 0 > 0 and 8 == 64", "BlockSize"),
+    (
+        {"ALayout": "Col"},
+        "a-vector-layout",
+        "ABlockTransferSrcScalarPerVector == 1 or ABlockTransferSrcVectorDim == AContiguousDim: 8 == 1 or 2 == 1",
+        "ABlockTransferSrcVectorDim",
+    ),
+    (
+        {"CLayout": "Col"},
+        "c-vector-layout",
+        f"{C_VECTORS}[0] == 1 or CLayout == 'Row': 8 == 1 or Col == 'Row'",
+        C_VECTORS,
+    ),
     ({"NXdlPerWave": 4}, "n-xdl-per-wave", "NXdlPerWave == NXdlPerWave64: NXdlPerWave = 4, ", "NXdlPerWave"),
     (
         {"CShuffleNXdlPerWavePerShuffle": 3, "NPerBlock": 256, B_CLUSTER: (8, 32, 1), "NXdlPerWave": 4},
@@ -121,7 +133,9 @@ def test_a_change_and_the_rule_that_it_breaks(change: Arguments, rule: str, mess
     assert violation.source.startswith("ck/")
 
 
-WARNINGS = {"no-kernel", "n-xdl-per-wave", "c-shuffle-n", "block-threads"}
+WARNINGS = {
+    "no-kernel", "n-xdl-per-wave", "c-shuffle-n", "block-threads", "a-vector-layout", "b-vector-layout", "c-vector-layout",
+}  # fmt: skip
 
 
 def test_every_rule_has_a_row_or_says_why_not() -> None:
@@ -189,6 +203,30 @@ def test_archs_and_combinations(arguments: Arguments, arch: str, expected: list[
 )
 def test_what_cannot_be_read_breaks_no_rule(change: Arguments) -> None:
     assert not [rule for rule in broken(row_col(**change)) if rule not in {"block-size", "waves"}]
+
+
+LAUNCHED = "Gridwise::Run<true, Full>(a, b);"
+ASSERTED = 'static_assert(is_valid<Gridwise>(), "CK would run an empty kernel: (waves)");\n' + LAUNCHED
+
+
+@pytest.mark.parametrize(
+    ("change", "source", "expected"),
+    [
+        ({"CDataType": "F32"}, None, [("c-vector-atomic", "error")]),
+        ({"CDataType": "F32"}, "gemm.MakeInvoker().Run(argument);", [("c-vector-atomic", "error")]),
+        ({"CDataType": "F32"}, LAUNCHED, []),
+        ({"BlockSize": 64}, None, [("no-kernel", "warning")]),
+        ({"BlockSize": 64}, LAUNCHED, [("no-kernel", "warning")]),
+        ({"BlockSize": 64}, ASSERTED, [("no-kernel", "error")]),
+        ({"BlockSize": 64}, "// CK would run an empty kernel", [("no-kernel", "warning")]),
+        ({"MXdlPerWave": 3}, LAUNCHED, [("m-per-block", "error")]),
+    ],
+)
+def test_what_the_source_around_an_instance_changes(
+    change: Arguments, source: str | None, expected: list[tuple[str, str]]
+) -> None:
+    violations = check(OPERATION, row_col(**change), "gfx942", source=source)
+    assert [(violation.rule, violation.severity) for violation in violations] == expected
 
 
 def test_missing_arguments_follow_their_defaults() -> None:

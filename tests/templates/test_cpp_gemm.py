@@ -19,7 +19,17 @@ INSTANCES |= {"bf16 bias relu": ODD, "f32 alpha beta": ODD, "f64": ODD}
 
 
 # The epilogues are those of the HIP template, which runs every case.
-OWN = ("f16", "f16 col row row", "bf16 bias relu", "f32 alpha beta", "f8 row scales", "one buffer", "i8", "f64", "reordered")
+OWN = (
+    "f16",
+    "f16 col row row",
+    "bf16 bias relu",
+    "f32 alpha beta",
+    "f8 row scales",
+    "one buffer",
+    "i8",
+    "f64",
+    "reordered",
+)
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckwatch.compile import CompileRequest
 from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.compile.request import CompileRequest
 from ckwatch.errors import ToolchainError
 from ckwatch.model.kernel import ParameterValue, Unit
 from ckwatch.model.language import Language

@@ -68,7 +68,16 @@ def run(executable: Path, *arguments: str, **environment: str) -> tuple[int, str
     return result.returncode, result.stdout, result.stderr
 
 
-RIGHT = ("f16 col row row", "f32 alpha beta", "f8 row scales", "to f8 fnuz", "one buffer", "i8 to i8", "f64", "reordered")
+RIGHT = (
+    "f16 col row row",
+    "f32 alpha beta",
+    "f8 row scales",
+    "to f8 fnuz",
+    "one buffer",
+    "i8 to i8",
+    "f64",
+    "reordered",
+)
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -107,7 +116,13 @@ DAMAGE = {
     "K one short": (CPP, "k_end = std::min(problem.K,", "k_end = std::min(problem.K - 1,", 1, "wrong"),
     "no bias": (CPP, "value += static_cast<Value>(1.0)", "value += static_cast<Value>(0.0)", 2, "wrong"),
     "a slice not added": (CPP, "slice < problem.slices;", "slice + 1 < problem.slices;", 2, "wrong"),
-    "workspace too small": (CPP, "*workspace_size = needed;", "*workspace_size = needed - 4;", 2, "behind the workspace"),
+    "workspace too small": (
+        CPP,
+        "*workspace_size = needed;",
+        "*workspace_size = needed - 4;",
+        2,
+        "behind the workspace",
+    ),
 }
 
 
@@ -129,7 +144,7 @@ def test_a_sample_is_compared_when_the_shape_is_big(link: Link) -> None:
 
 
 def test_a_refusing_kernel(link: Link) -> None:
-    damage = ("(void)stream;", "(void)stream; if (M == 5) return refuse(\"five\");")
+    damage = ("(void)stream;", '(void)stream; if (M == 5) return refuse("five");')
     status, out, err = run(link(GemmCase(), CPP, damage), "--M", "5")
     assert status == 1
     assert "five" in err

@@ -28,19 +28,39 @@ _DTYPES = {
 _LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
 
 
-def check(device_operation: str, arguments: Mapping[str, ParameterValue | str], arch: str) -> tuple[Violation, ...]:
+_INVOKED: Mapping[str, Value] = {"Invoker": 1}
+"""CK's own invoker runs the instance: kernels for waves of 32 lanes and for atomic split-K are compiled too."""
+
+_NOT_INVOKED: Mapping[str, Value] = {"Invoker": 0, "NXdlPerWave32": 0}
+"""The source launches CK's gridwise GEMM itself, as `ck/gemm_universal` does: those kernels do not exist."""
+
+_INVOKER = re.compile(r"\b(?:Make)?Invoker\b")
+_STATIC_ASSERT = re.compile(r"\bstatic_assert\s*\((.*?)\)\s*;", re.DOTALL)
+
+
+def check(
+    device_operation: str,
+    arguments: Mapping[str, ParameterValue | str],
+    arch: str,
+    *,
+    source: str | None = None,
+) -> tuple[Violation, ...]:
     """The rules that an instance breaks; none for a device operation without rules.
 
     `arguments` are the rendered template arguments by CK's parameter names: numbers, booleans, tuples for `S<…>`, or
     C++ text. A rule about something that cannot be read (an alias, an expression) is silent, as are rules for the
     device pass of an architecture without matrix instructions. Warnings, about instances that compile, come only
-    where nothing is rejected. `arch` may carry features (`gfx942:xnack-`).
+    where nothing is rejected. `arch` may carry features (`gfx942:xnack-`). `source` is the C++ around the instance:
+    it tells whether CK's invoker is used, which compiles more kernels, and what is asserted beside CK's own checks.
+    Without it, the invoker is, and nothing is.
     """
     operation = OPERATIONS.get(device_operation)
     if operation is None:
         return ()
-    values = _Values(operation, arguments, arch.partition(":")[0])
-    host = _Values(operation, arguments, HOST)
+    known = _INVOKED if source is None or _INVOKER.search(source) else _NOT_INVOKED
+    asserted = "\n".join(_STATIC_ASSERT.findall(source or ""))
+    values = _Values(operation, arguments, arch.partition(":")[0], known)
+    host = _Values(operation, arguments, HOST, known)
     broken: dict[str, tuple[Rule, _Values]] = {}
     for rule in operation.rules:
         if any(earlier in broken for earlier in rule.after):
@@ -49,20 +69,33 @@ def check(device_operation: str, arguments: Mapping[str, ParameterValue | str], 
             broken[rule.slug] = (rule, values)
         elif rule.host and host.breaks(rule):
             broken[rule.slug] = (rule, host)
-    errors = {slug: found for slug, found in broken.items() if found[0].severity == Severity.ERROR}
+    errors = {slug: found for slug, found in broken.items() if _severity(found[0], asserted) == Severity.ERROR}
     broken = errors or broken
     taking_part = Counter(name for rule, _ in broken.values() for name in operation.parameters_of(rule.names))
-    return tuple(_violation(operation, rule, found, taking_part) for rule, found in broken.values())
+    return tuple(
+        _violation(operation, rule, found, taking_part, _severity(rule, asserted)) for rule, found in broken.values()
+    )
+
+
+def _severity(rule: Rule, asserted: str) -> Severity:
+    """`asserted`: what stands in the source's own static assertions."""
+    return Severity.ERROR if rule.asserted_by and rule.asserted_by in asserted else rule.severity
 
 
 class _Values:
     """Values of parameters and definitions for one instance in one compiler pass."""
 
-    def __init__(self, operation: DeviceOperation, arguments: Mapping[str, ParameterValue | str], target: str) -> None:
+    def __init__(
+        self,
+        operation: DeviceOperation,
+        arguments: Mapping[str, ParameterValue | str],
+        target: str,
+        known: Mapping[str, Value],
+    ) -> None:
         self.operation = operation
         self.arguments = arguments
         self.target = target
-        self._known: dict[str, Value] = {"target": target}
+        self._known: dict[str, Value] = {"target": target, **known}
 
     def lookup(self, name: str) -> Value:
         """The value of `name`. Raises `Unknown` and `ZeroDivisor`."""
@@ -121,7 +154,9 @@ def _read(parameter: Parameter, argument: ParameterValue | str) -> Value:
     raise Unknown(parameter.name)
 
 
-def _violation(operation: DeviceOperation, rule: Rule, values: _Values, taking_part: Counter[str]) -> Violation:
+def _violation(
+    operation: DeviceOperation, rule: Rule, values: _Values, taking_part: Counter[str], severity: Severity
+) -> Violation:
     parameters = operation.parameters_of(rule.names)
     candidates = [name for name in rule.blame if name in parameters] or list(parameters)
     blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)))
@@ -133,7 +168,7 @@ def _violation(operation: DeviceOperation, rule: Rule, values: _Values, taking_p
         blame,
         _explanation(operation, rule, values),
         rule.source,
-        rule.severity,
+        severity,
     )
 
 

@@ -36,7 +36,7 @@ def diagnose(unit: Unit, rendered_text: str) -> tuple[Diagnostic, ...]:
     """
     found: dict[tuple[str, Span], Diagnostic] = {}
     for emitted in emitted_instances(rendered_text):
-        for violation in check(emitted.device_operation, emitted.arguments, unit.arch):
+        for violation in check(emitted.device_operation, emitted.arguments, unit.arch, source=rendered_text):
             diagnostic = _diagnostic(unit, emitted, violation)
             found.setdefault((diagnostic.message, diagnostic.span), diagnostic)
     return tuple(found.values())

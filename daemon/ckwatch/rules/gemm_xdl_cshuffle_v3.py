@@ -171,6 +171,11 @@ def _of_operand(side: str, rows: str, cluster: str, plain: str) -> tuple[Definit
             f"what one thread copies of the block tile of {side}, as {k0}, {rows}, {k1}",
         ),
         Definition(
+            f"{side}ContiguousDim",
+            f"2 if {layout} == '{plain}' else 1",
+            f"the dimension along which {side} is contiguous",
+        ),
+        Definition(
             extra,
             f"1 if target == 'gfx950' else {side}BlockLdsExtra{rows}",
             f"padding of {side} in LDS; always on gfx950",

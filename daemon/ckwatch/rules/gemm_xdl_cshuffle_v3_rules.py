@@ -10,154 +10,25 @@ from __future__ import annotations
 
 from ckwatch.model.diagnostic import Severity
 from ckwatch.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CLUSTER, C_VECTORS, DEFINITIONS, PARAMETERS
+from ckwatch.rules.gemm_xdl_cshuffle_v3_operand_rules import (
+    BLOCK,
+    GRID,
+    SCHEDULES,
+    THREAD,
+    VECTOR_SIZES,
+    VECTORS,
+    operand_rules,
+)
 from ckwatch.rules.model import DeviceOperation, Rule
 
 _DEVICE = "ck/tensor_operation/gpu/device/device_base.hpp"
-_GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp"
-_BLOCK = "ck/tensor_operation/gpu/block/"
-_THREAD = "ck/tensor_operation/gpu/thread/"
-_PIPELINE = _BLOCK + "blockwise_gemm_pipeline_xdlops_base.hpp"
-_SCHEDULES = _BLOCK + "blockwise_gemm_pipeline_xdlops_{v3,v4,v5}.hpp"
+_PIPELINE = BLOCK + "blockwise_gemm_pipeline_xdlops_base.hpp"
 _XDLOPS = "ck/tensor_operation/gpu/warp/xdlops_gemm.hpp"
 _BUFFER = "ck/utility/amd_buffer_addressing.hpp"
-_VECTORS = "ck/utility/dtype_vector.hpp, specialisations of vector_type"
 
-_VECTOR_SIZES = "(1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 32, 64, 128, 256)"
 _EIGHT_BITS = "('F8', 'BF8')"
 
-
-def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
-    low = side.lower()
-    k0, k1, block = f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
-    order, access = f"{block}ThreadClusterArrangeOrder", f"{block}SrcAccessOrder"
-    dim, load = f"{block}SrcVectorDim", f"{block}SrcScalarPerVector"
-    copy = _BLOCK + "thread_group_tensor_slice_transfer_v4r1.hpp"
-    load_check = _THREAD + "threadwise_tensor_slice_transfer_v3r1.hpp"
-    covers = f"{copy}, static_assert 'threads should be mapped to cover entire slicing window'"
-    return (
-        Rule(
-            f"{low}-cluster-rank",
-            f"size({cluster}) == 3",
-            (cluster,),
-            f"The thread cluster of {side} has the dimensions {k0}, {rows}, {k1}.",
-            f"{copy}, static_assert 'nDim not consistent'",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-arrange-order",
-            f"size({order}) == 3 and is_permutation({order})",
-            (order,),
-            "The arrange order names each of the three dimensions once.",
-            f"{copy}, static_assert 'nDim not consistent'; sequence maps must be valid",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-access-order",
-            f"size({access}) == 3 and is_permutation({access})",
-            (access,),
-            "The access order names each of the three dimensions once.",
-            f"{copy}, static_assert 'nDim not consistent'; sequence maps must be valid",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-cluster-k0",
-            f"KPerBlock / {k1} % {cluster}[0] == 0",
-            (cluster, "KPerBlock", k1),
-            f"The thread cluster must divide the {k0} = KPerBlock / {k1} slices of {side}'s block tile.",
-            covers,
-            when="HasKernel",
-            after=("k-per-block",),
-        ),
-        Rule(
-            f"{low}-cluster-{rows.lower()}",
-            f"{rows}PerBlock % {cluster}[1] == 0",
-            (cluster, f"{rows}PerBlock"),
-            f"The thread cluster must divide {rows}PerBlock.",
-            covers,
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-cluster-k1",
-            f"{k1} % {cluster}[2] == 0",
-            (cluster, k1),
-            f"The thread cluster must divide {k1}.",
-            covers,
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-cluster-threads",
-            f"product({cluster}) <= BlockSize",
-            (cluster, "BlockSize"),
-            f"The thread cluster that copies {side} cannot have more threads than the block.",
-            f"{copy}, static_assert 'ThreadGroup::GetNumOfThread() too small'",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-vector-dim",
-            f"{dim} in (0, 1, 2)",
-            (dim,),
-            f"The vectors of {side} lie along {k0} (0), {rows} (1) or {k1} (2).",
-            f"{load_check}, SliceLengths::At(SrcVectorDim)",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-vector",
-            f"{side}ThreadSlice[{dim}] % {load} == 0",
-            (load, cluster),
-            f"The slice of {side} that a thread copies must be a whole number of load vectors.",
-            f"{load_check}, static_assert 'SliceLengths[SrcVectorDim] must be divisible by SrcScalarPerVector'",
-            when="HasKernel",
-            after=("k-per-block", f"{low}-cluster-k0", f"{low}-cluster-{rows.lower()}", f"{low}-cluster-k1"),
-        ),
-        Rule(
-            f"{low}-vector-size",
-            f"{load} in (1, 2, 3, 4, 5, 6, 7, 8, 13, 16)",
-            (load,),
-            "There is no vector load of this many elements.",
-            f"{_VECTORS}; {load_check}, VectorSizeLookupTable",
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-k1-vector",
-            f"{k1} in {_VECTOR_SIZES}",
-            (k1,),
-            f"A lane reads {k1} elements of {side} from LDS as one vector, and there is no vector of this size.",
-            _VECTORS,
-            when="HasKernel",
-        ),
-        Rule(
-            f"{low}-lds-fold",
-            f"{side}K0PerThreadRead > 0 and (NXdlPerWave32 == 0 or {side}K0PerThreadRead32 > 0)",
-            ("KPerBlock", k1, f"{rows}PerXDL"),
-            f"With {side} contiguous along {rows}, the LDS layout divides by the {k0} slices per reading lane.",
-            f"{_GRID}, Get{side}BlockDescriptor_{k0}PerBlock_{rows}PerBlock_{k1}: K0PerThreadRead is a divisor",
-            when=f"{side}Folded",
-            after=("k-per-block", "waves"),
-            host=True,
-        ),
-        Rule(
-            f"{low}-lds-permutation",
-            f"{side}KThreadReadPerm > 0 and (NXdlPerWave32 == 0 or {side}KThreadReadPerm32 > 0)",
-            (cluster, f"{rows}PerXDL", k1),
-            f"With {side} contiguous along {rows}, the LDS layout divides by the permuted reading lanes.",
-            f"{_GRID}, Get{side}BlockDescriptor_{k0}PerBlock_{rows}PerBlock_{k1}: KThreadReadPerm is a divisor",
-            when=f"{side}Folded",
-            after=("k-per-block", "waves", f"{low}-lds-fold", f"{low}-cluster-k0"),
-            host=True,
-        ),
-        Rule(
-            f"{low}-buffer-loads",
-            f"{rows}PerBlock * KPerBlock / (BlockSize * {load}) > 0",
-            (load, "BlockSize", f"{rows}PerBlock"),
-            f"The hot loop's schedule divides by the global loads of {side} per thread, and a thread has none.",
-            f"{_SCHEDULES}, HotLoopScheduler; ck/utility/blkgemmpipe_scheduler.hpp, {side}_Buffer_Load_Inst_Num",
-            when="HasKernel and BlkGemmPipelineVer in ('v3', 'v4', 'v5')",
-            after=("scheduler", "k-per-block"),
-        ),
-    )
-
-
-_SHUFFLE_COPY = _BLOCK + "thread_group_tensor_slice_transfer_v7r3.hpp"
+_SHUFFLE_COPY = BLOCK + "thread_group_tensor_slice_transfer_v7r3.hpp"
 
 RULES = (
     Rule(
@@ -165,7 +36,7 @@ RULES = (
         "MPerBlock / (MPerXDL * MXdlPerWave) > 0 and NPerBlock / NPerXDL > 0",
         ("MXdlPerWave", "MPerXDL", "NPerXDL", "MPerBlock", "NPerBlock"),
         "A wave's tile must fit into the block tile.",
-        f"{_DEVICE}, static_assert in GetNXdlPerWave2; {_GRID}, division by the number of waves",
+        f"{_DEVICE}, static_assert in GetNXdlPerWave2; {GRID}, division by the number of waves",
         host=True,
     ),
     Rule(
@@ -173,7 +44,7 @@ RULES = (
         "MPerBlock % (MPerXDL * MXdlPerWave) == 0",
         ("MXdlPerWave", "MPerXDL", "MPerBlock"),
         "A wave computes MPerXDL * MXdlPerWave rows of the block tile; whole waves must cover it.",
-        f"{_GRID}, static_assert in CheckValidity",
+        f"{GRID}, static_assert in CheckValidity",
         when="NXdlPerWave64 > 0 or NXdlPerWave32 > 0",
         after=("waves",),
         host=True,
@@ -203,13 +74,14 @@ RULES = (
         f"{_DEVICE}, GetNXdlPerWave2 and IsValidGemmCompilationParameter",
         after=("waves", "m-per-block", "n-per-block", "block-size"),
         severity=Severity.WARNING,
+        asserted_by="CK would run an empty kernel",
     ),
     Rule(
         "block-threads",
         "BlockSize <= 256",
         ("BlockSize",),
         "CK compiles its kernels for at most 256 threads (CK_MAX_THREAD_PER_BLOCK); a larger block cannot be launched.",
-        f"ck/ck.hpp; {_GRID}, __launch_bounds__",
+        f"ck/ck.hpp; {GRID}, __launch_bounds__",
         severity=Severity.WARNING,
     ),
     Rule(
@@ -226,7 +98,7 @@ RULES = (
         "MXdlPerWave % CShuffleMXdlPerWavePerShuffle == 0",
         ("CShuffleMXdlPerWavePerShuffle", "MXdlPerWave"),
         "C leaves through LDS in steps of CShuffleMXdlPerWavePerShuffle XDL tiles, which must divide a wave's tiles.",
-        f"{_GRID}, static_assert in Run",
+        f"{GRID}, static_assert in Run",
         when="HasKernel",
     ),
     Rule(
@@ -235,9 +107,10 @@ RULES = (
         ("CShuffleNXdlPerWavePerShuffle", "NPerBlock", "BlockSize"),
         "C leaves through LDS in steps that must divide a wave's XDL tiles along N. CK compiles this to an empty "
         "kernel, and IsSupportedArgument refuses every problem.",
-        f"{_GRID}, IsValidCompilationParameter and CheckValidity",
+        f"{GRID}, IsValidCompilationParameter and CheckValidity",
         after=("waves", "m-per-block", "n-per-block", "block-size", "no-kernel"),
         severity=Severity.WARNING,
+        asserted_by="CK would run an empty kernel",
     ),
     Rule(
         "xdl-tile",
@@ -276,7 +149,7 @@ RULES = (
         "BlkGemmPipelineVer in ('v1', 'v2')",
         ("BlkGemmPipeSched", "BlkGemmPipelineVer"),
         "Only the pipelines v1 and v2 have an Interwave form.",
-        f"{_SCHEDULES}: no specialisation for Interwave, so no member PrefetchStages",
+        f"{SCHEDULES}: no specialisation for Interwave, so no member PrefetchStages",
         when="BlkGemmPipeSched == 'Interwave'",
         host=True,
     ),
@@ -289,14 +162,14 @@ RULES = (
         when="HasKernel and BlkGemmPipelineVer in ('v3', 'v5')",
         after=("xdl-tile", "scheduler"),
     ),
-    *_operand_rules("A", "M", A_CLUSTER),
-    *_operand_rules("B", "N", B_CLUSTER),
+    *operand_rules("A", "M", A_CLUSTER),
+    *operand_rules("B", "N", B_CLUSTER),
     Rule(
         "k-pack-vector",
-        f"KPack in {_VECTOR_SIZES}",
+        f"KPack in {VECTOR_SIZES}",
         ("AK1", "BK1"),
         "A lane's operands for one step are one vector, and there is no vector of this size.",
-        _VECTORS,
+        VECTORS,
         when="HasKernel",
         after=("xdl-tile", "compute-types", "k-pack", "a-k1-vector", "b-k1-vector"),
     ),
@@ -348,9 +221,19 @@ RULES = (
         f"CShuffleN / {C_CLUSTER}[3] % {C_VECTORS}[0] == 0",
         (C_VECTORS, C_CLUSTER, "CShuffleNXdlPerWavePerShuffle"),
         "The columns that a thread writes must be a whole number of store vectors.",
-        f"{_THREAD}threadwise_tensor_slice_transfer_v7r3.hpp, static_assert 'cannot evenly divide'",
+        f"{THREAD}threadwise_tensor_slice_transfer_v7r3.hpp, static_assert 'cannot evenly divide'",
         when="HasKernel",
         after=("xdl-tile", "n-per-block", "c-cluster-n"),
+    ),
+    Rule(
+        "c-vector-layout",
+        f"{C_VECTORS}[0] == 1 or CLayout == 'Row'",
+        (C_VECTORS, "CLayout"),
+        "CK stores vectors of neighbouring elements along N, but C is contiguous along M: what it writes is wrong.",
+        f"{GRID}, DstVectorDim of the copy of C",
+        when="HasKernel",
+        severity=Severity.WARNING,
+        asserted_by=f"needs {C_VECTORS} = [1]",
     ),
     Rule(
         "c-vector-size",
@@ -366,7 +249,7 @@ RULES = (
         (C_VECTORS, "CDataType"),
         "Split-K adds C atomically, which has no form for this many elements.",
         f"{_BUFFER}, static_assert in amd_buffer_atomic_add_impl and amd_global_atomic_add_impl",
-        when="HasKernel and CDataType in ('F32', 'I32', 'F16', 'BF16')",
+        when="Invoker == 1 and HasKernel and CDataType in ('F32', 'I32', 'F16', 'BF16')",
         after=("c-vector-size",),
     ),
     Rule(
@@ -374,7 +257,7 @@ RULES = (
         f"size({C_VECTORS}) > NumDTensor",
         (C_VECTORS, "DsDataType"),
         "There is one vector length for C and one for each tensor that the epilogue reads.",
-        f"{_THREAD}threadwise_tensor_slice_transfer_v7r3.hpp, SrcScalarPerVectors{{}}[i]",
+        f"{THREAD}threadwise_tensor_slice_transfer_v7r3.hpp, SrcScalarPerVectors{{}}[i]",
         when="HasKernel",
     ),
     Rule(
@@ -382,7 +265,7 @@ RULES = (
         "LdsBuffers * max(ABBytes, CBytes) <= LdsLimit",
         ("KPerBlock", "MPerBlock", "NPerBlock", "BlkGemmPipelineVer"),
         "A block takes more LDS than a compute unit has. C's shuffle lies where A and B were; v4 has two buffers.",
-        f"{_GRID}, GetSharedMemoryNumberOfByte; the compiler: local memory exceeds limit",
+        f"{GRID}, GetSharedMemoryNumberOfByte; the compiler: local memory exceeds limit",
         when="HasKernel",
         after=(
             "k-per-block",

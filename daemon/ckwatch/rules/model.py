@@ -77,6 +77,8 @@ class Rule:
     after: slugs of rules without which this one says nothing new; it is silent when one of them is violated.
     host: the host pass checks it too (else it fails in the device pass only, and only on `gfx9` architectures).
     codegen: it fails in code generation, not with `-fsyntax-only`.
+    severity: a warning is about instances that compile, and do not do what they say.
+    asserted_by: words of a `static_assert` by which a template itself refuses such instances; there it is an error.
     """
 
     slug: str
@@ -89,6 +91,7 @@ class Rule:
     host: bool = False
     codegen: bool = False
     severity: Severity = Severity.ERROR
+    asserted_by: str = ""
     expression: Expression = field(init=False, repr=False, compare=False)
     guard: Expression = field(init=False, repr=False, compare=False)
 
@@ -99,7 +102,7 @@ class Rule:
     @property
     def names(self) -> tuple[str, ...]:
         """What the rule is about: the names in its condition, and in `when` unless that only asks for a kernel."""
-        guards = (name for name in self.guard.names if name != "HasKernel")
+        guards = (name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
         return tuple(dict.fromkeys((*self.expression.names, *guards)))
 
 

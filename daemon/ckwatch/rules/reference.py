@@ -52,5 +52,7 @@ def _rule(rule: Rule) -> str:
     if rule.when != "1":
         lines.append(f"- Applies when `{rule.when}`.")
     outcome = "found by " + where if rule.severity == "error" else "a warning: it compiles"
+    if rule.asserted_by:
+        outcome += ", unless the template itself asserts it, as `ck/gemm_universal.hip.j2` does; there it is an error"
     lines += [f"- Source: {rule.source}.", f"- {outcome[0].upper()}{outcome[1:]}.", ""]
     return "\n".join(lines)
