@@ -65,7 +65,7 @@ def check(mistake: Mistake, folder: Path, capsys: pytest.CaptureFixture[str]) ->
         assert line.split(" = ")[0] in changed, line
 
 
-def names(rows: list[Mistake]) -> Any:
+def names(rows: list[Mistake]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("mistake", rows, ids=[row.what for row in rows])
 
 
