@@ -19,7 +19,7 @@ MISTAKES = [
     ("an instance that Composable Kernel would reject", "gemm_f16.kernel.toml", "MXdlPerWave = 2", "MXdlPerWave = 3"),
     ("an unknown element type", "gemm_f16.kernel.toml", 'dtype = "f16"', 'dtype = "f17"'),
     ("a misspelt Jinja variable", "templates/ck/epilogue.j2", None, "// {{ activaton }}\n"),
-    ("a misspelt C++ name", "templates/ck/epilogue.j2", None, "using Wrong = ck::hlaf_t;\n"),
+    ("a misspelt C++ name", "templates/ck/gemm_universal.hip.j2", "PassThrough{},", "PassThru{},"),
 ]
 
 
@@ -43,7 +43,7 @@ def break_and_show(what: str, file: str, old: str | None, new: str) -> None:
             shutil.copy(ckwatch_templates.ROOT / Path(file).relative_to("templates"), path)
         text = path.read_text()
         path.write_text(text.replace(old, new, 1) if old else new + text)
-        compiles = "hlaf" in new
+        compiles = "PassThru" in new
         ckwatch("build" if compiles else "check", "gemm_f16/v3_128*", folder=copy)
 
 

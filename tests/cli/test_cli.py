@@ -116,6 +116,14 @@ def test_the_parser_refuses_what_it_does_not_know(arguments: list[str], capsys: 
     assert "ckwatch" in capsys.readouterr().err
 
 
+def test_a_word_for_a_kernel_with_mistakes_shows_the_mistakes(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workspace / "demo.kernel.toml").write_text(KERNEL.replace('"f16"', '"f17"', 1))
+    assert main(["check", "-C", str(workspace), "demo/small"]) == 1
+    assert "unknown dtype `f17`" in capsys.readouterr().out
+
+
 def test_render_prints_the_text(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["render", "-C", str(workspace), "demo/large"]) == 0
     out = capsys.readouterr().out

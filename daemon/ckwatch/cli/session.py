@@ -51,7 +51,12 @@ def open_session(options: argparse.Namespace, words: Sequence[str]) -> Session:
     whole = len(folders) < len(sorted_words.folders)
     chosen = Words((), ()) if whole else Words(folders, sorted_words.patterns)
     kernels, archs = known_archs(workspace, options.arch)
-    return Session(workspace, tuple(select(kernels, chosen, archs)))
+    try:
+        return Session(workspace, tuple(select(kernels, chosen, archs)))
+    except CkwatchError:
+        if workspace.errors:  # the word may mean a kernel that was left out because of them
+            return Session(workspace, ())
+        raise
 
 
 def one_unit(options: argparse.Namespace, workspace: Workspace) -> Unit:
