@@ -32,9 +32,11 @@ async def open_compiling(
         warnings = options.header_warnings or settings.compile.header_warnings
         folders = session.workspace.template_folders
         renders = RenderCache(store.folder / "renders", folders, store.contents.look().digest)
-        yield toolchain, Compiling(Builder(toolchain, store), jobs, options.force, warnings, renders)
-        await to_thread.run_sync(renders.prune)
-        await to_thread.run_sync(store.collect_garbage)
+        builder = Builder(toolchain, store)
+        yield toolchain, Compiling(builder, jobs, options.force, warnings, renders)
+        if builder.compiled:
+            await to_thread.run_sync(renders.prune)
+            await to_thread.run_sync(store.collect_garbage)
     finally:
         with CancelScope(shield=True):
             await to_thread.run_sync(store.close)

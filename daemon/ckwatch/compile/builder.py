@@ -47,6 +47,8 @@ class Builder:
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
         self._host_arch = anyio.Lock()
         self._host: str | None = None
+        self.compiled = 0
+        """Compiles that this builder has run; none means that the store has not grown."""
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
@@ -83,6 +85,7 @@ class Builder:
             found = None if force else await self._find(key, None)
             if found is not None:
                 return found
+            self.compiled += 1
             if on_start is not None:
                 on_start()
             return await self._compile(key, request, on_line, force)
