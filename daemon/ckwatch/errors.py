@@ -5,6 +5,9 @@ A compile error is not among them: it is a value (`ckwatch.model.diagnostic.Diag
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from ckwatch.model.diagnostic import Diagnostic
 
 
@@ -51,3 +54,14 @@ class DeviceError(CkwatchError):
 
 class ProtocolError(CkwatchError):
     """A peer sent something that this version does not understand."""
+
+
+@asynccontextmanager
+async def plain_errors() -> AsyncIterator[None]:
+    """Raise the one error of a task group by itself: callers catch it by its own class."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise

@@ -217,32 +217,6 @@ class SourceMap:
             frame = entry.parent
         return tuple(links)
 
-    def rendered_ranges(self, path: str, start: Position, end: Position) -> list[tuple[int, int]]:
-        """Rendered ranges that the template range produced, in order; touching ranges are joined."""
-        ranges: list[tuple[int, int]] = []
-        for segment in self.segments:
-            span = segment.site.span
-            if span.path != path:
-                continue
-            if segment.verbatim:
-                text = self.text[segment.start : segment.end]
-                if advance(segment.position, text) <= start or segment.position >= end:
-                    continue
-                index = LineIndex(text)
-                low = segment.start + _offset_from(segment.position, start, index)
-                high = segment.start + _offset_from(segment.position, end, index)
-            elif span.end <= start or span.start >= end:
-                continue
-            else:
-                low, high = segment.start, segment.end
-            if low >= high:
-                continue
-            if ranges and ranges[-1][1] == low:
-                ranges[-1] = (ranges[-1][0], high)
-            else:
-                ranges.append((low, high))
-        return ranges
-
     def _following(self, segment: Segment) -> Iterator[Segment]:
         index = bisect_right(self._starts, segment.start)
         while index < len(self.segments):
@@ -256,12 +230,3 @@ class SourceMap:
         stop = min(max(end, begin), segment.end)
         first = advance(segment.position, self.text[segment.start : begin])
         return Span(segment.site.span.path, first, advance(first, self.text[begin:stop]))
-
-
-def _offset_from(base: Position, position: Position, index: LineIndex) -> int:
-    """The offset of file `position` in a text that begins at file position `base`."""
-    if position <= base:
-        return 0
-    line = position.line - base.line
-    column = position.column - base.column if line == 0 else position.column
-    return index.offset(Position(line, column))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -15,6 +14,7 @@ from ckwatch.build.report import BuildReport, Outcome, Phase, UnitReport
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.config.workspace import Workspace
+from ckwatch.errors import plain_errors
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
 from ckwatch.model.language import language_of
@@ -28,17 +28,6 @@ ReadLine = Callable[[str, int], str | None]
 
 OnPhase = Callable[[Unit, Phase], None]
 OnReport = Callable[[UnitReport], None]
-
-
-@asynccontextmanager
-async def plain_errors() -> AsyncIterator[None]:
-    """Raise the one error of a task group by itself: callers catch it by its own class."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import anyio
 
 from ckwatch.build.pipeline import Pipeline
 from ckwatch.build.report import UnitReport
-from ckwatch.cli.build import products_of
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
 from ckwatch.cli.session import one_unit
 from ckwatch.compile.builder import Builder
@@ -120,7 +119,7 @@ def _print(output: Output, workspace: Workspace, report: UnitReport, state: dict
     for name in ("compiler", "key", "outcome", "compiled_in_s", "headers_read"):
         if name in state:
             output.text(f"  {name:<10} {state[name]}")
-    for name, path in (state.get("products") or products_of(report)).items():
+    for name, path in state.get("products", {}).items():
         output.text(f"    {name}: {path}")
     changed = state.get("changed_headers", [])
     for path in changed[:HEADERS_SHOWN]:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskStatus
 
-from ckwatch.build.pipeline import plain_errors
 from ckwatch.cli.terminated import TerminatedError
+from ckwatch.errors import plain_errors
 
 
 @asynccontextmanager

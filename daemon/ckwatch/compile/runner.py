@@ -31,7 +31,7 @@ async def build_runner(
     await anyio.to_thread.run_sync((folder / "runner.cpp").write_text, source)
     hip = language is Language.HIP
     arguments = toolchain.hip_arguments if hip else toolchain.cpp_arguments
-    compiler = [str(toolchain.clangxx), *(argument for argument in arguments if hip or argument)]
+    compiler = [str(toolchain.clangxx), *arguments]
     includes = [flag for include in _hip_include(toolchain, hip) for flag in ("-isystem", str(include))]
     compiled = await run_process(
         [*compiler, "-x", "c++", *_FLAGS, *includes, "-c", "runner.cpp", "-o", "runner.o"],

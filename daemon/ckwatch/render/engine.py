@@ -24,9 +24,6 @@ from ckwatch.render.packing import map_of
 from ckwatch.render.text import MappedText, replace
 from ckwatch.sourcemap import Site, SiteKind
 
-RESERVED_NAMES = frozenset({"arch", "kernel", "operation", "parameters", "instance_name", "input_reorder", KERNEL_NAME})
-"""Context names that an instance's parameter must not take, beside those of tensors and hooks."""
-
 
 class Renderer:
     """Renders units over one template search path, keeping compiled templates between calls."""
