@@ -48,6 +48,14 @@ class ToolchainError(CkwatchError):
     """The host lacks a compiler or headers, or a compiler failed in a way that says nothing of the kernel."""
 
 
+class UnknownUnitError(CkwatchError):
+    """No kernel, instance or unit has this name."""
+
+
+class UntrustedError(CkwatchError):
+    """The workspace is not trusted: its templates and compiler flags are code that would run here."""
+
+
 class DeviceError(CkwatchError):
     """A device is missing, busy, or was lost."""
 

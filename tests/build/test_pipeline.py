@@ -10,11 +10,12 @@ import anyio
 import pytest
 
 from ckwatch.build.pipeline import Compiling, Pipeline
-from ckwatch.build.report import BuildReport, Outcome, Phase
+from ckwatch.build.report import BuildReport, Phase
 from ckwatch.cli.output import read_line
 from ckwatch.compile.builder import Builder
 from ckwatch.config.workspace import load_workspace
 from ckwatch.model.diagnostic import Diagnostic, Severity
+from ckwatch.model.outcome import Outcome
 from ckwatch.render.process import RenderPool
 from ckwatch.store import ArtifactStore
 from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf

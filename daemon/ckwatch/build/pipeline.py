@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from ckwatch.build.report import BuildReport, Outcome, Phase, UnitReport
+from ckwatch.build.report import BuildReport, Phase, UnitReport
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.config.workspace import Workspace
@@ -18,6 +18,7 @@ from ckwatch.errors import plain_errors
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
 from ckwatch.model.language import language_of
+from ckwatch.model.outcome import Outcome
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.process import RenderPool

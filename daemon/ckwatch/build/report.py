@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
+from ckwatch.model.outcome import Outcome
 from ckwatch.render.outcome import Rendered
 from ckwatch.store import Artifact
 
@@ -19,15 +20,6 @@ class Phase(StrEnum):
     CHECKED = "checked"
     COMPILING = "compiling"
     DONE = "done"
-
-
-class Outcome(StrEnum):
-    """How a unit ended. `faulted`: the host or the compiler failed, nothing was learned of the kernel."""
-
-    CHECKED = "checked"
-    BUILT = "built"
-    FAILED = "failed"
-    FAULTED = "faulted"
 
 
 @dataclass(frozen=True, slots=True)

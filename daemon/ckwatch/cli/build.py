@@ -8,12 +8,13 @@ from functools import partial
 import anyio
 
 from ckwatch.build.pipeline import Compiling, Pipeline
-from ckwatch.build.report import BuildReport, Outcome, UnitReport
+from ckwatch.build.report import BuildReport, UnitReport
 from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
 from ckwatch.cli.session import Session, default_jobs, open_session
 from ckwatch.cli.signals import stoppable
 from ckwatch.diagnostics.json_form import to_json
 from ckwatch.errors import CkwatchError
+from ckwatch.model.outcome import Outcome
 from ckwatch.render.process import RenderPool
 
 

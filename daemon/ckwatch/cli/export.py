@@ -10,13 +10,14 @@ from pathlib import Path
 
 from anyio import TemporaryDirectory, to_thread
 
-from ckwatch.build.report import BuildReport, Outcome, UnitReport
+from ckwatch.build.report import BuildReport, UnitReport
 from ckwatch.cli.output import Output
 from ckwatch.compile.request import CompilerToolchain, ProductKind
 from ckwatch.compile.runner import build_runner
 from ckwatch.errors import CkwatchError, TemplateError
 from ckwatch.model.kernel import ParameterValue, Unit
 from ckwatch.model.language import Language, language_of
+from ckwatch.model.outcome import Outcome
 from ckwatch.render.process import RenderPool
 
 SUFFIXES = {ProductKind.SHARED_OBJECT: ".so", ProductKind.CODE_OBJECT: ".hsaco", ProductKind.OBJECT: ".o"}

@@ -12,9 +12,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ckwatch.build.report import Outcome, Phase, UnitReport
+from ckwatch.build.report import Phase, UnitReport
 from ckwatch.cli.output import Output
 from ckwatch.model.kernel import Unit
+from ckwatch.model.outcome import Outcome
 
 STYLES = {Outcome.BUILT: "green", Outcome.CHECKED: "green", Outcome.FAILED: "red", Outcome.FAULTED: "magenta"}
 SHOWN_AT_ONCE = 8

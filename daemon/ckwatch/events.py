@@ -1,0 +1,421 @@
+"""What the daemon's state machine is told (events) and what it asks for (effects): two closed unions.
+
+Work (`Load`, `Scan`, `Render`, `LookUp`, `Compile`, `Record`) runs as a task and ends in exactly one event, also when
+it fails or is cancelled. All other effects are done at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from ckwatch.model.diagnostic import Diagnostic
+from ckwatch.model.kernel import Kernel, Unit
+from ckwatch.model.outcome import Outcome
+
+MAIN = ""
+"""The scope of the workspace as it is on disk; any other scope is named by the client whose view it is."""
+
+
+class UnitKey(NamedTuple):
+    """A unit in a scope."""
+
+    scope: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why something happened: what, when (Unix seconds, for display), and because of what."""
+
+    what: str
+    at: float
+    because: Cause | None = None
+
+    @property
+    def chain(self) -> tuple[Cause, ...]:
+        """This cause and those behind it, newest first."""
+        links = [self]
+        while links[-1].because is not None:
+            links.append(links[-1].because)
+        return tuple(links)
+
+
+class WorkKind(StrEnum):
+    """What a task does."""
+
+    LOAD = "load"
+    SCAN = "scan"
+    RENDER = "render"
+    LOOK_UP = "look-up"
+    COMPILE = "compile"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One task. `generation` is the unit's when it began; `expected_memory_bytes` is set aside for a compiler."""
+
+    number: int
+    kind: WorkKind
+    key: UnitKey
+    generation: int = 0
+    token_key: str = ""
+    expected_memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a scope differs from the workspace: other archs, no instance rules, warnings in headers shown."""
+
+    archs: tuple[str, ...] = ()
+    rules: bool = True
+    header_warnings: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUnits:
+    """A kernel and its units; the same object as long as the kernel file says the same."""
+
+    kernel: Kernel
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWorkspace:
+    """A workspace as a load found it. `settings` names all that is compiled and rendered with besides the units."""
+
+    kernels: tuple[KernelUnits, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    files: tuple[str, ...]
+    settings: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenderFacts:
+    """What a render and the checks without a compiler found. `reads` maps paths to SHA-256."""
+
+    ok: bool
+    diagnostics: tuple[Diagnostic, ...]
+    reads: Mapping[str, str]
+    missed: frozenset[str]
+    token_key: str = ""
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderFacts:
+    """The headers that a compile read (path → SHA-256) and those that must not appear. One object per set."""
+
+    name: str
+    present: Mapping[str, str]
+    absent: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileFacts:
+    """What came of a compile. `quiet`: the compiler printed nothing, so that no message has a place to keep."""
+
+    outcome: Outcome
+    token_key: str
+    key: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    products: Mapping[str, str] = field(default_factory=dict)
+    headers: HeaderFacts | None = None
+    from_store: bool = False
+    quiet: bool = False
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    finished_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the history knows of a unit from an earlier run of the daemon."""
+
+    token_key: str
+    reads: Mapping[str, str]
+    cause: Cause
+    peak_memory_bytes: int = 0
+    finished_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """`at` is the wall clock, Unix seconds, for display only."""
+
+    at: float = 0.0
+
+
+# Ends of work.
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Event):
+    """The end of `Load`; `workspace` is None when it cannot be read, which `problem` explains."""
+
+    work: Work
+    workspace: LoadedWorkspace | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned(Event):
+    """The end of `Scan`: the tracked files whose contents are not what was last known, None for those not there."""
+
+    work: Work
+    digests: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered(Event):
+    """The end of `Render`."""
+
+    work: Work
+    facts: RenderFacts
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp(Event):
+    """The end of `LookUp`; `facts` is None when the store has nothing."""
+
+    work: Work
+    facts: CompileFacts | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled(Event):
+    """The end of `Compile`."""
+
+    work: Work
+    facts: CompileFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded(Event):
+    """The end of `Record`; `problem` where the history could not be written."""
+
+    work: Work
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """The end of any work that was cancelled, or that failed by a fault of ours or the host's (`fault`)."""
+
+    work: Work
+    fault: str | None = None
+
+
+# From outside.
+
+
+@dataclass(frozen=True, slots=True)
+class CompileBegan(Event):
+    """A compiler was started for this work."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChanged(Event):
+    """Files have other contents, None where they are gone. `reload`: kernels may have come, changed or gone."""
+
+    digests: Mapping[str, str | None]
+    reload: bool = False
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayChanged(Event):
+    """A client lends the text of an unsaved buffer, or takes it back (None)."""
+
+    client: str
+    path: str
+    text: str | None
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsChanged(Event):
+    """A client's view differs from the workspace in more than unsaved text."""
+
+    client: str
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Focused(Event):
+    """What a client looks at: these units come first. `everything`: it wants every unit built."""
+
+    client: str
+    units: frozenset[str]
+    everything: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequested(Event):
+    """Somebody waits for fresh results of these units, of all for None, given as ids."""
+
+    request: str
+    scope: str
+    patterns: tuple[str, ...] | None
+    force: bool = False
+    check_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDropped(Event):
+    """Nobody waits for this request any more."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested(Event):
+    """Stop compiling these units until they are edited or asked for."""
+
+    scope: str
+    units: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLost(Event):
+    """A client has gone; so has its view."""
+
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMeasured(Event):
+    """Memory that compilers may use: what is free now and what they hold already."""
+
+    capacity_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolchainChanged(Event):
+    """Another compiler is used from now on, or none (`problem`)."""
+
+    identity: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something of the host limits the daemon (`topic`: watch, store, history, …); None when it is over."""
+
+    topic: str
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Continued(Event):
+    """Go on with what was too much for one step."""
+
+
+AnyEvent = (
+    Loaded | Scanned | Rendered | LookedUp | Compiled | Recorded | Ended | CompileBegan | FilesChanged
+    | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested | ClientLost
+    | MemoryMeasured | ToolchainChanged | Warned | Continued
+)  # fmt: skip
+
+
+# Effects.
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Read the workspace as `work.key.scope` sees it. What is not urgent may wait for a quiet moment."""
+
+    work: Work
+    overlays: Mapping[str, str]
+    options: Options
+    urgent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Look whether tracked files still are what they were."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Render:
+    """Render and check a unit."""
+
+    work: Work
+    unit: Unit
+    overlays: Mapping[str, str]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """See whether the store has what the unit compiles to."""
+
+    work: Work
+    unit: Unit
+    overlays: Mapping[str, str]
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Compile a unit."""
+
+    work: Work
+    unit: Unit
+    overlays: Mapping[str, str]
+    options: Options
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write results to the history: unit ids whose state changed, and those that are no more."""
+
+    work: Work
+    units: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop a task; its end still comes as an event."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Tell followers of `scope` (MAIN: all) that the state under `topic` is another: `unit/ID`, `file/PATH`, …"""
+
+    scope: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell whoever made `request` that `unit` is settled, or, for None, that all are; `problem` where it cannot be."""
+
+    request: str
+    unit: str | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """The set of files to be watched has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Send `Continued` after whatever else waits."""
+
+
+Effect = Load | Scan | Render | LookUp | Compile | Record | Cancel | Changed | Tell | Follow | Continue

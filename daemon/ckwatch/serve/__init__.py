@@ -1,0 +1,1 @@
+"""HTTP on the daemon's private socket."""

@@ -1,0 +1,184 @@
+"""What clients ask, and the answers that are no state."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ckwatch.wire.values import Cause, Diagnostic, Span, Unit, Value
+
+OVERLAY_LIMIT = 16 * 1024 * 1024
+"""Characters of one lent text."""
+
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Request(BaseModel):
+    """The body of a request; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class BuildRequest(Request):
+    """Build units and follow them. `units`: patterns as on the command line (KERNEL, KERNEL/INSTANCE, …@ARCH), or null
+    for all. `force` compiles what the store has; `check_only` compiles nothing. `client`: as that client sees them."""
+
+    units: list[Name] | None = None
+    force: bool = False
+    check_only: bool = False
+    client: str | None = None
+
+
+class CancelRequest(Request):
+    """Stop compiling units."""
+
+    units: list[Name] | None = None
+    client: str | None = None
+
+
+class OverlayRequest(Request):
+    """Lend the text of an unsaved buffer; null takes it back."""
+
+    path: Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/")]
+    text: Annotated[str, Field(max_length=OVERLAY_LIMIT)] | None
+
+
+class FocusRequest(Request):
+    """What a client looks at: these units (patterns), and those that these files belong to, come first.
+
+    `everything`: it also wants every unit built, as long as it is there.
+    """
+
+    units: list[Name] = Field(default_factory=list)
+    files: list[Name] = Field(default_factory=list)
+    everything: bool = False
+
+
+class ViewRequest(Request):
+    """How a client's view differs from the workspace besides lent texts."""
+
+    archs: list[Name] = Field(default_factory=list)
+    rules: bool = True
+    header_warnings: bool | None = None
+
+
+class BuildLine(Value):
+    """A line of a build's answer: `start` (the units), then `unit` for each as it settles, then `done`.
+
+    `problem` on `unit`: why it has no result (`cancelled`, `removed`).
+    """
+
+    event: Literal["start", "unit", "done", "heartbeat"]
+    units: tuple[str, ...] = ()
+    unit: Unit | None = None
+    id: str | None = None
+    problem: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class UnitDetail(Value):
+    """All that is known of a unit: `ckwatch explain`."""
+
+    unit: Unit
+    parameters: dict[str, Any]
+    parameter_places: dict[str, Span]
+    template: str
+    reads: dict[str, str]
+    missed: tuple[str, ...]
+    headers: int
+    token_key: str | None
+    standing: str
+    cause: tuple[Cause, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    command: tuple[tuple[str, ...], ...] = ()
+    peak_memory_bytes: int = 0
+
+
+class ChainLink(Value):
+    """One link from a rendered piece back to its template."""
+
+    kind: str
+    label: str
+    iteration: int | None
+    span: Span
+
+
+class Segment(Value):
+    """Where a piece of the rendered text, from code point `start` to `end`, came from."""
+
+    start: int
+    end: int
+    verbatim: bool
+    exact: bool
+    position: Annotated[Any, Field(description="line and column where it begins")]
+    span: Span
+    label: str
+    chain: tuple[ChainLink, ...]
+
+
+class RenderedText(Value):
+    """A unit's text; None when its template has errors. `map` only where it was asked for."""
+
+    unit: str
+    text: str | None
+    symbol: str | None = None
+    token_key: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    read: dict[str, str] = Field(default_factory=dict)
+    missed: tuple[str, ...] = ()
+    map: tuple[Segment, ...] | None = None
+
+
+class Artifact(Value):
+    """What a unit compiled to."""
+
+    unit: str
+    key: str
+    fresh: bool
+    outcome: Literal["built", "failed"]
+    folder: str
+    symbol: str
+    products: dict[str, str]
+    commands: tuple[tuple[str, ...], ...]
+    log: str
+
+
+class Run(Value):
+    """One compile of the past."""
+
+    outcome: str
+    key: str
+    finished_at: float
+    seconds: float
+    from_store: bool
+    cause: tuple[Cause, ...]
+
+
+class Status(Value):
+    """The daemon itself."""
+
+    version: str
+    pid: int
+    root: str
+    started_at: float
+    uptime_s: float
+    seq: int
+    unit_count: int
+    phases: dict[str, int]
+    outcomes: dict[str, int]
+    busy: bool
+    clients: int
+    memory_bytes: int
+    idle_exit_s: float
+    log_file: str | None
+    toolchain: str | None
+    warnings: dict[str, str]
+
+
+class Problem(Value):
+    """The body of every 4xx and 5xx answer."""
+
+    error: str
+    hint: str | None = None
+    details: tuple[str, ...] = ()

@@ -1,0 +1,149 @@
+"""The state of a workspace as clients see it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Value(BaseModel):
+    """A part of an answer. Newer daemons may add fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Position(Value):
+    """A place between two code points."""
+
+    line: int
+    column: int
+
+
+class Span(Value):
+    """A half-open range of the file at the absolute `path`."""
+
+    path: str
+    start: Position
+    end: Position
+
+
+class Related(Value):
+    """One link of the chain that explains a diagnostic."""
+
+    message: str
+    span: Span | None
+
+
+class Fix(Value):
+    """Replace the text at `span` by `text`."""
+
+    span: Span
+    text: str
+
+
+class Diagnostic(Value):
+    """One message at one place; the fields of `ckwatch build --json`.
+
+    `units` are those in which it arises, of `unit_count` that were looked at. `stale`: it speaks of an input that has
+    been replaced; its unit is being worked on.
+    """
+
+    severity: Literal["error", "warning", "information", "hint"]
+    source: str
+    code: str
+    message: str
+    span: Span
+    related: tuple[Related, ...] = ()
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+    units: tuple[str, ...] = ()
+    unit_count: int = 0
+    approximate: bool = False
+    stale: bool = False
+
+
+class Cause(Value):
+    """What happened, when (Unix seconds)."""
+
+    what: str
+    at: float
+
+
+Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
+"""`waiting` to be rendered, `looking` in the store, `idle`: not built and nobody asked, `queued` for a compiler."""
+
+OutcomeName = Literal["built", "failed", "faulted", "checked"]
+
+
+class Unit(Value):
+    """A unit's state.
+
+    `outcome` is the last result's; `fresh` tells whether it belongs to the present input. `products` are absolute paths
+    in the store by kind (`shared-object`, `code-object`, …), of the last result that has any. `cause` is the story of
+    the present state, newest first. `seconds` is what compiling took. `edited` counts edits: higher is more recent.
+    """
+
+    kind: Literal["unit"] = "unit"
+    id: str
+    kernel: str
+    instance: str
+    arch: str
+    place: Span
+    phase: Phase
+    outcome: OutcomeName | None
+    fresh: bool
+    generation: int
+    errors: int
+    warnings: int
+    symbol: str | None = None
+    key: str | None = None
+    from_store: bool = False
+    seconds: float = 0.0
+    finished_at: float | None = None
+    products: dict[str, str] = Field(default_factory=dict)
+    cause: tuple[Cause, ...] = ()
+    edited: int = 0
+
+
+class File(Value):
+    """The diagnostics of a file, equal ones of several units joined."""
+
+    kind: Literal["file"] = "file"
+    path: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class Workspace(Value):
+    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units."""
+
+    kind: Literal["workspace"] = "workspace"
+    root: str
+    loaded: bool
+    busy: bool
+    unit_count: int
+    jobs: int
+    compiling: int
+    problem: str | None = None
+    warnings: dict[str, str] = Field(default_factory=dict)
+
+
+State = Annotated[Unit | File | Workspace, Field(discriminator="kind")]
+
+
+class Change(Value):
+    """A line of the event stream: what `topic` (`unit/ID`, `file/PATH`, `workspace`) is since `seq`; null when gone.
+
+    Topics `heartbeat` (nothing happened) and `reset` (too much was missed: take a new snapshot) have no state.
+    """
+
+    seq: int
+    topic: str
+    state: State | None = None
+
+
+class Snapshot(Value):
+    """Everything, as it is at `seq`: following the events after `seq` misses nothing."""
+
+    seq: int
+    states: dict[str, State]
