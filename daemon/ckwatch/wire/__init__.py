@@ -1,1 +1,4 @@
-"""What goes over the daemon's socket: the only serialisable types. Lines and columns count from zero, in code points."""
+"""What goes over the daemon's socket: the only serialisable types.
+
+Lines and columns count from zero, in code points.
+"""
