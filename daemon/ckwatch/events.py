@@ -56,13 +56,14 @@ class WorkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One task. `generation` is the unit's when it began; `expected_memory_bytes` is set aside for a compiler."""
+    """One task. `generation` is the unit's when it began; `tokens` name what is compiled, and
+    `expected_memory_bytes` is set aside for it."""
 
     number: int
     kind: WorkKind
     key: UnitKey
     generation: int = 0
-    token_key: str = ""
+    tokens: str = ""
     expected_memory_bytes: int = 0
 
 
@@ -85,24 +86,33 @@ class KernelUnits:
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorkspace:
-    """A workspace as a load found it. `settings` names all that is compiled and rendered with besides the units."""
+    """A workspace as a load found it.
+
+    `settings` names all that units are rendered and compiled with besides themselves, the compiler included.
+    `toolchain_problem`: why there is no compiler; units are then checked only.
+    """
 
     kernels: tuple[KernelUnits, ...]
     diagnostics: tuple[Diagnostic, ...]
     files: tuple[str, ...]
     settings: str
     jobs: int
+    toolchain_problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RenderFacts:
-    """What a render and the checks without a compiler found. `reads` maps paths to SHA-256."""
+    """What a render and the checks without a compiler found. `reads` maps paths to SHA-256.
+
+    `tokens` is equal for two texts exactly when they are one input to a compiler: the name of the function and the hash
+    of the tokens.
+    """
 
     ok: bool
     diagnostics: tuple[Diagnostic, ...]
     reads: Mapping[str, str]
     missed: frozenset[str]
-    token_key: str = ""
+    tokens: str = ""
     symbol: str = ""
 
 
@@ -120,7 +130,7 @@ class CompileFacts:
     """What came of a compile. `quiet`: the compiler printed nothing, so that no message has a place to keep."""
 
     outcome: Outcome
-    token_key: str
+    tokens: str
     key: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
     products: Mapping[str, str] = field(default_factory=dict)
@@ -136,7 +146,7 @@ class CompileFacts:
 class Remembered:
     """What the history knows of a unit from an earlier run of the daemon."""
 
-    token_key: str
+    tokens: str
     reads: Mapping[str, str]
     cause: Cause
     peak_memory_bytes: int = 0
@@ -297,14 +307,6 @@ class MemoryMeasured(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolchainChanged(Event):
-    """Another compiler is used from now on, or none (`problem`)."""
-
-    identity: str
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Warned(Event):
     """Something of the host limits the daemon (`topic`: watch, store, history, …); None when it is over."""
 
@@ -320,7 +322,7 @@ class Continued(Event):
 AnyEvent = (
     Loaded | Scanned | Rendered | LookedUp | Compiled | Recorded | Ended | CompileBegan | FilesChanged
     | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested | ClientLost
-    | MemoryMeasured | ToolchainChanged | Warned | Continued
+    | MemoryMeasured | Warned | Continued
 )  # fmt: skip
 
 

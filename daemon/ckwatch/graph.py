@@ -1,0 +1,153 @@
+"""Who depends on which file, and how: read as a template, looked for in vain, or read as a header.
+
+All of it was observed by a render or a compile. Sets of headers are shared: a thousand units that read the same
+thousand headers hold one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.events import HeaderFacts, UnitKey
+
+_NOBODY: frozenset[UnitKey] = frozenset()
+
+
+@dataclass(slots=True)
+class _HeaderSet:
+    facts: HeaderFacts
+    units: set[UnitKey] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Units that a changed file concerns; `recompile` where the file is no template, so that equal tokens prove
+    nothing."""
+
+    rerender: frozenset[UnitKey]
+    recompile: frozenset[UnitKey]
+
+
+class Graph:
+    """The dependencies of all units of all scopes. `version` grows whenever the set of files does or shrinks."""
+
+    def __init__(self) -> None:
+        self._templates: dict[str, set[UnitKey]] = {}
+        self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
+        self._header_sets: dict[str, _HeaderSet] = {}
+        self._header_of: dict[UnitKey, str] = {}
+        self._sets_with: dict[str, set[str]] = {}
+        self.version = 0
+
+    def set_reads(self, key: UnitKey, reads: Mapping[str, str], missed: frozenset[str]) -> None:
+        """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
+        old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
+        self._reads[key] = (reads, missed)
+        if old_reads.keys() == reads.keys() and old_missed == missed:
+            return
+        old, new = {*old_reads, *old_missed}, {*reads, *missed}
+        for path in new - old:
+            units = self._templates.get(path)
+            if units is None:
+                units = self._templates[path] = set()
+                self.version += 1
+            units.add(key)
+        self._leave(key, old - new)
+
+    def set_headers(self, key: UnitKey, headers: HeaderFacts | None) -> None:
+        """Note what the last compile of the unit read."""
+        name = None if headers is None else headers.name
+        old = self._header_of.get(key)
+        if name == old:
+            return
+        if old is not None:
+            del self._header_of[key]
+            self._leave_set(key, old)
+        if headers is None:
+            return
+        self._header_of[key] = headers.name
+        known = self._header_sets.get(headers.name)
+        if known is None:
+            known = self._header_sets[headers.name] = _HeaderSet(headers)
+            self.version += 1
+            for path in (*headers.present, *headers.absent):
+                self._sets_with.setdefault(path, set()).add(headers.name)
+        known.units.add(key)
+
+    def remove(self, key: UnitKey) -> None:
+        """Forget the unit."""
+        reads, missed = self._reads.pop(key, ({}, frozenset()))
+        self._leave(key, {*reads, *missed})
+        self.set_headers(key, None)
+
+    def reads_of(self, key: UnitKey) -> Mapping[str, str]:
+        """What the unit's last render read."""
+        return self._reads[key][0] if key in self._reads else {}
+
+    def depends_on(self, key: UnitKey, paths: Iterable[str]) -> bool:
+        """Whether the unit's last render read one of `paths` or looked for it."""
+        reads, missed = self._reads.get(key, ({}, frozenset()))
+        return any(path in reads or path in missed for path in paths)
+
+    def readers(self, path: str) -> frozenset[UnitKey] | set[UnitKey]:
+        """The units whose last render read `path` or looked for it."""
+        return self._templates.get(path, _NOBODY)
+
+    def touched(self, path: str, digest: str | None) -> Touched:
+        """The units for which `path` having the contents `digest` (None: not there) is news."""
+        rerender = frozenset(
+            key for key in self._templates.get(path, _NOBODY) if self._reads[key][0].get(path) != digest
+        )
+        recompile: set[UnitKey] = set()
+        for name in self._sets_with.get(path, ()):
+            if self._header_sets[name].facts.present.get(path) != digest:
+                recompile |= self._header_sets[name].units
+        return Touched(rerender, frozenset(recompile))
+
+    @property
+    def templates(self) -> list[str]:
+        """Every path that a render read or looked for."""
+        return list(self._templates)
+
+    @property
+    def headers(self) -> list[str]:
+        """Every path that a compile read or that must not appear."""
+        return list(self._sets_with)
+
+    def header_count(self, key: UnitKey) -> int:
+        """How many headers the unit's last compile read."""
+        name = self._header_of.get(key)
+        return 0 if name is None else len(self._header_sets[name].facts.present)
+
+    def known_digests(self) -> dict[str, str | None]:
+        """What was last read of each file by somebody; None for what must not be there."""
+        known: dict[str, str | None] = {}
+        for known_set in self._header_sets.values():
+            known.update(known_set.facts.present)
+            known.update(dict.fromkeys(known_set.facts.absent))
+        for reads, missed in self._reads.values():
+            known.update(dict.fromkeys(missed))
+            known.update(reads)
+        return known
+
+    def _leave(self, key: UnitKey, paths: Iterable[str]) -> None:
+        for path in paths:
+            units = self._templates[path]
+            units.discard(key)
+            if not units:
+                del self._templates[path]
+                self.version += 1
+
+    def _leave_set(self, key: UnitKey, name: str) -> None:
+        known = self._header_sets[name]
+        known.units.discard(key)
+        if known.units:
+            return
+        del self._header_sets[name]
+        self.version += 1
+        for path in (*known.facts.present, *known.facts.absent):
+            names = self._sets_with[path]
+            names.discard(name)
+            if not names:
+                del self._sets_with[path]

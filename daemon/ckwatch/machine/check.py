@@ -1,0 +1,110 @@
+"""What must hold after every step. Tests call it each time; a daemon never needs to."""
+
+from __future__ import annotations
+
+from ckwatch.errors import CkwatchError
+from ckwatch.events import MAIN, WorkKind
+from ckwatch.machine.files import is_quiet
+from ckwatch.machine.state import Phase, State, UnitState
+
+
+class InvalidStateError(CkwatchError):
+    """A bug of ours: the state contradicts itself. The message tells the unit's story."""
+
+
+def check(state: State) -> None:
+    """Raise InvalidStateError for the first contradiction."""
+    for unit in state.all_units():
+        _check_unit(state, unit)
+    _check_queues(state)
+    _check_work(state)
+    _check_requests(state)
+    _check_views(state)
+
+
+def is_at_rest(state: State) -> bool:
+    """Whether nothing is left to do: then every unit is settled and nobody waits."""
+    return not state.busy and is_quiet(state)
+
+
+def _require(condition: bool, what: str, unit: UnitState | None = None) -> None:
+    if condition:
+        return
+    story = "" if unit is None else "\n".join(cause.what for cause in unit.cause.chain)
+    raise InvalidStateError(f"{what}{'' if unit is None else f': {unit.key} is {unit.phase}'}", story or None)
+
+
+def _check_unit(state: State, unit: UnitState) -> None:
+    phase = unit.phase
+    _require(unit.fresh == (phase in (Phase.DONE, Phase.IDLE)), "settled and fresh are one", unit)
+    _require((unit.key in state.render_queue) == (phase is Phase.WAITING), "waits for a renderer", unit)
+    looking = phase is Phase.LOOKING and unit.working is None
+    _require((unit.key in state.look_queue) == looking, "waits for a look-up", unit)
+    _require((unit.key in state.compile_queue) == (phase is Phase.QUEUED), "waits for a compiler", unit)
+    if phase is Phase.RENDERING:
+        _require(unit.working is not None and unit.working.kind is WorkKind.RENDER, "is rendered by somebody", unit)
+    if phase not in (Phase.RENDERING, Phase.LOOKING):
+        _require(unit.working is None, "has no work without a phase for it", unit)
+    if unit.working is not None:
+        _require(unit.working.number in state.running, "its work runs", unit)
+        _require(unit.working.number not in state.cancelled, "its work is wanted", unit)
+        _require(unit.working.generation == unit.generation, "its work is of the present generation", unit)
+    if phase is Phase.COMPILING:
+        _require(unit.compiler is not None, "has a compiler", unit)
+        _require(
+            unit.compiler is not None and unit.render is not None and unit.compiler.tokens == unit.render.tokens,
+            "compiles what was rendered",
+            unit,
+        )
+    if unit.compiler is not None:
+        _require(unit.compiler.number in state.running, "its compiler runs", unit)
+        _require(unit.compiler.number not in state.cancelled, "its compiler is wanted", unit)
+        _require(phase in (Phase.WAITING, Phase.RENDERING, Phase.COMPILING), "its compiler may be of use", unit)
+    if unit.fresh and phase is Phase.DONE and unit.render is not None and unit.render.ok:
+        _require(unit.result is not None, "is done with a result", unit)
+    if unit.fresh and phase is Phase.DONE and unit.reusable and unit.result and unit.render and unit.render.ok:
+        _require(unit.result.tokens == unit.render.tokens, "its result is that of the present tokens", unit)
+
+
+def _check_queues(state: State) -> None:
+    keys = {unit.key for unit in state.all_units()}
+    for queue in (state.render_queue, state.look_queue, state.compile_queue):
+        _require(queue.keys <= keys, "only units wait")
+    _require(state.touched.keys() <= keys, "only units are touched")
+
+
+def _check_work(state: State) -> None:
+    _require(state.cancelled <= state.running.keys(), "what is being stopped still runs")
+    owned = {work.number for unit in state.all_units() for work in (unit.working, unit.compiler) if work is not None}
+    for work in state.running.values():
+        if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE):
+            _require((work.number in owned) != (work.number in state.cancelled), f"{work} is somebody's, or stopped")
+    _require(state.at_work(WorkKind.RENDER) <= state.renders, "renders are bounded")
+    _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
+
+
+def _check_requests(state: State) -> None:
+    for request in state.requests.values():
+        if request.pending is None:
+            continue
+        _require(bool(request.pending), f"{request.name} waits for something")
+        for name in request.pending:
+            _require(request.name in state.waiting.get(name, ()), f"{request.name} is known to wait for {name}")
+            unit = state.seen(request.scope, name)
+            _require(unit is not None, f"{request.name} waits for {name}, which there is")
+    for name, requests in state.waiting.items():
+        for waiting in requests:
+            known = state.requests.get(waiting)
+            _require(known is not None and name in (known.pending or ()), f"{waiting} waits for {name}")
+    if is_at_rest(state):
+        _require(all(unit.settled for unit in state.all_units()), "at rest, every unit is settled")
+        done = state.main.workspace is None or not state.requests
+        _require(done, "at rest, nobody waits")
+
+
+def _check_views(state: State) -> None:
+    for scope in state.scopes.values():
+        for name, unit in scope.units.items():
+            _require(unit.key == (scope.name, name), "a unit knows its scope", unit)
+        if scope.name == MAIN:
+            _require(scope.units.keys() == scope.members.keys(), "the workspace has the states of all its units")

@@ -1,0 +1,240 @@
+"""What the daemon knows: plain values that only `step` changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ckwatch.events import (
+    MAIN,
+    Cause,
+    CompileFacts,
+    KernelUnits,
+    LoadedWorkspace,
+    Options,
+    Remembered,
+    RenderFacts,
+    UnitKey,
+    Work,
+    WorkKind,
+)
+from ckwatch.graph import Graph
+from ckwatch.machine.queue import WorkQueue
+from ckwatch.model.diagnostic import Diagnostic
+from ckwatch.model.kernel import Unit
+from ckwatch.model.outcome import Outcome
+
+COMPILER_MEMORY_BYTES = 2_500_000_000
+"""Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up; until a unit's own peak is known."""
+
+
+class Phase(StrEnum):
+    """Where a unit is."""
+
+    WAITING = "waiting"
+    RENDERING = "rendering"
+    LOOKING = "looking"
+    IDLE = "idle"
+    QUEUED = "queued"
+    COMPILING = "compiling"
+    DONE = "done"
+
+
+@dataclass(slots=True)
+class UnitState:
+    """A unit in a scope.
+
+    `render` and `result` are the last ones; `fresh` tells whether they belong to the present input. `reusable`: equal
+    tokens prove that `result` holds (no header, flag or compiler has changed since). `working` is the render or look-up
+    of the present generation, `compiler` the running compile, perhaps of an older generation with the same tokens.
+    `edited` orders edits, 0 for never; `wanted`: compile it without being asked. `shown` are the files in which it has
+    diagnostics.
+    """
+
+    key: UnitKey
+    unit: Unit
+    cause: Cause
+    generation: int = 1
+    phase: Phase = Phase.WAITING
+    render: RenderFacts | None = None
+    result: CompileFacts | None = None
+    fresh: bool = False
+    reusable: bool = False
+    force: bool = False
+    wanted: bool = False
+    edited: int = 0
+    working: Work | None = None
+    compiler: Work | None = None
+    shown: frozenset[str] = frozenset()
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.phase is Phase.DONE or self.phase is Phase.IDLE
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What is known of the unit; of an earlier input when it is not fresh."""
+        if self.render is not None and not self.render.ok:
+            return Outcome.FAILED
+        if self.fresh and self.phase is Phase.IDLE:
+            return Outcome.CHECKED
+        return None if self.result is None else self.result.outcome
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The messages to show; those of the compiler only where rendering went well."""
+        found = () if self.render is None else self.render.diagnostics
+        failed = self.render is not None and not self.render.ok
+        unbuilt = self.fresh and self.phase is Phase.IDLE
+        return found if failed or unbuilt or self.result is None else (*found, *self.result.diagnostics)
+
+
+@dataclass(slots=True)
+class Scope:
+    """The workspace as somebody sees it: MAIN as it is on disk, others with a client's unsaved texts and options.
+
+    A view holds states only of units that differ from MAIN's. `workspace` is the last load, None before the first.
+    """
+
+    name: str
+    overlays: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str | None] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    workspace: LoadedWorkspace | None = None
+    problem: str | None = None
+    kernels: dict[str, KernelUnits] = field(default_factory=dict)
+    units: dict[str, UnitState] = field(default_factory=dict)
+    members: dict[str, Unit] = field(default_factory=dict)
+    diagnostics: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    loading: Work | None = None
+    load_again: bool | None = None
+    """Set while a load runs and another is due; True when it is urgent."""
+    pending: list[tuple[str, KernelUnits | None]] = field(default_factory=list)
+    """Kernels of a load that have not been taken over yet."""
+    started: bool = False
+    """Whether all kernels of the first load were taken over: a unit that comes later was written just now."""
+
+
+@dataclass(slots=True)
+class Touch:
+    """A unit that has a new input, noted but not yet acted upon."""
+
+    cause: Cause
+    recompile: bool
+    edit: bool
+
+
+@dataclass(slots=True)
+class BuildRequest:
+    """Somebody waits for `pending`; None while it is not yet known which units are meant."""
+
+    name: str
+    scope: str
+    patterns: tuple[str, ...] | None
+    force: bool
+    check_only: bool
+    pending: set[str] | None = None
+    scan: int = 0
+    """The number of a scan that begins after the request; files are as they are on disk when it has ended."""
+
+
+@dataclass(slots=True)
+class Focus:
+    """What a client looks at."""
+
+    units: frozenset[str]
+    everything: bool
+
+
+@dataclass(slots=True)
+class State:
+    """Everything.
+
+    `order` counts works, edits and changes of files, so that their sequence can be told. `changed` (paths) and then
+    `touched` (units) hold news that is not acted upon yet, `wants` units that somebody wants since a moment ago;
+    `recent` are the changes that running work may have missed. `waiting` maps unit names to the requests that wait.
+    """
+
+    root: str = "/"
+    renders: int = 1
+    look_ups: int = 2
+    jobs: int = 1
+    memory_bytes: int | None = None
+    build_everything: bool = False
+    remembered: Mapping[str, Remembered] = field(default_factory=dict)
+    order: int = 0
+    scopes: dict[str, Scope] = field(default_factory=lambda: {MAIN: Scope(MAIN)})
+    graph: Graph = field(default_factory=Graph)
+    followed: int = -1
+    running: dict[int, Work] = field(default_factory=dict)
+    cancelled: set[int] = field(default_factory=set)
+    render_queue: WorkQueue = field(default_factory=WorkQueue)
+    look_queue: WorkQueue = field(default_factory=WorkQueue)
+    compile_queue: WorkQueue = field(default_factory=WorkQueue)
+    changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
+    touched: dict[UnitKey, Touch] = field(default_factory=dict)
+    wants: deque[tuple[UnitKey, Cause]] = field(default_factory=deque)
+    continuing: bool = False
+    recent: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    requests: dict[str, BuildRequest] = field(default_factory=dict)
+    scanning: Work | None = None
+    scan_again: bool = False
+    scanned: int = 0
+    recording: Work | None = None
+    waiting: dict[str, set[str]] = field(default_factory=dict)
+    focus: dict[str, Focus] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    unrecorded: dict[str, None] = field(default_factory=dict)
+    removed: dict[str, None] = field(default_factory=dict)
+
+    def next(self) -> int:
+        """The next number."""
+        self.order += 1
+        return self.order
+
+    @property
+    def main(self) -> Scope:
+        """The workspace as it is on disk."""
+        return self.scopes[MAIN]
+
+    def find(self, key: UnitKey) -> UnitState | None:
+        """The state of exactly this unit in exactly this scope."""
+        scope = self.scopes.get(key.scope)
+        return None if scope is None else scope.units.get(key.unit)
+
+    def seen(self, scope: str, unit: str) -> UnitState | None:
+        """The unit as a client sees it: its own view's state, else the workspace's."""
+        view = self.scopes.get(scope, self.main)
+        if view.workspace is not None and unit not in view.members:
+            return None
+        return view.units.get(unit) or self.main.units.get(unit)
+
+    def members(self, scope: str) -> Mapping[str, Unit]:
+        """The units that a client sees, by id."""
+        view = self.scopes.get(scope, self.main)
+        return view.members if view.workspace is not None else self.main.members
+
+    def all_units(self) -> Iterator[UnitState]:
+        """Every unit's state in every scope."""
+        for scope in self.scopes.values():
+            yield from scope.units.values()
+
+    def at_work(self, kind: WorkKind) -> int:
+        """Tasks of this kind, those that are being stopped included."""
+        return sum(work.kind is kind for work in self.running.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or waits to run."""
+        return bool(
+            self.running
+            or self.changed
+            or self.touched
+            or self.wants
+            or self.render_queue
+            or self.look_queue
+            or self.compile_queue
+        )
