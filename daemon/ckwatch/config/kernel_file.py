@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from ckwatch.config.parameters import ParameterReader, Written, identity, merged
 from ckwatch.config.settings import AnyArch, LimitsSection, Name, valid_name
 from ckwatch.config.shapes import read_shapes
 from ckwatch.config.sweep import Sweep, expand, read_sweep
-from ckwatch.config.templates import SUFFIXES, TemplateSearch, by_normal_form, is_for_host, near_word
+from ckwatch.config.templates import SUFFIXES, Templates, is_for_host
 from ckwatch.model.diagnostic import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernel import Instance, Kernel, Operation, Shape
 from ckwatch.model.text import Span
@@ -63,9 +64,7 @@ class LoadedKernel:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def read_kernel(
-    document: Document, search: TemplateSearch, archs: Sequence[str], limits: LimitsSection
-) -> LoadedKernel:
+def read_kernel(document: Document, search: Templates, archs: Sequence[str], limits: LimitsSection) -> LoadedKernel:
     """Read a kernel file. `archs` are those of the workspace."""
     mistakes = Mistakes(document)
     mistakes.found += document.diagnostics
@@ -88,7 +87,9 @@ def read_kernel(
     if "shape" in values and outline is not None:
         shapes = read_shapes(mistakes, values["shape"], outline)
     chosen = _archs(mistakes, table, template, archs)
-    reader = ParameterReader(mistakes, _names_of(operation), _replacement(search, template))
+    reader = ParameterReader(mistakes, _names_of(operation))
+    if template is not None:
+        reader.replacement = partial(search.meant, template)
     instances = _read_instances(reader, values, limits)
     name_span = document.span_of(("name",)) if "name" in values else document.beginning
     kernel = None
@@ -115,7 +116,7 @@ def _outline(values: Mapping[str, Any]) -> Operation | None:
     return GEMM_OUTLINE if isinstance(table, dict) and table.get("kind") == "gemm" else None
 
 
-def _template(mistakes: Mistakes, name: Any, search: TemplateSearch) -> str | None:
+def _template(mistakes: Mistakes, name: Any, search: Templates) -> str | None:
     if not isinstance(name, str):
         return None
     place: KeyPath = ("template",)
@@ -160,15 +161,6 @@ def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Oper
 
 def _names_of(operation: Operation | None) -> frozenset[str]:
     return frozenset(name for name, _ in (*operation.inputs, *operation.outputs)) if operation else frozenset()
-
-
-def _replacement(search: TemplateSearch, template: str | None) -> Callable[[str], str | None]:
-    words = search.words(template) if template is not None else None
-    # a template that goes through `parameters` needs no names
-    if words is None or "parameters" in words:
-        return lambda name: None  # noqa: ARG005  # nothing is known of any name
-    forms = by_normal_form(words)
-    return lambda name: None if name in words else near_word(name, forms)
 
 
 def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection) -> list[Instance] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from typing import Any
 from pydantic import ValidationError
 
 import ckwatch_templates
-from ckwatch.config.document import Document, KeyPath, document_of, of_editor, read_text
+from ckwatch.config.document import FileText, KeyPath, document_of, of_editor, read_text
 from ckwatch.config.kernel_file import LoadedKernel, read_kernel
 from ckwatch.config.kernel_globs import kernel_paths
 from ckwatch.config.mistakes import Mistakes
 from ckwatch.config.settings import Settings
-from ckwatch.config.templates import TemplateSearch
+from ckwatch.config.templates import Templates, TemplateSearch
 from ckwatch.errors import CkwatchError
 from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernel import Kernel, Unit
@@ -80,34 +80,68 @@ def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> 
     `overlays` maps absolute paths to the text to use instead of a file's, as an editor holds it; such a file need
     not exist. Raises CkwatchError if there is no `ckwatch.toml`.
     """
+    return read_workspace(root, overlays or {}, Reading())
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A kernel file that was read: what is wrong with its bytes, and the rest, None where there is no text at all."""
+
+    unread: tuple[Diagnostic, ...]
+    loaded: LoadedKernel | None
+
+
+class Reading:
+    """How one load comes by its kernel files and templates: every file is read."""
+
+    def templates(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> TemplateSearch:
+        """The search for templates; asked for once, before any kernel file."""
+        return TemplateSearch(folders, overlays)
+
+    def kernel_file(self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings) -> KernelFile:
+        """The kernel file at `path`, or the text `overlay` in its place."""
+        read = of_editor(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE)
+        return kernel_file_of(path, read, search, settings)
+
+
+def kernel_file_of(path: str, read: FileText, search: Templates, settings: Settings) -> KernelFile:
+    """The kernel file at `path` whose text is `read`."""
+    if read.diagnostics and not read.text:
+        return KernelFile(read.diagnostics, None)
+    document = document_of(path, read.text, Source.KERNEL_FILE)
+    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits)
+    if read.diagnostics:
+        loaded = LoadedKernel(None, loaded.name, loaded.name_span, loaded.diagnostics)
+    return KernelFile(read.diagnostics, loaded)
+
+
+def read_workspace(root: Path, overlays: Mapping[str, str], reading: Reading) -> Workspace:
+    """`load_workspace` with kernel files and templates as `reading` gives them."""
     root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
     if root.name == FILE_NAME and not root.is_dir():
         root = root.parent
-    texts = _Texts(overlays or {})
+    texts = _Overlays(overlays)
     path = str(root / FILE_NAME)
-    if not texts.exists(path):
+    overlay = texts.at(path, os.path.realpath(path))
+    if overlay is None and not os.path.lexists(path):
         raise CkwatchError(f"no {FILE_NAME} in {root}", "`ckwatch init` writes one")
-    diagnostics: list[Diagnostic] = []
-    document = texts.document(path, Source.WORKSPACE, diagnostics)
-    mistakes = Mistakes(document)
-    mistakes.found += document.diagnostics
+    read = of_editor(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
+    mistakes = Mistakes(document_of(path, read.text, Source.WORKSPACE))
+    mistakes.found += mistakes.document.diagnostics
     settings = _settings(mistakes, root)
     folders = _template_folders(mistakes, settings, root)
-    search = TemplateSearch(folders, texts.overlays)
+    search = reading.templates(folders, texts.by_path)
+    diagnostics = list(read.diagnostics)
     kernels: list[LoadedKernel] = []
     files = [path]
-    found = kernel_paths(root, settings.workspace.kernels, texts.overlays)
-    for kernel_path in sorted(path for paths in found.values() for path in paths):
+    found = kernel_paths(root, settings.workspace.kernels, texts.by_path)
+    real_paths = {path: real for paths in found.values() for path, real in paths.items()}
+    for kernel_path in sorted(real_paths):
         files.append(kernel_path)
-        unread: list[Diagnostic] = []
-        kernel_document = texts.document(kernel_path, Source.KERNEL_FILE, unread)
-        diagnostics += unread
-        if unread and not kernel_document.text:
-            continue
-        loaded = read_kernel(kernel_document, search, settings.workspace.archs, settings.limits)
-        if unread:
-            loaded = LoadedKernel(None, loaded.name, loaded.name_span, loaded.diagnostics)
-        kernels.append(loaded)
+        kernel_file = reading.kernel_file(kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings)
+        diagnostics += kernel_file.unread
+        if kernel_file.loaded is not None:
+            kernels.append(kernel_file.loaded)
     _report_patterns(mistakes, settings, found)
     chosen = _names_once(kernels, diagnostics)
     for loaded in kernels:
@@ -118,31 +152,19 @@ def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> 
     return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, tuple(files))
 
 
-class _Texts:
-    """Files and the overlays in their place, found under the path they were given by or its real path."""
+class _Overlays:
+    """The texts to use instead of files, found under the path they were given by or its real path."""
 
     def __init__(self, overlays: Mapping[str, str]) -> None:
-        self.overlays = {os.path.normpath(path): text for path, text in overlays.items()}
-        self._by_real = {os.path.realpath(path): path for path in self.overlays}
+        self.by_path = {os.path.normpath(path): text for path, text in overlays.items()}
+        self._by_real = {os.path.realpath(path): path for path in self.by_path}
 
-    def overlay_of(self, path: str) -> str | None:
-        """The text that replaces the file at `path`."""
-        if path in self.overlays:
-            return self.overlays[path]
-        if self._by_real and (other := self._by_real.get(os.path.realpath(path))):
-            return self.overlays[other]
-        return None
-
-    def exists(self, path: str) -> bool:
-        """Whether there is anything at `path`."""
-        return self.overlay_of(path) is not None or os.path.lexists(path)
-
-    def document(self, path: str, source: Source, diagnostics: list[Diagnostic]) -> Document:
-        """The document at `path`; what is wrong with its bytes is added to `diagnostics`."""
-        overlay = self.overlay_of(path)
-        read = of_editor(overlay) if overlay is not None else read_text(path, source)
-        diagnostics += read.diagnostics
-        return document_of(path, read.text, source)
+    def at(self, path: str, real: str) -> str | None:
+        """The text that replaces the file at `path`, whose real path is `real`."""
+        if path in self.by_path:
+            return self.by_path[path]
+        other = self._by_real.get(real)
+        return self.by_path[other] if other is not None else None
 
 
 def _settings(mistakes: Mistakes, root: Path) -> Settings:
@@ -183,7 +205,7 @@ def _template_folders(mistakes: Mistakes, settings: Settings, root: Path) -> tup
     return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
 
 
-def _report_patterns(mistakes: Mistakes, settings: Settings, found: Mapping[str, list[str]]) -> None:
+def _report_patterns(mistakes: Mistakes, settings: Settings, found: Mapping[str, Mapping[str, str]]) -> None:
     """Warn of globs that find nothing."""
     place: KeyPath = ("workspace", "kernels")
     warning = Severity.WARNING
