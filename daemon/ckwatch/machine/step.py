@@ -54,6 +54,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     HANDLERS[type(event)](state, out, event)
     _go_on(state, out, event.at)
     clients.resolve_requests(state, out, event.at)
+    _ask_to_continue(state, out)
     start_work(state, out)
     if state.graph.version != state.followed:
         state.followed = state.graph.version
@@ -64,12 +65,15 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
 
 
 def _go_on(state: State, out: Effects, at: float) -> None:
-    """Do a bounded piece of what waits; ask to be continued for the rest."""
+    """Do a bounded piece of what waits."""
     files.act(state, out)
     for scope in list(state.scopes.values()):
         if scope.pending:
             loading.take_kernels(state, out, scope, at)
             break
+
+
+def _ask_to_continue(state: State, out: Effects) -> None:
     more = state.changed or state.touched or state.wants or any(scope.pending for scope in state.scopes.values())
     if more and not state.continuing:
         state.continuing = True
