@@ -35,6 +35,8 @@ class Graph:
     def __init__(self) -> None:
         self._templates: dict[str, set[UnitKey]] = {}
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
+        self._known: dict[str, str | None] = {}
+        self._disputed: set[str] = set()
         self._header_sets: dict[str, _HeaderSet] = {}
         self._header_of: dict[UnitKey, str] = {}
         self._sets_with: dict[str, set[str]] = {}
@@ -44,6 +46,10 @@ class Graph:
         """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
         old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
         self._reads[key] = (reads, missed)
+        for path, digest in (*reads.items(), *((path, None) for path in missed)):
+            if self._known.setdefault(path, digest) != digest:
+                self._known[path] = digest
+                self._disputed.add(path)
         if old_reads.keys() == reads.keys() and old_missed == missed:
             return
         old, new = {*old_reads, *old_missed}, {*reads, *missed}
@@ -120,16 +126,15 @@ class Graph:
         name = self._header_of.get(key)
         return 0 if name is None else len(self._header_sets[name].facts.present)
 
-    def known_digests(self) -> dict[str, str | None]:
-        """What was last read of each file by somebody; None for what must not be there."""
+    def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:
+        """What was last read of each file (None: it must not be there), and files of which units may have read
+        different contents."""
         known: dict[str, str | None] = {}
         for known_set in self._header_sets.values():
             known.update(known_set.facts.present)
             known.update(dict.fromkeys(known_set.facts.absent))
-        for reads, missed in self._reads.values():
-            known.update(dict.fromkeys(missed))
-            known.update(reads)
-        return known
+        known.update(self._known)
+        return known, frozenset(self._disputed)
 
     def _leave(self, key: UnitKey, paths: Iterable[str]) -> None:
         for path in paths:
@@ -137,6 +142,8 @@ class Graph:
             units.discard(key)
             if not units:
                 del self._templates[path]
+                del self._known[path]
+                self._disputed.discard(path)
                 self.version += 1
 
     def _leave_set(self, key: UnitKey, name: str) -> None:

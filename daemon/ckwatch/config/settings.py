@@ -6,7 +6,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
@@ -169,6 +169,20 @@ class LimitsSection(Section):
     combinations: Annotated[int, Field(ge=1)] = 100_000
 
 
+class DaemonSection(Section):
+    """`[daemon]`: the background process. `idle_exit_s`: after so long without clients and work it ends; 0 for never.
+
+    `build`: what it compiles without being asked: `wanted` (what was edited, is looked at or asked for) or
+    `everything`. `settle_ms`: how long a file must be quiet before a change of it counts. `poll`: look at files
+    again and again, for file systems that send no events.
+    """
+
+    idle_exit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
+    build: Literal["wanted", "everything"] = "wanted"
+    settle_ms: Annotated[int, Field(ge=1, le=5000)] = 20
+    poll: bool = False
+
+
 class Settings(Section):
     """All of `ckwatch.toml`; paths are absolute."""
 
@@ -178,6 +192,7 @@ class Settings(Section):
     render: RenderSection = Field(default_factory=RenderSection)
     store: StoreSection = Field(default_factory=StoreSection)
     limits: LimitsSection = Field(default_factory=LimitsSection)
+    daemon: DaemonSection = Field(default_factory=DaemonSection)
 
 
 def parse_size(text: str) -> int:
