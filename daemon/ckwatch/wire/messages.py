@@ -11,7 +11,12 @@ from ckwatch.wire.values import Cause, Diagnostic, Span, Unit, Value
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one lent text."""
 
-Name = Annotated[str, Field(min_length=1, max_length=4096)]
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
+FilePath = Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/[^\x00]+$")]
+"""An absolute path."""
+
+ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+"""A client's own choice, unlike any other's."""
 
 
 class Request(BaseModel):
@@ -27,20 +32,20 @@ class BuildRequest(Request):
     units: list[Name] | None = None
     force: bool = False
     check_only: bool = False
-    client: str | None = None
+    client: ClientId | None = None
 
 
 class CancelRequest(Request):
     """Stop compiling units."""
 
     units: list[Name] | None = None
-    client: str | None = None
+    client: ClientId | None = None
 
 
 class OverlayRequest(Request):
     """Lend the text of an unsaved buffer; null takes it back."""
 
-    path: Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/")]
+    path: FilePath
     text: Annotated[str, Field(max_length=OVERLAY_LIMIT)] | None
 
 

@@ -1,0 +1,114 @@
+"""The daemon's HTTP routes in one table, and the OpenAPI document that describes them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from ckwatch import __version__
+from ckwatch.errors import CkwatchError
+from ckwatch.serve.activity import Activity
+from ckwatch.serve.answers import on_error, on_http_error, on_invalid
+from ckwatch.serve.clients import Clients
+from ckwatch.serve.engine import Engine
+from ckwatch.serve.gate import Gate
+from ckwatch.serve.handlers import Handlers
+from ckwatch.serve.limits import Limits
+from ckwatch.serve.queries import takes_no_query
+from ckwatch.serve.streams import NDJSON
+from ckwatch.wire.messages import Artifact, BuildLine, Problem, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.values import Change, File, Snapshot, Unit
+
+PREFIX = "/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`handler` is a method of `Handlers`. `answers` is what the answer (NDJSON: each line) holds, for the document."""
+
+    method: str
+    path: str
+    handler: str
+    answers: Any = None
+    media: str = "application/json"
+
+
+ROUTES = (
+    Route("GET", "/status", "status", Status),
+    Route("GET", "/snapshot", "snapshot", Snapshot),
+    Route("GET", "/events", "events", Change, NDJSON),
+    Route("GET", "/units", "units", list[Unit]),
+    Route("GET", "/units/{kernel}/{instance}", "unit", UnitDetail),
+    Route("GET", "/units/{kernel}/{instance}/source", "source", RenderedText),
+    Route("GET", "/units/{kernel}/{instance}/artifact", "artifact", Artifact | None),
+    Route("GET", "/units/{kernel}/{instance}/runs", "runs", list[Run]),
+    Route("GET", "/files", "file", File),
+    Route("GET", "/log", "log", str, "text/plain"),
+    Route("POST", "/builds", "build", BuildLine, NDJSON),
+    Route("POST", "/cancel", "cancel", list[str]),
+    Route("PUT", "/clients/{client}/overlays", "overlay"),
+    Route("PUT", "/clients/{client}/focus", "focus"),
+    Route("PUT", "/clients/{client}/view", "view"),
+    Route("DELETE", "/clients/{client}", "leave"),
+    Route("POST", "/stop", "stop"),
+)
+
+
+class _Application(FastAPI):
+    """Tells the media types, which the framework takes for JSON, as they are."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            for route in ROUTES:
+                if route.answers:
+                    answer = document["paths"][PREFIX + route.path][route.method.lower()]["responses"]["200"]
+                    answer["content"] = {route.media: answer["content"]["application/json"]}
+        return super().openapi()
+
+
+def make_app(
+    engine: Engine,
+    clients: Clients,
+    *,
+    limits: Limits | None = None,
+    activity: Activity | None = None,
+    stop: Callable[[], None] = lambda: None,
+) -> FastAPI:
+    """The application that serves `engine`. `clients` must be running. `stop` is called besides the engine's."""
+    limits = limits or Limits()
+    app = _Application(
+        title="ckwatch",
+        description="The daemon of one workspace.",
+        version=__version__,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.add_middleware(Gate, limits=limits, activity=activity or Activity())
+    app.add_exception_handler(CkwatchError, on_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http_error)
+    handlers = Handlers(engine, clients, limits, stop)
+    for route in ROUTES:
+        handler = getattr(handlers, route.handler)
+        app.add_api_route(
+            PREFIX + route.path,
+            handler,
+            methods=[route.method],
+            operation_id=route.handler,
+            dependencies=[] if "query" in inspect.signature(handler).parameters else [Depends(takes_no_query)],
+            response_model=route.answers,
+            status_code=HTTPStatus.OK if route.answers else HTTPStatus.NO_CONTENT,
+            responses={"default": {"model": Problem, "description": "what is wrong"}},
+        )
+    return app

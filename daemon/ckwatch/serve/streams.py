@@ -1,0 +1,292 @@
+"""Answers that go on: events, builds, and what is too large for one piece.
+
+A follower is sent the next lines only after it took the last ones. What changes meanwhile is coalesced by the engine,
+so that one that reads slowly costs no memory, and one that does not read at all is dropped after a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+import anyio
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastapi import Response
+from starlette.types import Receive, Scope, Send
+
+from ckwatch.errors import plain_errors
+from ckwatch.serve.answers import json_bytes, text_bytes
+from ckwatch.serve.clients import Clients
+from ckwatch.serve.engine import Engine
+from ckwatch.serve.gate import abort
+from ckwatch.serve.limits import Limits
+from ckwatch.wire.messages import BuildLine, BuildRequest
+from ckwatch.wire.values import Change, File, Snapshot, Unit, Workspace
+
+_log = logging.getLogger(__name__)
+
+NDJSON = "application/x-ndjson"
+_GOODBYE_S = 1.0
+
+
+class SlowFollowerError(Exception):
+    """A client did not read within the time."""
+
+
+class Serialised:
+    """The JSON of states, made once for all followers that are given the same object."""
+
+    def __init__(self, limit: int = 2048) -> None:
+        self._limit = limit
+        self._kept: dict[int, tuple[object, bytes]] = {}
+
+    def state(self, state: Unit | File | Workspace) -> bytes:
+        """The state's JSON."""
+        kept = self._kept.get(id(state))
+        if kept is not None and kept[0] is state:
+            return kept[1]
+        data = json_bytes(state)
+        if len(self._kept) >= self._limit:
+            del self._kept[next(iter(self._kept))]
+        self._kept[id(state)] = (state, data)  # the state is kept, too: its id is nobody else's meanwhile
+        return data
+
+    def line(self, change: Change) -> bytes:
+        """A line of the event stream."""
+        state = b"null" if change.state is None else self.state(change.state)
+        return b'{"seq":%d,"topic":%b,"state":%b}\n' % (change.seq, text_bytes(change.topic), state)
+
+
+class Sender:
+    """Sends an answer piece by piece. All methods raise SlowFollowerError for a client that does not read."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
+        self._send = send
+        self._headers = headers
+        self._limits = limits
+        self._started = False
+
+    async def start(self) -> None:
+        """Send the answer's head; what fails later cannot be told any more."""
+        if not self._started:
+            self._started = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece, when the client has taken the one before."""
+        await checkpoint()  # the server itself lets nobody else run while the client keeps up
+        await self.start()
+        await self._in_time(piece, more=True)
+
+    async def write_all(self, pieces: Iterable[bytes]) -> None:
+        """Send many small pieces, some at a time."""
+        for batch in self._batches(pieces):
+            await self.write(batch)
+
+    async def end(self) -> None:
+        """Nothing more comes."""
+        await self.start()
+        await self._in_time(b"", more=False)
+
+    async def _in_time(self, piece: bytes, *, more: bool) -> None:
+        with anyio.move_on_after(self._limits.send_s) as in_time:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+        if in_time.cancelled_caught:
+            raise SlowFollowerError
+
+    def _batches(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        batch: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            batch.append(piece)
+            size += len(piece)
+            if len(batch) >= self._limits.send_lines or size >= self._limits.send_bytes:
+                yield b"".join(batch)
+                batch.clear()
+                size = 0
+        if batch:
+            yield b"".join(batch)
+
+
+class Stream(Response):
+    """An answer in pieces that is given up when the client goes."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self.limits = limits
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. What `pieces` raises before the first piece passes."""
+        sender = Sender(send, self.raw_headers, self.limits)
+        try:
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
+                await self.send_to(sender)
+                await sender.end()
+                tasks.cancel_scope.cancel()
+        except SlowFollowerError:
+            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], self.limits.send_s)
+            abort(scope)
+            with anyio.move_on_after(_GOODBYE_S):  # the server notices the end of the connection in its next round
+                await _gone(receive)
+
+    @abstractmethod
+    async def send_to(self, sender: Sender) -> None:
+        """Send all pieces."""
+
+
+class EventStream(Stream):
+    """What changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
+
+    Without `after` the first line is a heartbeat, which tells the number that now is. The stream ends after a `reset`.
+    """
+
+    media_type = NDJSON
+
+    def __init__(
+        self,
+        engine: Engine,
+        clients: Clients,
+        serialised: Serialised,
+        limits: Limits,
+        client: str | None,
+        after: int | None,
+    ) -> None:
+        super().__init__(limits)
+        self._engine = engine
+        self._clients = clients
+        self._serialised = serialised
+        self._client = client
+        self._after = after
+
+    async def send_to(self, sender: Sender) -> None:
+        """Send the lines, until the client is removed."""
+        async with self._clients.stream(self._client):
+            if self._after is None:
+                after = (await self._engine.status()).seq
+                await sender.write(self._heartbeat(after))
+            else:
+                after = self._after
+                await sender.start()
+            while True:
+                changes: list[Change] = []
+                with anyio.move_on_after(self.limits.heartbeat_s):
+                    changes = await self._engine.changes(self._client, after)
+                if not changes:
+                    await sender.write(self._heartbeat(after))
+                    continue
+                await sender.write_all(map(self._serialised.line, changes))
+                after = changes[-1].seq
+                if changes[-1].topic == "reset":
+                    return
+
+    def _heartbeat(self, seq: int) -> bytes:
+        return self._serialised.line(Change(seq=seq, topic="heartbeat"))
+
+
+class BuildStream(Stream):
+    """The lines of a build, which is given up when the client goes before its end."""
+
+    media_type = NDJSON
+
+    def __init__(self, engine: Engine, clients: Clients, limits: Limits, request: BuildRequest) -> None:
+        super().__init__(limits)
+        self._engine = engine
+        self._clients = clients
+        self._request = request
+
+    async def send_to(self, sender: Sender) -> None:
+        """Send the lines."""
+        request = self._request
+        building = self._engine.build(request.client, request.units, force=request.force, check_only=request.check_only)
+        async with self._clients.stream(request.client), building as lines:
+            await sender.start()
+            # An iteration must not be cancelled for a heartbeat, so another task does it.
+            come, came = anyio.create_memory_object_stream[BuildLine](self.limits.send_lines)
+            async with plain_errors(), anyio.create_task_group() as tasks, came:
+                tasks.start_soon(_pump, lines, come)
+                while True:
+                    ready: list[BuildLine] = []
+                    with anyio.move_on_after(self.limits.heartbeat_s):
+                        ready = await _some(came)
+                        if not ready:
+                            break
+                    if not ready:
+                        ready.append(BuildLine(event="heartbeat"))
+                    await sender.write_all(json_bytes(line) + b"\n" for line in ready)
+
+
+class SnapshotAnswer(Stream):
+    """A snapshot, serialised while it is sent."""
+
+    media_type = "application/json"
+
+    def __init__(self, snapshot: Snapshot, serialised: Serialised, limits: Limits) -> None:
+        super().__init__(limits)
+        self._snapshot = snapshot
+        self._serialised = serialised
+
+    async def send_to(self, sender: Sender) -> None:
+        """Send the states, topic by topic."""
+        await sender.write_all(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        separator = b'{"seq":%d,"states":{' % self._snapshot.seq
+        for topic, state in self._snapshot.states.items():
+            yield b"%b%b:%b" % (separator, text_bytes(topic), self._serialised.state(state))
+            separator = b","
+        yield (b"" if self._snapshot.states else separator) + b"}}"
+
+
+class UnitsAnswer(Stream):
+    """An array of units, serialised while it is sent."""
+
+    media_type = "application/json"
+
+    def __init__(self, units: list[Unit], serialised: Serialised, limits: Limits) -> None:
+        super().__init__(limits)
+        self._units = units
+        self._serialised = serialised
+
+    async def send_to(self, sender: Sender) -> None:
+        """Send them."""
+        await sender.write_all(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        separator = b"["
+        for unit in self._units:
+            yield separator + self._serialised.state(unit)
+            separator = b","
+        yield b"]" if self._units else b"[]"
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    await _gone(receive)
+    scope.cancel()
+
+
+async def _pump(lines: AsyncIterator[BuildLine], to: MemoryObjectSendStream[BuildLine]) -> None:
+    async with to:
+        async for line in lines:
+            await to.send(line)
+
+
+async def _some(lines: MemoryObjectReceiveStream[BuildLine]) -> list[BuildLine]:
+    """The lines that are there, at least one; none at the end."""
+    try:
+        found = [await lines.receive()]
+        while True:
+            try:
+                found.append(lines.receive_nowait())
+            except (anyio.WouldBlock, anyio.EndOfStream):
+                return found
+    except anyio.EndOfStream:
+        return []
