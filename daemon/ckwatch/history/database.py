@@ -1,0 +1,216 @@
+"""The history's SQLite file: opening it, transactions, and what becomes of it when it is damaged or cannot be written.
+
+The journal is a write-ahead log. With it, `synchronous = NORMAL` is safe: the file is flushed before what was logged is
+copied into the database, so that no crash damages it, and a process may be killed at any moment without losing what it
+has committed. Only a crash of the host may lose the last transactions, whole: those units are looked up anew.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ckwatch.errors import CkwatchError
+from ckwatch.history.schema import migrate, version_of
+
+BUSY_TIMEOUT_S = 5.0
+"""How long one process waits for another's transaction."""
+
+LOG_SIZE_LIMIT_BYTES = 16 * 1024 * 1024
+"""What is left of the write-ahead log after it was copied."""
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_REFUSED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_IN_USE = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+_BEGINS = "Start the daemon: it sees to the file."
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+SPACE_NEEDED_BYTES = 256 * 1024
+"""Where less is free, a write that failed is taken to have failed for that."""
+
+Result = TypeVar("Result")
+
+
+class HistoryError(CkwatchError):
+    """The history cannot be read or written. `no_space` tells a full file system from all else."""
+
+    def __init__(self, message: str, hint: str | None = None, *, no_space: bool = False) -> None:
+        super().__init__(message, hint)
+        self.no_space = no_space
+
+
+class DamagedRowError(sqlite3.DatabaseError):
+    """A row that this code did not write."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+class Database:
+    """The file at `path`; safe to use from several threads, one transaction at a time.
+
+    With `read_only` nothing is created, migrated or moved. `notice` says that a damaged file was moved aside.
+    """
+
+    def __init__(self, path: Path, migrations: Sequence[str], *, read_only: bool, busy_timeout_s: float) -> None:
+        self.path = path
+        self.notice: str | None = None
+        self._migrations = migrations
+        self._read_only = read_only
+        self._busy_timeout_s = busy_timeout_s
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        """Open the file, or create it; does nothing when it is open. Raises HistoryError."""
+        with self._lock:
+            if self._connection is None:
+                self._guarded(self._connected)
+
+    def close(self) -> None:
+        """Close it; it may be opened again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+
+    def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The result of `work`, which sees one state of the file. Raises HistoryError."""
+        return self._transaction("BEGIN", work)
+
+    def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """The result of `work`, whose changes are made together or not at all. Raises HistoryError."""
+        return self._transaction("BEGIN IMMEDIATE", work)
+
+    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        def attempt() -> Result:
+            connection = self._connected()
+            connection.execute(begin)
+            try:
+                # a newer version may have migrated it while this process had it open
+                self._check_version(connection)
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                # some errors have ended the transaction already
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+        with self._lock:
+            if self._connection is None:
+                raise HistoryError(f"the history in {self.path} is not open")
+            return self._guarded(attempt)
+
+    def _guarded(self, attempt: Callable[[], Result]) -> Result:
+        """The result of `attempt`; tried once more with a new file where the present one is damaged."""
+        try:
+            return attempt()
+        except (sqlite3.Error, OSError) as error:
+            if self._read_only or _code(error) not in _DAMAGED:
+                raise self._refusal(error) from error
+        try:
+            self._move_aside()
+            return attempt()
+        except (sqlite3.Error, OSError) as error:
+            raise self._refusal(error) from error
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = self._connect()
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._read_only:
+            if not os.path.lexists(self.path):
+                raise HistoryError(f"there is no history in {self.path}", _BEGINS)
+        else:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.parent.chmod(0o700)
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode={'ro' if self._read_only else 'rwc'}",
+            uri=True,
+            timeout=self._busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        # text that is none raises a ValueError then, which `DamagedRowError` stands for
+        connection.text_factory = bytes.decode
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        self._check_version(connection)
+        if not self._read_only:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA journal_size_limit = {LOG_SIZE_LIMIT_BYTES}")
+            migrate(connection, self._migrations)
+        elif version_of(connection) < len(self._migrations):
+            raise HistoryError(f"the history in {self.path} is of an older version", _BEGINS)
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        if version_of(connection) > len(self._migrations):
+            raise HistoryError(
+                f"the history in {self.path} was written by a newer version of ckwatch",
+                "Use that version, or move the file away to begin a new history.",
+            )
+
+    def _move_aside(self) -> None:
+        self.close()
+        number = 1
+        while os.path.lexists(aside := self.path.with_name(f"{self.path.name}.damaged-{number}")):
+            number += 1
+        with suppress(FileNotFoundError):
+            self.path.rename(aside)
+        # closing has removed them, unless another process has the file open
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.notice = f"the history was damaged: it is in {aside} now, and a new one was begun"
+
+    def _is_full(self, code: int | None) -> bool:
+        """Whether an error of input and output comes of a full file system: SQLite says so of some writes only."""
+        if code not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
+            return False
+        try:
+            found = os.statvfs(self.path.parent)
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize < SPACE_NEEDED_BYTES
+
+    def _refusal(self, error: sqlite3.Error | OSError) -> HistoryError:
+        place = self.path
+        code = _code(error)
+        if code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) in _NO_SPACE or self._is_full(code):
+            return HistoryError(f"no space left for the history in {place}", "Free some space.", no_space=True)
+        if code in _REFUSED:
+            what = "read" if self._read_only else "written"
+            return HistoryError(
+                f"the history in {place} cannot be {what}: {error}", "Look at the rights of its folder."
+            )
+        if code in _IN_USE:
+            return HistoryError(f"the history in {place} is in use by another process", "Try again.")
+        if code in _DAMAGED:
+            return HistoryError(f"the history in {place} is damaged", _BEGINS)
+        why = error.strerror if isinstance(error, OSError) else None
+        return HistoryError(f"the history in {place} cannot be used: {why or error}")
+
+
+def _code(error: sqlite3.Error | OSError) -> int | None:
+    """SQLite's primary result code."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if code is not None else None

@@ -1,0 +1,86 @@
+"""The tables of the history, as the migrations that make them.
+
+`PRAGMA user_version` is the number of migrations that were made. A migration is one transaction that also sets that
+number: a daemon that is killed leaves the old tables or the new ones. What was released is never edited, only added to.
+
+A unit's latest result is its newest run; a unit that is `present` no more keeps its runs. Thousands of units read the
+same few sets of templates: each set is stored once, under its hash.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE unit (
+      id INTEGER PRIMARY KEY,
+      name TEXT NOT NULL UNIQUE,
+      present INTEGER NOT NULL
+    );
+    CREATE TABLE read_set (
+      id INTEGER PRIMARY KEY,
+      sha256 TEXT NOT NULL UNIQUE,
+      reads TEXT NOT NULL
+    );
+    CREATE TABLE run (
+      id INTEGER PRIMARY KEY,
+      unit INTEGER NOT NULL REFERENCES unit,
+      read_set INTEGER NOT NULL REFERENCES read_set,
+      token_key TEXT NOT NULL,
+      key TEXT NOT NULL,
+      outcome TEXT NOT NULL,
+      finished_at REAL NOT NULL,
+      seconds REAL NOT NULL,
+      peak_memory_bytes INTEGER NOT NULL,
+      from_store INTEGER NOT NULL,
+      cause TEXT NOT NULL
+    );
+    CREATE INDEX run_of_unit ON run (unit);
+    CREATE TABLE daemon (
+      id INTEGER PRIMARY KEY,
+      started_at REAL NOT NULL,
+      pid INTEGER NOT NULL,
+      version TEXT NOT NULL,
+      ended_at REAL
+    );
+    """,
+)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many migrations were made."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
+    """Make the migrations that were not made yet; the connection must be in autocommit mode.
+
+    Raises sqlite3.Error; the migration that fails leaves nothing.
+    """
+    for number, script in enumerate(migrations, 1):
+        if version_of(connection) >= number:
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # another process may have made it while this one waited
+            if version_of(connection) < number:
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script. `executescript` would end the transaction."""
+    statement = ""
+    for piece in script.split(";")[:-1]:
+        statement += f"{piece};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
