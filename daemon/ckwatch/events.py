@@ -98,6 +98,7 @@ class LoadedWorkspace:
     settings: str
     jobs: int
     toolchain_problem: str | None = None
+    build_everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)

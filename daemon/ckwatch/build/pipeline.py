@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 from anyio import CapacityLimiter, to_thread
 
+from ckwatch.build.asking import compile_request
 from ckwatch.build.report import BuildReport, Phase, UnitReport
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
@@ -17,7 +18,6 @@ from ckwatch.config.workspace import Workspace
 from ckwatch.errors import plain_errors
 from ckwatch.model.diagnostic import Diagnostic, Severity
 from ckwatch.model.kernel import Unit
-from ckwatch.model.language import language_of
 from ckwatch.model.outcome import Outcome
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
@@ -172,20 +172,4 @@ class Pipeline:
 
     def request(self, unit: Unit, rendered: Rendered) -> CompileRequest:
         """What the compiler is asked for."""
-        settings = self.workspace.settings.compile
-        language = language_of(unit.kernel.template)
-        return CompileRequest(
-            source=rendered.text,
-            symbol=rendered.symbol,
-            language=language,
-            arch=unit.arch,
-            flags=(*settings.flags, *unit.kernel.flags),
-            defines=tuple(_define(name, value) for name, value in settings.defines.items()),
-            timeout_s=settings.timeout_s,
-        )
-
-
-def _define(name: str, value: str | int | bool) -> str:
-    if isinstance(value, bool):
-        return name if value else f"{name}=0"
-    return f"{name}={value}"
+        return compile_request(self.workspace, unit, rendered)

@@ -60,6 +60,10 @@ class Builder:
         """One view of the header files, for all the units of one command."""
         return self._store.contents.look()
 
+    async def find(self, request: CompileRequest, look: Look | None = None) -> BuildResult | None:
+        """What the store has of `request`; nothing is compiled."""
+        return await self._find(await self.key(request), look)
+
     async def build(
         self,
         request: CompileRequest,

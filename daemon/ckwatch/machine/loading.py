@@ -52,6 +52,10 @@ def loaded(state: State, out: Effects, event: Loaded) -> None:
     scope.workspace = workspace
     if scope.name == MAIN:
         state.jobs = workspace.jobs
+        if workspace.build_everything and not state.build_everything:
+            cause = Cause("every unit is to be built", event.at)
+            state.wants.extend((unit.key, cause) for unit in scope.units.values())
+        state.build_everything = workspace.build_everything
     _show_diagnostics(out, scope, workspace)
     found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     if before is not None and before.settings != workspace.settings:

@@ -1,0 +1,107 @@
+"""Who waits for which build: the machine's `Tell` effects become lines."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import CancelScope
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from ckwatch.errors import UnknownUnitError
+from ckwatch.events import BuildRequested, RequestDropped, Tell
+from ckwatch.runtime.runtime import Runtime
+from ckwatch.runtime.shown import diagnostic_of, unit_of
+from ckwatch.wire.messages import BuildLine
+
+
+class _Building:
+    """One request. Its lines are no more than its units."""
+
+    def __init__(self, scope: str, send: MemoryObjectSendStream[BuildLine]) -> None:
+        self.scope = scope
+        self.send = send
+        self.started = False
+        self.unknown: str | None = None
+
+
+class Builds:
+    """The builds that are followed now."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._numbers = itertools.count(1)
+        self._buildings: dict[str, _Building] = {}
+        runtime.on_stepped = self._stepped
+
+    def __len__(self) -> int:
+        return len(self._buildings)
+
+    @asynccontextmanager
+    async def build(
+        self, scope: str, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+    ) -> AsyncIterator[AsyncIterator[BuildLine]]:
+        """The lines of a build. The iterator raises UnknownUnitError when a pattern means nothing."""
+        name = f"build-{next(self._numbers)}"
+        send, receive = anyio.create_memory_object_stream[BuildLine](float("inf"))
+        building = self._buildings[name] = _Building(scope, send)
+        asked = None if patterns is None else tuple(patterns)
+        try:
+            await self._runtime.post(BuildRequested(name, scope, asked, force, check_only, at=time.time()))
+            yield self._lines(building, receive)
+        finally:
+            if self._buildings.pop(name, None) is not None:
+                with CancelScope(shield=True):
+                    await self._runtime.post(RequestDropped(name, at=time.time()))
+            send.close()
+            receive.close()
+
+    async def _lines(
+        self, building: _Building, receive: MemoryObjectReceiveStream[BuildLine]
+    ) -> AsyncIterator[BuildLine]:
+        async for line in receive:
+            yield line
+        if building.unknown is not None:
+            raise UnknownUnitError(building.unknown)
+
+    def _stepped(self, tells: Sequence[Tell]) -> None:
+        """After each step: what it told, and builds whose units have become known by it."""
+        if not self._buildings:
+            return
+        state = self._runtime.state
+        for name, building in self._buildings.items():
+            request = state.requests.get(name)
+            told = [tell.unit for tell in tells if tell.request == name and tell.unit is not None]
+            over = any(tell.request == name and tell.unit is None and tell.problem is None for tell in tells)
+            if not building.started and (told or over or (request is not None and request.pending is not None)):
+                building.started = True
+                names = {*told, *((request.pending or ()) if request is not None else ())}
+                units = tuple(unit for unit in state.members(building.scope) if unit in names)
+                building.send.send_nowait(BuildLine(event="start", units=units))
+        for tell in tells:
+            self._tell(tell)
+
+    def _tell(self, tell: Tell) -> None:
+        building = self._buildings.get(tell.request)
+        if building is None:
+            return
+        if tell.unit is None:
+            del self._buildings[tell.request]
+            building.unknown = tell.problem
+            if tell.problem is None:
+                building.send.send_nowait(BuildLine(event="done"))
+            building.send.close()
+            return
+        unit = self._runtime.state.seen(building.scope, tell.unit)
+        diagnostics = () if unit is None else unit.diagnostics
+        line = BuildLine(
+            event="unit",
+            id=tell.unit,
+            unit=None if unit is None else unit_of(unit),
+            problem=tell.problem,
+            diagnostics=tuple(diagnostic_of(diagnostic, stale=False) for diagnostic in diagnostics),
+        )
+        building.send.send_nowait(line)

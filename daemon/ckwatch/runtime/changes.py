@@ -1,0 +1,94 @@
+"""From paths that changed on disk to what the machine is told: contents, and whether kernels may have come or gone."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckwatch.config.kernel_globs import compiled, is_skipped
+from ckwatch.config.workspace import FILE_NAME, Workspace
+
+Digest = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What of the disk matters: files with known readers, the workspace's own, where kernels and templates lie."""
+
+    root: str
+    tracked: Collection[str]
+    files: frozenset[str]
+    kernel_patterns: tuple[re.Pattern[str], ...]
+    template_folders: tuple[str, ...]
+
+    @classmethod
+    def of(cls, root: Path, workspace: Workspace | None, tracked: Collection[str]) -> Interest:
+        """What matters to `workspace`; only its `ckwatch.toml` while it could not be read."""
+        if workspace is None:
+            return cls(str(root), tracked, frozenset({str(root / FILE_NAME)}), (), (str(root),))
+        patterns = tuple(compiled(pattern) for pattern in workspace.settings.workspace.kernels)
+        folders = tuple(str(folder) for folder in workspace.template_folders)
+        return cls(str(root), tracked, frozenset({*workspace.files, str(root / FILE_NAME)}), patterns, folders)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """As in `FilesChanged`."""
+
+    digests: Mapping[str, str | None]
+    reload: bool
+    complete: bool
+
+
+def news_of(paths: Iterable[str], interest: Interest, digest: Digest) -> News:
+    """What changed paths mean. A folder that came or went may hide any number of files: look at everything again."""
+    digests: dict[str, str | None] = {}
+    reload, complete = False, True
+    for path in paths:
+        if path in interest.tracked:
+            found = digest(path)
+            digests[path] = found
+            reload = reload or found is None
+        if path in interest.files or _may_be_kernel(path, interest) or _may_be_template(path, interest):
+            reload = True
+        elif path not in interest.tracked and _is_or_was_folder(path, interest):
+            reload, complete = True, False
+    return News(digests, reload, complete)
+
+
+def differences(known: Mapping[str, str | None], always: Collection[str], digest: Digest) -> dict[str, str | None]:
+    """The files that are not what was last read of them, and those of `always`, with what they are now."""
+    found = {path: digest(path) for path in known}
+    return {path: now for path, now in found.items() if path in always or now != known[path]}
+
+
+def _may_be_kernel(path: str, interest: Interest) -> bool:
+    prefix = interest.root.rstrip(os.sep) + os.sep
+    if not path.startswith(prefix):
+        return False
+    name = path[len(prefix) :]
+    if any(is_skipped(folder) for folder in name.split("/")[:-1]):
+        return False
+    return any(pattern.fullmatch(name) for pattern in interest.kernel_patterns)
+
+
+def _may_be_template(path: str, interest: Interest) -> bool:
+    """A template that nobody has read yet may be one that a kernel file names."""
+    return (
+        path not in interest.tracked
+        and path.endswith(".j2")
+        and any(path.startswith(folder + os.sep) for folder in interest.template_folders)
+    )
+
+
+def _is_or_was_folder(path: str, interest: Interest) -> bool:
+    if os.path.isdir(path):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+        return True
+    if os.path.lexists(path):
+        return False
+    below = path + os.sep
+    watched: Sequence[Collection[str]] = (interest.files, interest.tracked, interest.template_folders)
+    return any(one.startswith(below) or one == path for group in watched for one in group)

@@ -1,0 +1,302 @@
+"""The daemon as the server sees it: questions are answered from the machine's state, wishes become events."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+from ckwatch import __version__
+from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.events import (
+    MAIN,
+    CancelRequested,
+    ClientLost,
+    Focused,
+    Options,
+    OptionsChanged,
+    OverlayChanged,
+)
+from ckwatch.machine.state import State, UnitState
+from ckwatch.model.kernel import Unit as ModelUnit
+from ckwatch.model.selection import chosen, suggestion
+from ckwatch.runtime.builds import Builds
+from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.runtime import Runtime
+from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
+from ckwatch.runtime.tools import Tools
+from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
+from ckwatch.wire import values as wire
+from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail
+
+AT_ONCE = 200
+"""Topics that one answer of `changes` holds at most: two milliseconds of work."""
+
+GATHERED_S = 0.01
+"""Changes that follow one another within this time are told together."""
+
+
+class Daemon:
+    """Fits `ckwatch.serve.engine.Engine`."""
+
+    def __init__(self, runtime: Runtime, tools: Tools, memoirs: Memoirs, log_file: Path | None) -> None:
+        self._runtime = runtime
+        self._tools = tools
+        self._memoirs = memoirs
+        self._log_file = log_file
+        self._builds = Builds(runtime)
+        self._started_at = time.time()
+        self._started = time.monotonic()
+        self._shown: dict[tuple[str, str], tuple[int, wire.Unit | wire.File | wire.Workspace]] = {}
+        self._clients: set[str] = set()
+        self.stopping = anyio.Event()
+        self.on_stop: Callable[[], None] = self.stopping.set
+
+    @property
+    def _state(self) -> State:
+        return self._runtime.state
+
+    async def status(self) -> Status:
+        """What the daemon is and does."""
+        state = self._state
+        units = list(state.main.units.values())
+        memory = await to_thread.run_sync(_resident_bytes)
+        workspace = self._runtime.workshop.loads.workspaces.get(MAIN)
+        shown = workspace_of(state, MAIN)
+        compiler = self._tools.compiler
+        return Status(
+            version=__version__,
+            pid=os.getpid(),
+            root=state.root,
+            started_at=self._started_at,
+            uptime_s=time.monotonic() - self._started,
+            seq=self._runtime.feed.seq,
+            unit_count=len(units),
+            phases=dict(Counter(unit.phase.value for unit in units)),
+            outcomes=dict(Counter(unit.outcome.value for unit in units if unit.outcome is not None)),
+            busy=state.busy or bool(len(self._builds)),
+            clients=len(self._clients),
+            memory_bytes=memory,
+            idle_exit_s=0.0 if workspace is None else workspace.settings.daemon.idle_exit_s,
+            log_file=None if self._log_file is None else str(self._log_file),
+            toolchain=None if compiler is None else f"clang {compiler.toolchain.clang_version}",
+            warnings=shown.warnings,
+        )
+
+    async def snapshot(self, client: str | None) -> wire.Snapshot:
+        """Everything, at one moment: diagnostics are folded afterwards from what was taken down then."""
+        scope = client or MAIN
+        seq = self._runtime.feed.seq
+        states: dict[str, wire.Unit | wire.File | wire.Workspace] = {"workspace": workspace_of(self._state, scope)}
+        paths = {*self._runtime.diagnosed.paths(MAIN), *self._state.main.diagnostics}
+        view = self._state.scopes.get(scope)
+        if view is not None:
+            paths |= {*self._runtime.diagnosed.paths(scope), *view.diagnostics}
+        names = list(self._state.members(scope))
+        for at in range(0, len(names), AT_ONCE):
+            for name in names[at : at + AT_ONCE]:
+                unit = self._state.seen(scope, name)
+                if unit is not None:
+                    states[f"unit/{name}"] = self._unit(scope, unit)
+            # What changes while others have their turn comes again as a change after `seq`.
+            await anyio.lowlevel.checkpoint()
+        for path in sorted(paths):
+            states[f"file/{path}"] = await self.file(client, path)
+        return wire.Snapshot.model_construct(seq=seq, states=states)
+
+    async def changes(self, client: str | None, after: int) -> list[wire.Change]:
+        """As the protocol says."""
+        feed, scope = self._runtime.feed, client or MAIN
+        if not feed.is_known(after):
+            return [wire.Change(seq=feed.seq, topic="reset")]
+        found = feed.after(scope, after, AT_ONCE)
+        if not found:
+            await feed.wait(after)
+            await anyio.sleep(GATHERED_S)
+            found = feed.after(scope, after, AT_ONCE)
+            if not found:  # changes of other clients' views
+                return []
+        changes = []
+        for seq, topic in found:
+            state = await self._topic(scope, topic)
+            changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
+        return changes
+
+    async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
+        """Raises UnknownUnitError for a pattern that means none."""
+        scope = client or MAIN
+        found = []
+        for count, name in enumerate(await self._names(scope, patterns)):
+            unit = self._state.seen(scope, name)
+            if unit is not None:
+                found.append(self._unit(scope, unit))
+            if count % AT_ONCE == AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
+        return found
+
+    async def unit(self, client: str | None, unit: str) -> UnitDetail:
+        """All about one unit. Raises UnknownUnitError."""
+        state = await self._one(client or MAIN, unit)
+        render = state.render
+        instance = state.unit.instance
+        workspace = self._state.scopes[state.key.scope].workspace or self._state.main.workspace
+        reason = None if workspace is None else workspace.toolchain_problem
+        commands, memory = await to_thread.run_sync(self._commands, state)
+        return UnitDetail(
+            unit=unit_of(state),
+            parameters=dict(instance.parameters),
+            parameter_places={name: span_of(span) for name, span in instance.spans.items()},
+            template=state.unit.kernel.template,
+            reads={} if render is None else dict(render.reads),
+            missed=() if render is None else tuple(sorted(render.missed)),
+            headers=self._state.graph.header_count(state.key),
+            token_key=None if render is None else render.tokens or None,
+            standing=standing_of(state, reason),
+            cause=causes_of(state.cause),
+            diagnostics=tuple(diagnostic_of(one, stale=not state.fresh) for one in state.diagnostics),
+            command=commands,
+            peak_memory_bytes=memory,
+        )
+
+    async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
+        """The unit's text as it renders now. Raises UnknownUnitError."""
+        state = await self._one(client or MAIN, unit)
+        scope = self._state.scopes[state.key.scope]
+        outcome = await self._runtime.workshop.outcome(state.key, state.unit, dict(scope.overlays), scope.options)
+        return await to_thread.run_sync(rendered_of, state.key.unit, outcome, with_map)
+
+    async def artifact(self, client: str | None, unit: str) -> Artifact | None:
+        """What the unit's last result left in the store; None when there is none. Raises UnknownUnitError."""
+        state = await self._one(client or MAIN, unit)
+        return await to_thread.run_sync(artifact_of, state, self._tools)
+
+    async def runs(self, unit: str, limit: int) -> list[Run]:
+        """Past compiles. Raises UnknownUnitError and HistoryError."""
+        runs = await self._memoirs.runs(unit, limit)
+        if not runs:
+            await self._one(MAIN, unit)
+        return runs
+
+    async def file(self, client: str | None, path: str) -> wire.File:
+        """A file's diagnostics."""
+        inputs = file_inputs(self._state, self._runtime.diagnosed, client or MAIN, normal(path))
+        diagnostics = await to_thread.run_sync(folded, *inputs) if any(inputs[:3]) else ()
+        return wire.File.model_construct(path=path, diagnostics=diagnostics)
+
+    def build(
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+    ) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
+        """As the protocol says."""
+        return self._builds.build(client or MAIN, patterns, force=force, check_only=check_only)
+
+    async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
+        """Stop compiling; the units that were at it. Raises UnknownUnitError."""
+        scope = client or MAIN
+        names = await self._names(scope, patterns)
+        units = [unit for name in names if (unit := self._state.seen(scope, name)) is not None and not unit.settled]
+        stopped = [unit.key.unit for unit in units]
+        await self._runtime.post(CancelRequested(scope, frozenset(stopped), at=time.time()))
+        return stopped
+
+    async def overlay(self, client: str, path: str, text: str | None) -> None:
+        """Lend a text, or take it back."""
+        self._clients.add(client)
+        name = normal(path)
+        digest = None if text is None else await to_thread.run_sync(_digest, text)
+        await self._runtime.post(OverlayChanged(client, name, text, digest, at=time.time()))
+
+    async def focus(self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool) -> None:
+        """What the client looks at. Raises UnknownUnitError."""
+        self._clients.add(client)
+        names = set(await self._names(client, patterns)) if patterns else set()
+        for file in files:
+            path = normal(file)
+            names |= {key.unit for key in self._state.graph.readers(path)}
+            names |= {name for name, unit in self._state.members(client).items() if unit.kernel.path == path}
+        await self._runtime.post(Focused(client, frozenset(names), everything, at=time.time()))
+
+    async def view(self, client: str, options: Options) -> None:
+        """How the client's view differs."""
+        self._clients.add(client)
+        await self._runtime.post(OptionsChanged(client, options, at=time.time()))
+
+    async def forget(self, client: str) -> None:
+        """The client has gone."""
+        self._clients.discard(client)
+        await self._runtime.post(ClientLost(client, at=time.time()))
+        self._runtime.feed.forget(client)
+        self._shown = {key: value for key, value in self._shown.items() if key[0] != client}
+
+    async def log(self, lines: int) -> str:
+        """The last lines of the daemon's log."""
+        return await to_thread.run_sync(log_tail, self._log_file, lines)
+
+    def stop(self) -> None:
+        """End soon."""
+        self.on_stop()
+
+    async def _names(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
+        members = self._state.members(scope)
+        names, unknown = chosen(members, patterns)
+        if unknown is not None:
+            raise await self._unknown(scope, unknown)
+        return names
+
+    async def _one(self, scope: str, unit: str) -> UnitState:
+        found = self._state.seen(scope, unit)
+        if found is None:
+            raise await self._unknown(scope, unit)
+        return found
+
+    async def _unknown(self, scope: str, name: str) -> CkwatchError:
+        units: list[ModelUnit] = list(self._state.members(scope).values())
+        hint = await to_thread.run_sync(suggestion, units, name)
+        return UnknownUnitError(f"no kernel, instance or unit is called '{name}'", hint)
+
+    async def _topic(self, scope: str, topic: str) -> wire.Unit | wire.File | wire.Workspace | None:
+        kind, _, name = topic.partition("/")
+        if kind == "unit":
+            unit = self._state.seen(scope, name)
+            return None if unit is None else self._unit(scope, unit)
+        if kind == "file":
+            return await self.file(scope or None, name)
+        return workspace_of(self._state, scope)
+
+    def _unit(self, scope: str, unit: UnitState) -> wire.Unit:
+        """The unit's wire form, made once for all who see this state of it."""
+        seq = self._runtime.feed.last(unit.key.scope, f"unit/{unit.key.unit}")
+        key = (unit.key.scope, unit.key.unit)
+        kept = self._shown.get(key)
+        if kept is not None and kept[0] == seq and isinstance(kept[1], wire.Unit):
+            return kept[1]
+        shown = unit_of(unit)
+        if scope == unit.key.scope or unit.key.scope == MAIN:
+            self._shown[key] = (seq, shown)
+        return shown
+
+    def _commands(self, state: UnitState) -> tuple[tuple[tuple[str, ...], ...], int]:
+        artifact = artifact_of(state, self._tools)
+        memory = 0 if state.result is None else state.result.peak_memory_bytes
+        return (() if artifact is None else artifact.commands), memory
+
+
+def normal(path: str) -> str:
+    """An absolute path without `..` and doubled slashes, by its letters alone."""
+    return os.path.normpath(path)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,89 @@
+"""Reading the workspace: what the machine needs of it, and what the other work needs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from ckwatch.build.selection import NATIVE_ARCH, units_of
+from ckwatch.config.loading import WorkspaceLoader
+from ckwatch.config.workspace import Workspace
+from ckwatch.events import MAIN, KernelUnits, LoadedWorkspace, Options
+from ckwatch.model.diagnostic import Diagnostic, Severity, Source
+from ckwatch.model.kernel import Kernel
+from ckwatch.runtime.tools import Tools, default_jobs
+
+
+class Loads:
+    """Loads of one workspace for all scopes. `workspaces` holds the last one of each."""
+
+    def __init__(self, root: Path, tools: Tools) -> None:
+        self._loader = WorkspaceLoader(root)
+        self._tools = tools
+        self._lock = threading.Lock()
+        self._kernels: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
+        self._native: str | None = None
+        self.workspaces: dict[str, Workspace] = {}
+
+    def load(self, scope: str, overlays: Mapping[str, str], options: Options) -> LoadedWorkspace:
+        """Read it, in a thread. Raises CkwatchError when there is no `ckwatch.toml` any more."""
+        with self._lock:
+            workspace = self._loader.load(overlays)
+            if scope == MAIN:
+                self._tools.find(workspace.settings)
+            diagnostics = list(workspace.diagnostics)
+            used: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
+            kernels = []
+            for kernel in workspace.kernels:
+                archs = self._archs(kernel, options.archs, diagnostics)
+                key = (id(kernel), archs)
+                known = self._kernels.get(key)
+                if known is None or known.kernel is not kernel:
+                    known = KernelUnits(kernel, tuple(units_of(kernel, archs)) if archs else ())
+                used[key] = known
+                kernels.append(known)
+            if scope == MAIN:
+                self._kernels = used
+            else:
+                self._kernels |= used
+            self.workspaces[scope] = workspace
+            return LoadedWorkspace(
+                tuple(kernels),
+                tuple(diagnostics),
+                workspace.files,
+                self._settings(workspace),
+                workspace.settings.compile.jobs or default_jobs(),
+                self._tools.problem,
+                workspace.settings.daemon.build == "everything",
+            )
+
+    def workspace(self, scope: str) -> Workspace:
+        """The workspace as `scope` sees it. Raises KeyError before the first load."""
+        return self.workspaces.get(scope) or self.workspaces[MAIN]
+
+    def _archs(self, kernel: Kernel, asked: tuple[str, ...], diagnostics: list[Diagnostic]) -> tuple[str, ...]:
+        archs = kernel.archs if not asked or kernel.archs == ("host",) else asked
+        if NATIVE_ARCH not in archs:
+            return archs
+        if self._native is None:
+            from ckwatch.toolchain.devices import amd_devices  # looks at the machine
+
+            self._native = next((device.arch for device in amd_devices() if device.arch), "")
+        if not self._native:
+            message = "`native` means this machine's AMD GPU, and there is none; name an arch, such as gfx942"
+            place = kernel.template_span
+            diagnostics.append(
+                Diagnostic(Severity.WARNING, Source.KERNEL_FILE, "kernel-file/no-native-arch", message, place)
+            )
+            return tuple(arch for arch in archs if arch != NATIVE_ARCH)
+        return tuple(dict.fromkeys(self._native if arch == NATIVE_ARCH else arch for arch in archs))
+
+    def _settings(self, workspace: Workspace) -> str:
+        compiling, rendering = workspace.settings.compile, workspace.settings.render
+        return repr(
+            (
+                *(compiling.flags, sorted(compiling.defines.items(), key=str), compiling.timeout_s),
+                *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
+            )
+        )

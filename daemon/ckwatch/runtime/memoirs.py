@@ -1,0 +1,158 @@
+"""Writing what the machine wants remembered to the history, and giving it back at the next start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from anyio import to_thread
+
+from ckwatch.events import Cause, Record, Remembered
+from ckwatch.history import History, HistoryError, UnitRecord
+from ckwatch.machine.state import State, UnitState
+from ckwatch.wire.messages import Run
+from ckwatch.wire.values import Cause as WireCause
+
+RETRY_S = 30.0
+"""After a history could not be written, it is left alone for so long; results go on in memory."""
+
+
+class Memoirs:
+    """The history of one workspace, used by one task at a time. `problem` is shown to users."""
+
+    def __init__(self, path: Path) -> None:
+        self._history = History(path)
+        self._opened = False
+        self._unwritten: dict[str, UnitRecord] = {}
+        self._removed: dict[str, None] = {}
+        self._known: dict[str, UnitRecord] = {}
+        self._tried_at = 0.0
+        self.problem: str | None = None
+
+    async def open(self) -> Mapping[str, Remembered]:
+        """What earlier daemons left; nothing, and a problem, where it cannot be read."""
+        try:
+            self._known = await to_thread.run_sync(self._open)
+        except HistoryError as error:
+            self.problem = str(error)
+            return {}
+        return {name: _remembered(record) for name, record in self._known.items()}
+
+    async def record(self, state: State, effect: Record) -> str | None:
+        """Write what is new; what is wrong with the history, if anything."""
+        for name in effect.units:
+            unit = state.main.units.get(name)
+            record = None if unit is None else _record_of(unit)
+            if record is not None and not _same(self._known.get(name), record):
+                self._known[name] = self._unwritten[name] = record
+                self._removed.pop(name, None)
+        for name in effect.removed:
+            if name not in state.main.units:
+                self._known.pop(name, None)
+                self._unwritten.pop(name, None)
+                self._removed[name] = None
+        if not self._unwritten and not self._removed:
+            return self.problem
+        if self.problem is not None and time.monotonic() - self._tried_at < RETRY_S:
+            return self.problem
+        records, removed = list(self._unwritten.values()), list(self._removed)
+        self._tried_at = time.monotonic()
+        try:
+            if not self._opened:
+                await to_thread.run_sync(self._open)
+            await to_thread.run_sync(self._history.record, records, removed)
+        except HistoryError as error:
+            self.problem = str(error)
+            return self.problem
+        for record in records:
+            if self._unwritten.get(record.unit) is record:
+                del self._unwritten[record.unit]
+        for name in removed:
+            self._removed.pop(name, None)
+        self.problem = self._history.notice
+        return self.problem
+
+    async def runs(self, unit: str, limit: int) -> list[Run]:
+        """The unit's past compiles, newest first. Raises HistoryError."""
+        records = await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
+        return [
+            Run(
+                outcome=record.outcome,
+                key=record.key,
+                finished_at=record.finished_at,
+                seconds=record.seconds,
+                from_store=record.from_store,
+                cause=tuple(WireCause(what=what, at=at) for what, at in record.cause),
+            )
+            for record in records
+        ]
+
+    async def note_start(self, pid: int, version: str) -> None:
+        """A daemon has started."""
+        if self._opened:
+            try:
+                await to_thread.run_sync(self._history.note_start, time.time(), pid, version)
+            except HistoryError as error:
+                self.problem = str(error)
+
+    async def close(self) -> None:
+        """A daemon ends."""
+        if self._opened:
+            await to_thread.run_sync(self._close)
+
+    def _open(self) -> dict[str, UnitRecord]:
+        self._history.open()
+        self._opened = True
+        self.problem = self._history.notice
+        return self._history.units()
+
+    def _close(self) -> None:
+        try:
+            self._history.prune()
+            self._history.note_end(time.time())
+        except HistoryError:
+            pass  # it was shown while the daemon ran
+        finally:
+            self._history.close()
+
+
+def _record_of(unit: UnitState) -> UnitRecord | None:
+    result, render = unit.result, unit.render
+    if render is None or not render.ok or not unit.fresh:
+        return None
+    cause = tuple((link.what, link.at) for link in unit.cause.chain)
+    if result is None or result.tokens != render.tokens:
+        return UnitRecord(unit.key.unit, render.tokens, "", "checked", 0.0, 0.0, 0, True, dict(render.reads), cause)
+    return UnitRecord(
+        unit.key.unit,
+        render.tokens,
+        result.key,
+        result.outcome.value,
+        result.finished_at,
+        result.seconds,
+        result.peak_memory_bytes,
+        result.from_store,
+        dict(render.reads),
+        cause,
+    )
+
+
+def _same(old: UnitRecord | None, new: UnitRecord) -> bool:
+    """Whether it is the same result, perhaps found once more."""
+    return (
+        old is not None
+        and (old.token_key, old.key, old.outcome) == (new.token_key, new.key, new.outcome)
+        and (new.from_store or old.finished_at == new.finished_at)
+        and old.reads == new.reads
+    )
+
+
+def _remembered(record: UnitRecord) -> Remembered:
+    cause: Cause | None = None
+    for what, at in reversed(record.cause):
+        cause = Cause(what, at, cause)
+    return Remembered(
+        record.token_key, record.reads, cause or Cause("an earlier run", record.finished_at),
+        record.peak_memory_bytes, record.finished_at,
+    )  # fmt: skip

@@ -1,0 +1,163 @@
+"""A daemon without its socket: everything opened in order, and closed in the opposite one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from ckwatch import __version__
+from ckwatch.compile.processes import Launcher, run_process
+from ckwatch.errors import plain_errors
+from ckwatch.events import MAIN, FilesChanged, Options, Warned
+from ckwatch.history import database_path
+from ckwatch.machine.state import State
+from ckwatch.runtime.changes import Interest, news_of
+from ckwatch.runtime.engine import Daemon
+from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.runtime import Runtime
+from ckwatch.runtime.tools import Tools
+from ckwatch.runtime.work import Workshop
+from ckwatch.watch.batch import Batch
+from ckwatch.watch.watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+FOLLOW_AGAIN_S = 0.25
+"""The set of watched files is brought up to date at most so often."""
+
+TIDY_S = 600.0
+"""How often the store is kept within its size."""
+
+
+@asynccontextmanager
+async def open_engine(
+    root: Path,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    log_file: Path | None = None,
+    launch: Launcher = run_process,
+    history: Path | None = None,
+) -> AsyncIterator[Daemon]:
+    """The daemon for the workspace in the folder `root`, at work until the context is left.
+
+    Raises CkwatchError when there is no `ckwatch.toml`. `launch` starts compilers; tests pass another.
+    """
+    renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
+    tools = Tools(environment, renders, launch)
+    memoirs = Memoirs(history or database_path(root, environment))
+    state = State(renders=renders, root=str(root))
+    try:
+        runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
+        loads = runtime.workshop.loads
+        await to_thread.run_sync(partial(loads.load, MAIN, {}, Options()))
+        state.remembered = await memoirs.open()
+        await memoirs.note_start(os.getpid(), __version__)
+        daemon = Daemon(runtime, tools, memoirs, log_file)
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(runtime.run)
+            tasks.start_soon(_tidy, runtime, tools)
+            await _watch(tasks, root, runtime, tools)
+            if memoirs.problem is not None:
+                await runtime.post(Warned("history", memoirs.problem))
+            try:
+                yield daemon
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await tools.aclose()
+            await memoirs.close()
+
+
+async def _watch(tasks: TaskGroup, root: Path, runtime: Runtime, tools: Tools) -> None:
+    """Watch what matters; once everything is watched, look at what may have changed before."""
+    loads = runtime.workshop.loads
+    settings = loads.workspaces[MAIN].settings.daemon
+    news = Changes(root, runtime, tools)
+    watcher = Watcher(news.deliver, news.problem, step_ms=settings.settle_ms, poll=settings.poll)
+    changed = anyio.Event()
+
+    async def follow() -> None:
+        nonlocal changed
+        first = True
+        while True:
+            changed = anyio.Event()
+            folders, files = news.watched()
+            watcher.follow(folders, files)
+            if first:
+                await watcher.settled()
+                await runtime.post(FilesChanged({}, reload=True, complete=False))
+                first = False
+            await changed.wait()
+            await anyio.sleep(FOLLOW_AGAIN_S)
+
+    runtime.on_follow = lambda: changed.set()
+    tasks.start_soon(watcher.run)
+    tasks.start_soon(follow)
+
+
+class Changes:
+    """From batches of paths to what the machine is told."""
+
+    def __init__(self, root: Path, runtime: Runtime, tools: Tools) -> None:
+        self._root = root
+        self._runtime = runtime
+        self._tools = tools
+        self._interest: tuple[object, Interest] | None = None
+
+    def watched(self) -> tuple[list[str], list[str]]:
+        """The folders to be watched with everything in them, and the files wherever they are."""
+        workspace = self._runtime.workshop.loads.workspaces[MAIN]
+        root = str(self._root)
+        inside = root.rstrip(os.sep) + os.sep
+        folders = [root]
+        folders += [str(folder) for folder in workspace.template_folders if not str(folder).startswith(inside)]
+        graph = self._runtime.state.graph
+        return folders, [*graph.templates, *graph.headers, *workspace.files]
+
+    async def deliver(self, batch: Batch) -> None:
+        """A batch of the watcher."""
+        store = self._tools.store
+        if store is None:
+            return
+        interest = self._interest_now()
+        found = await to_thread.run_sync(news_of, batch.paths, interest, store.contents.digest)
+        complete = batch.complete and found.complete
+        if found.digests or found.reload or not complete:
+            log.info("%d paths changed, %d of them matter", len(batch.paths), len(found.digests))
+            await self._runtime.post(
+                FilesChanged(found.digests, reload=found.reload, complete=complete, at=time.time())
+            )
+
+    def problem(self, message: str | None, hint: str | None) -> None:
+        """The kernel cannot watch all that should be watched, or can again."""
+        text = None if message is None else f"{message}\n{hint}" if hint else message
+        self._runtime.post_soon(Warned("watch", text, at=time.time()))
+
+    def _interest_now(self) -> Interest:
+        graph = self._runtime.state.graph
+        workspace = self._runtime.workshop.loads.workspaces.get(MAIN)
+        key = (graph.version, id(workspace))
+        if self._interest is None or self._interest[0] != key:
+            tracked = frozenset((*graph.templates, *graph.headers))
+            self._interest = (key, Interest.of(self._root, workspace, tracked))
+        return self._interest[1]
+
+
+async def _tidy(runtime: Runtime, tools: Tools) -> None:
+    """Now and then, when nothing runs and something has been compiled, keep the store within its size."""
+    done = 0
+    while True:
+        await anyio.sleep(TIDY_S)
+        if runtime.workshop.compiled != done and not runtime.state.busy:
+            done = runtime.workshop.compiled
+            await tools.tidy()

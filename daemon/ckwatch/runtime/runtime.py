@@ -1,0 +1,198 @@
+"""The loop: the only caller of `step`. Events come through one inbox; each effect that is work becomes a task."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+from anyio import CancelScope, to_thread
+from anyio.abc import TaskGroup
+
+from ckwatch.errors import CkwatchError
+from ckwatch.events import (
+    MAIN,
+    AnyEvent,
+    Cancel,
+    Changed,
+    Compile,
+    Continue,
+    Continued,
+    Effect,
+    Ended,
+    Follow,
+    Load,
+    Loaded,
+    LookUp,
+    MemoryMeasured,
+    Record,
+    Recorded,
+    Render,
+    Scan,
+    Tell,
+    UnitKey,
+)
+from ckwatch.machine.state import State
+from ckwatch.machine.step import start, step
+from ckwatch.runtime.feed import Feed
+from ckwatch.runtime.memory import capacity_bytes
+from ckwatch.runtime.shown import DiagnosedFiles
+from ckwatch.runtime.work import Workshop
+
+log = logging.getLogger(__name__)
+
+INBOX = 1000
+MEASURED_EVERY_S = 2.0
+QUIET_S = 0.3
+"""How long a load that is not urgent waits."""
+SLICE_S = 0.004
+"""So long may steps follow one another before others have their turn on the event loop."""
+
+Recorder = Callable[[State, Record], Awaitable[str | None]]
+
+
+class Runtime:
+    """Runs the machine.
+
+    `on_stepped` gets what each step tells, `on_follow` is called when other files are to be watched.
+    """
+
+    def __init__(
+        self, state: State, workshop: Callable[[Callable[[AnyEvent], None]], Workshop], record: Recorder
+    ) -> None:
+        self.state = state
+        self.feed = Feed()
+        self.diagnosed = DiagnosedFiles()
+        self.workshop = workshop(self.post_soon)
+        self.on_stepped: Callable[[list[Tell]], None] = lambda _tells: None
+        self.on_follow: Callable[[], None] = lambda: None
+        self.longest_step_s = 0.0
+        self._record = record
+        self._send, self._inbox = anyio.create_memory_object_stream[AnyEvent](INBOX)
+        self._scopes: dict[int, CancelScope] = {}
+        self._tasks: TaskGroup | None = None
+
+    async def post(self, event: AnyEvent) -> None:
+        """Put an event into the inbox; waits while it is full."""
+        await self._send.send(event)
+
+    def post_soon(self, event: AnyEvent) -> None:
+        """Put in an event that informs only: it is dropped when the inbox is full."""
+        with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._send.send_nowait(event)
+
+    async def run(self) -> None:
+        """Until cancelled; whatever runs then is stopped before it returns."""
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._measure_memory)
+            self._perform(start(self.state))
+            began = time.monotonic()
+            continued = False
+            while True:
+                if continued and not self._inbox.statistics().current_buffer_used:
+                    event: AnyEvent = Continued(at=time.time())
+                    continued = False
+                    await anyio.lowlevel.checkpoint()
+                    began = time.monotonic()
+                else:
+                    if time.monotonic() - began > SLICE_S or not self._inbox.statistics().current_buffer_used:
+                        await anyio.lowlevel.checkpoint()
+                        event = await self._inbox.receive()
+                        began = time.monotonic()
+                    else:
+                        event = self._inbox.receive_nowait()
+                continued = self._step(event) or continued
+
+    def _step(self, event: AnyEvent) -> bool:
+        """Take one step; whether the machine asks to go on."""
+        began = time.perf_counter()
+        effects = step(self.state, event)
+        self.longest_step_s = max(self.longest_step_s, time.perf_counter() - began)
+        return self._perform(effects)
+
+    def _perform(self, effects: tuple[Effect, ...]) -> bool:
+        assert self._tasks is not None  # noqa: S101  # only `run` gets here
+        continued = False
+        tells: list[Tell] = []
+        for effect in effects:
+            match effect:
+                case Changed(scope, topic):
+                    self._mark(scope, topic)
+                case Load() | Scan() | Render() | LookUp() | Compile() | Record():
+                    cancel_scope = self._scopes[effect.work.number] = CancelScope()
+                    self._tasks.start_soon(self._work, effect, cancel_scope)
+                case Cancel(work):
+                    running = self._scopes.get(work.number)
+                    if running is not None:
+                        running.cancel()
+                case Tell():
+                    tells.append(effect)
+                case Follow():
+                    self.on_follow()
+                case Continue():
+                    continued = True
+        self.on_stepped(tells)
+        return continued
+
+    def _mark(self, scope: str, topic: str) -> None:
+        kind, _, name = topic.partition("/")
+        if kind == "unit":
+            key = UnitKey(scope, name)
+            unit = self.state.find(key)
+            self.diagnosed.update(key, unit.shown if unit is not None else frozenset())
+            if unit is None:
+                self.workshop.texts.drop(key)
+        if scope != MAIN and scope not in self.state.scopes:
+            self.diagnosed.update(UnitKey(scope, name), frozenset())
+        self.feed.mark(scope, topic)
+
+    async def _work(self, effect: Load | Scan | Render | LookUp | Compile | Record, scope: CancelScope) -> None:
+        """Do a piece of work; exactly one event comes of it, whatever happens."""
+        work = effect.work
+        event: AnyEvent = Ended(work, at=time.time())
+        try:
+            with scope:
+                event = await self._done(effect)
+        except CkwatchError as error:
+            event = Ended(work, str(error), at=time.time())
+        except Exception as error:
+            log.exception("%s of %s broke down", work.kind, work.key)
+            event = Ended(work, f"{type(error).__name__}: {error}", at=time.time())
+        del self._scopes[work.number]
+        await self._send.send(event)
+
+    async def _done(self, effect: Load | Scan | Render | LookUp | Compile | Record) -> AnyEvent:
+        match effect:
+            case Load():
+                return await self._load(effect)
+            case Scan():
+                known, disputed = self.state.graph.known_digests()
+                return await self.workshop.scan(effect, known, disputed)
+            case Render():
+                return await self.workshop.render(effect)
+            case LookUp():
+                return await self.workshop.look_up(effect)
+            case Compile():
+                return await self.workshop.compile(effect)
+            case Record():
+                return Recorded(effect.work, await self._record(self.state, effect), at=time.time())
+
+    async def _load(self, effect: Load) -> Loaded:
+        if not effect.urgent:
+            await anyio.sleep(QUIET_S)
+        try:
+            return await self.workshop.load(effect)
+        except CkwatchError as error:
+            return Loaded(effect.work, None, str(error), at=time.time())
+
+    async def _measure_memory(self) -> None:
+        """Tell the machine of the memory while compilers run or wait."""
+        while True:
+            if self.state.compile_queue or any(work.kind == "compile" for work in self.state.running.values()):
+                capacity = await to_thread.run_sync(capacity_bytes)
+                if capacity is not None:
+                    self.post_soon(MemoryMeasured(capacity, at=time.time()))
+            await anyio.sleep(MEASURED_EVERY_S)

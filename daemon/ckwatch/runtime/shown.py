@@ -1,0 +1,159 @@
+"""The machine's state as clients see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ckwatch.diagnostics.fold import fold
+from ckwatch.events import MAIN, Cause, UnitKey
+from ckwatch.machine.state import State, UnitState
+from ckwatch.model import diagnostic as model
+from ckwatch.model.text import Span
+from ckwatch.wire import values as wire
+
+Diagnosed = Mapping[str, tuple[model.Diagnostic, ...]]
+
+
+def unit_of(unit: UnitState) -> wire.Unit:
+    """A unit's state."""
+    result, render = unit.result, unit.render
+    severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
+    outcome = unit.outcome
+    return wire.Unit.model_construct(
+        id=unit.key.unit,
+        kernel=unit.unit.kernel.name,
+        instance=unit.unit.instance.name,
+        arch=unit.unit.arch,
+        place=span_of(unit.unit.instance.span),
+        phase=unit.phase.value,
+        outcome=None if outcome is None else outcome.value,
+        fresh=unit.fresh,
+        generation=unit.generation,
+        errors=severities[model.Severity.ERROR],
+        warnings=severities[model.Severity.WARNING],
+        symbol=None if render is None else render.symbol or None,
+        key=None if result is None else result.key or None,
+        from_store=result is not None and result.from_store,
+        seconds=0.0 if result is None else result.seconds,
+        finished_at=None if result is None else result.finished_at or None,
+        products={} if result is None else dict(result.products),
+        cause=causes_of(unit.cause),
+        edited=unit.edited,
+    )
+
+
+def causes_of(cause: Cause) -> tuple[wire.Cause, ...]:
+    """The story of a state, newest first."""
+    return tuple(wire.Cause.model_construct(what=link.what, at=link.at) for link in cause.chain)
+
+
+def workspace_of(state: State, scope: str) -> wire.Workspace:
+    """The workspace as a whole."""
+    view = state.scopes.get(scope, state.main)
+    warnings = dict(state.warnings)
+    if state.main.workspace is not None and state.main.workspace.toolchain_problem is not None:
+        warnings["toolchain"] = state.main.workspace.toolchain_problem
+    return wire.Workspace(
+        root=state.root,
+        loaded=state.main.started,
+        busy=state.busy,
+        unit_count=len(state.members(scope)),
+        jobs=state.jobs,
+        compiling=sum(work.kind == "compile" for work in state.running.values()),
+        problem=view.problem or state.main.problem,
+        warnings=warnings,
+    )
+
+
+def span_of(span: Span) -> wire.Span:
+    """A span."""
+    start, end = span.start, span.end
+    return wire.Span.model_construct(
+        path=span.path,
+        start=wire.Position.model_construct(line=start.line, column=start.column),
+        end=wire.Position.model_construct(line=end.line, column=end.column),
+    )
+
+
+def diagnostic_of(diagnostic: model.Diagnostic, *, stale: bool) -> wire.Diagnostic:
+    """A diagnostic."""
+    return wire.Diagnostic.model_construct(
+        severity=diagnostic.severity.value,
+        source=diagnostic.source.value,
+        code=diagnostic.code,
+        message=diagnostic.message,
+        span=span_of(diagnostic.span),
+        related=tuple(
+            wire.Related.model_construct(message=one.message, span=None if one.span is None else span_of(one.span))
+            for one in diagnostic.related
+        ),
+        detail=diagnostic.detail,
+        fixes=tuple(wire.Fix.model_construct(span=span_of(fix.span), text=fix.text) for fix in diagnostic.fixes),
+        units=diagnostic.units,
+        unit_count=diagnostic.unit_count,
+        approximate=diagnostic.approximate,
+        stale=stale,
+    )
+
+
+def folded(
+    workspace: Iterable[model.Diagnostic], fresh: Diagnosed, stale: Diagnosed, unit_count: int
+) -> tuple[wire.Diagnostic, ...]:
+    """The workspace's own diagnostics, then the units', equal ones once; those of superseded inputs are marked."""
+    found = [diagnostic_of(diagnostic, stale=False) for diagnostic in workspace]
+    found += [diagnostic_of(diagnostic, stale=False) for diagnostic in fold(fresh, unit_count)]
+    found += [diagnostic_of(diagnostic, stale=True) for diagnostic in fold(stale, unit_count)]
+    return tuple(found)
+
+
+class DiagnosedFiles:
+    """Which units have diagnostics in which file, kept up to date unit by unit."""
+
+    def __init__(self) -> None:
+        self._files: dict[UnitKey, frozenset[str]] = {}
+        self._units: dict[tuple[str, str], dict[str, None]] = {}
+
+    def update(self, key: UnitKey, files: frozenset[str]) -> None:
+        """The unit has diagnostics in `files` and in no others."""
+        old = self._files.get(key, frozenset())
+        for path in old - files:
+            units = self._units[key.scope, path]
+            units.pop(key.unit, None)
+            if not units:
+                del self._units[key.scope, path]
+        for path in files - old:
+            self._units.setdefault((key.scope, path), {})[key.unit] = None
+        if files:
+            self._files[key] = files
+        else:
+            self._files.pop(key, None)
+
+    def units(self, scope: str, path: str) -> list[str]:
+        """The units of exactly this scope."""
+        return list(self._units.get((scope, path), ()))
+
+    def paths(self, scope: str) -> list[str]:
+        """The files in which units of exactly this scope have diagnostics."""
+        return [path for name, path in self._units if name == scope]
+
+
+def file_inputs(
+    state: State, diagnosed: DiagnosedFiles, scope: str, path: str
+) -> tuple[tuple[model.Diagnostic, ...], Diagnosed, Diagnosed, int]:
+    """What `folded` makes the diagnostics of a file of."""
+    view = state.scopes.get(scope, state.main)
+    own = view if view.workspace is not None else state.main
+    names = dict.fromkeys(diagnosed.units(MAIN, path))
+    if scope != MAIN:
+        names |= dict.fromkeys(diagnosed.units(scope, path))
+    fresh: dict[str, tuple[model.Diagnostic, ...]] = {}
+    stale: dict[str, tuple[model.Diagnostic, ...]] = {}
+    for name in names:
+        unit = state.seen(scope, name)
+        here = () if unit is None else tuple(one for one in unit.diagnostics if one.span.path == path)
+        if unit is not None and here:
+            (fresh if unit.fresh else stale)[name] = here
+    readers = sum(key.scope == MAIN for key in state.graph.readers(path))
+    kernels = sum(len(kernel.units) for kernel in own.kernels.values() if kernel.kernel.path == path)
+    return own.diagnostics.get(path, ()), fresh, stale, max(readers, kernels, len(names))

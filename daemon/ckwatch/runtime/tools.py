@@ -1,0 +1,125 @@
+"""The compiler, the store and the renderers that a workspace's settings lead to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from anyio import CancelScope, to_thread
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.processes import Launcher, run_process
+from ckwatch.config.settings import Settings
+from ckwatch.errors import ToolchainError
+from ckwatch.events import HeaderFacts
+from ckwatch.render.cache import RenderCache
+from ckwatch.render.process import RenderPool
+from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder
+from ckwatch.toolchain import Toolchain, discover
+
+HEADER_SETS_KEPT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler and the store it fills."""
+
+    toolchain: Toolchain
+    builder: Builder
+    roots: Roots
+
+
+class Tools:
+    """Found anew when the settings change. `compiler` is None while `problem` says why there is none."""
+
+    def __init__(self, environment: Mapping[str, str], renders: int, launch: Launcher = run_process) -> None:
+        self._environment = environment
+        self._renders = renders
+        self._launch = launch
+        self._pools: dict[tuple[Path, ...], RenderPool] = {}
+        self._stores: dict[Path, ArtifactStore] = {}
+        self._headers: dict[str, HeaderFacts] = {}
+        self.store: ArtifactStore | None = None
+        self.compiler: Compiler | None = None
+        self.problem: str | None = None
+
+    def find(self, settings: Settings) -> None:
+        """Look for the compiler and open the store; runs in a thread, one call at a time."""
+        folder = settings.store.folder or default_folder()
+        store = self._stores.get(folder)
+        if store is None:
+            store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
+        store.size_limit_bytes = settings.store.size_limit_bytes
+        try:
+            toolchain = discover(settings.toolchain, self._environment)
+        except ToolchainError as error:
+            self.store, self.compiler, self.problem = store, None, str(error)
+            return
+        known = self.compiler
+        if known is None or known.toolchain.identity != toolchain.identity or self.store is not store:
+            builder = Builder(toolchain, store, launch=self._launch)
+            self.compiler = Compiler(toolchain, builder, Roots(toolchain.roots))
+        self.store, self.problem = store, None
+
+    @property
+    def identity(self) -> str:
+        """Changes with the compiler."""
+        return "" if self.compiler is None else self.compiler.toolchain.identity
+
+    def renderers(self, folders: tuple[Path, ...]) -> RenderPool:
+        """The render workers for a template search path."""
+        pool = self._pools.get(folders)
+        if pool is None:
+            pool = self._pools[folders] = RenderPool(folders, self._renders)
+        return pool
+
+    def render_cache(self, folders: tuple[Path, ...]) -> RenderCache | None:
+        """Kept renders of earlier runs."""
+        store = self.store
+        return None if store is None else RenderCache(store.folder / "renders", folders, store.contents.look().digest)
+
+    def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
+        """The headers that a compile read, one object per set; runs in a thread."""
+        known = self._headers.get(artifact.headers)
+        compiler, store = self.compiler, self.store
+        if known is not None or compiler is None or store is None:
+            return known
+        found = store.headers_of(artifact)
+        if found is None:
+            return None
+        expand = compiler.roots.expand
+        facts = HeaderFacts(
+            artifact.headers,
+            {expand(path): digest for path, digest in found.present.items()},
+            frozenset(expand(path) for path in found.absent),
+        )
+        if len(self._headers) >= HEADER_SETS_KEPT:
+            del self._headers[next(iter(self._headers))]
+        return self._headers.setdefault(artifact.headers, facts)
+
+    async def tidy(self) -> None:
+        """Keep the store and the kept renders within their size, and write memos."""
+        for store in list(self._stores.values()):
+            await to_thread.run_sync(store.collect_garbage)
+            await to_thread.run_sync(store.contents.save)
+        for folders in self._pools:
+            cache = self.render_cache(folders)
+            if cache is not None:
+                await to_thread.run_sync(cache.prune)
+                break
+
+    async def aclose(self) -> None:
+        """End the render workers and close the stores."""
+        with CancelScope(shield=True):
+            for pool in self._pools.values():
+                await pool.__aexit__(None, None, None)
+            for store in self._stores.values():
+                await to_thread.run_sync(partial(store.close))
+
+
+def default_jobs() -> int:
+    """Compilers at a time: one per core; memory is minded when each starts."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,252 @@
+"""Doing what the machine asks for: each piece of work ends in one event."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from anyio import CapacityLimiter, to_thread
+
+from ckwatch.build.asking import compile_request
+from ckwatch.build.messages import placed
+from ckwatch.build.static_checks import static_checks
+from ckwatch.compile.request import BuildResult
+from ckwatch.config.workspace import Workspace
+from ckwatch.diagnostics.places import ReadLine
+from ckwatch.events import (
+    AnyEvent,
+    Compile,
+    CompileBegan,
+    Compiled,
+    CompileFacts,
+    Load,
+    Loaded,
+    LookedUp,
+    LookUp,
+    Options,
+    Render,
+    Rendered,
+    RenderFacts,
+    Scan,
+    Scanned,
+    UnitKey,
+)
+from ckwatch.model.kernel import Unit
+from ckwatch.model.outcome import Outcome
+from ckwatch.render.outcome import Rendered as Text
+from ckwatch.render.outcome import RenderLimits, RenderOutcome
+from ckwatch.runtime.changes import differences
+from ckwatch.runtime.loads import Loads
+from ckwatch.runtime.texts import Texts
+from ckwatch.runtime.tools import Compiler, Tools
+from ckwatch.store.contents import Look
+
+LOOK_S = 0.5
+"""Headers are looked at once for all look-ups within this time; later changes come as news of their own."""
+
+Post = Callable[[AnyEvent], None]
+
+
+class Workshop:
+    """Performs loads, scans, renders, look-ups and compiles of one workspace."""
+
+    def __init__(self, root: Path, tools: Tools, post: Post) -> None:
+        self.loads = Loads(root, tools)
+        self.texts = Texts()
+        self._tools = tools
+        self._post = post
+        self._threads = CapacityLimiter(4)
+        self._look: Look | None = None
+        self._look_at = 0.0
+        self.compiled = 0
+
+    async def load(self, effect: Load) -> Loaded:
+        """Read the workspace. Raises CkwatchError when that is not possible."""
+        scope = effect.work.key.scope
+        read = partial(self.loads.load, scope, effect.overlays, effect.options)
+        return Loaded(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+
+    async def scan(self, effect: Scan, known: Mapping[str, str | None], always: frozenset[str]) -> Scanned:
+        """Look at every tracked file. `known`: what was last read; `always`: files to report in any case."""
+        store = self._tools.store
+        if store is None:
+            return Scanned(effect.work, {}, at=time.time())
+        self._look = None
+        look = partial(differences, known, always, store.contents.digest)
+        return Scanned(effect.work, await to_thread.run_sync(look, limiter=self._threads), at=time.time())
+
+    async def render(self, effect: Render) -> Rendered:
+        """Render a unit and check it without a compiler."""
+        scope = effect.work.key.scope
+        workspace = self.loads.workspace(scope)
+        outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
+        text = outcome.rendered
+        if text is not None:
+            self.texts.put(effect.work.key, effect.work.generation, text)
+        reads = outcome.read
+        if not reads:
+            reads = await to_thread.run_sync(_template_digest, effect.unit, workspace, limiter=self._threads)
+        failed = text is None or any(diagnostic.severity == "error" for diagnostic in outcome.diagnostics)
+        facts = RenderFacts(
+            not failed,
+            outcome.diagnostics,
+            reads,
+            outcome.missed,
+            "" if text is None else f"{text.symbol}:{text.token_key}",
+            "" if text is None else text.symbol,
+        )
+        return Rendered(effect.work, facts, at=time.time())
+
+    async def look_up(self, effect: LookUp) -> LookedUp:
+        """See what the store has."""
+        compiler = self._compiler()
+        text = await self.text(effect.work.key, effect.work.generation, effect.unit, effect.overlays, effect.options)
+        if text is None or f"{text.symbol}:{text.token_key}" != effect.work.tokens:
+            return LookedUp(effect.work, None, at=time.time())
+        workspace = self.loads.workspace(effect.work.key.scope)
+        result = await compiler.builder.find(compile_request(workspace, effect.unit, text), self._recent_look(compiler))
+        if result is None:
+            return LookedUp(effect.work, None, at=time.time())
+        facts = await self._facts(effect, text, result)
+        return LookedUp(effect.work, facts, at=time.time())
+
+    async def compile(self, effect: Compile) -> Compiled:
+        """Compile a unit, or take what the store has by now. Raises CkwatchError when the host cannot."""
+        compiler = self._compiler()
+        text = await self.text(effect.work.key, effect.work.generation, effect.unit, effect.overlays, effect.options)
+        if text is None or f"{text.symbol}:{text.token_key}" != effect.work.tokens:
+            # A template changed in the meantime; the news of it is on its way.
+            facts = CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
+            return Compiled(effect.work, facts, at=time.time())
+        workspace = self.loads.workspace(effect.work.key.scope)
+        result = await compiler.builder.build(
+            compile_request(workspace, effect.unit, text),
+            force=effect.force,
+            on_start=lambda: self._post(CompileBegan(effect.work, at=time.time())),
+        )
+        self.compiled += 1
+        return Compiled(effect.work, await self._facts(effect, text, result), at=time.time())
+
+    async def text(
+        self, key: UnitKey, generation: int, unit: Unit, overlays: Mapping[str, str], options: Options
+    ) -> Text | None:
+        """The unit's text: the kept one, else rendered again; None when the template has errors."""
+        kept = self.texts.get(key, generation)
+        if kept is not None:
+            return kept
+        outcome = await self._outcome(self.loads.workspace(key.scope), unit, overlays, options)
+        if outcome.rendered is not None:
+            self.texts.put(key, generation, outcome.rendered)
+        return outcome.rendered
+
+    async def outcome(self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: Options) -> RenderOutcome:
+        """A render with all that is known of it."""
+        return await self._outcome(self.loads.workspace(key.scope), unit, overlays, options)
+
+    def _compiler(self) -> Compiler:
+        compiler = self._tools.compiler
+        if compiler is None:
+            raise RuntimeError("compiling was asked for without a compiler")
+        return compiler
+
+    async def _outcome(
+        self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: Options
+    ) -> RenderOutcome:
+        cache = None
+        if not overlays and options.rules:
+            cache = self._tools.render_cache(workspace.template_folders)
+            kept = None if cache is None else await to_thread.run_sync(cache.get, unit, limiter=self._threads)
+            if kept is not None:
+                return kept
+        settings = workspace.settings.render
+        limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
+        outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
+        if outcome.rendered is not None:
+            checks = partial(static_checks, unit, outcome.rendered, rules=options.rules)
+            found = await to_thread.run_sync(checks, limiter=self._threads)
+            outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+        if cache is not None:
+            await to_thread.run_sync(cache.put, unit, outcome, limiter=self._threads)
+        return outcome
+
+    def _recent_look(self, compiler: Compiler) -> Look:
+        now = time.monotonic()
+        if self._look is None or now - self._look_at > LOOK_S:
+            self._look, self._look_at = compiler.builder.look(), now
+        return self._look
+
+    async def _facts(self, effect: LookUp | Compile, text: Text, result: BuildResult) -> CompileFacts:
+        return await to_thread.run_sync(partial(self._facts_now, effect, text, result), limiter=self._threads)
+
+    def _facts_now(self, effect: LookUp | Compile, text: Text, result: BuildResult) -> CompileFacts:
+        workspace = self.loads.workspace(effect.work.key.scope)
+        quiet = result.ok and not result.log.strip()
+        shown = effect.options.header_warnings
+        if shown is None:
+            shown = workspace.settings.compile.header_warnings
+        diagnostics = (
+            () if quiet else placed(effect.unit, text, result, _line_reader(effect.overlays), header_warnings=shown)
+        )
+        artifact = result.artifact
+        outcome = Outcome.BUILT if result.ok else Outcome.FAILED
+        if result.fault is not None:
+            outcome = Outcome.FAULTED
+        if artifact is None:
+            return CompileFacts(
+                outcome, effect.work.tokens, result.key, diagnostics, quiet=quiet, finished_at=time.time(),
+                seconds=0.0 if result.outcome is None else result.outcome.duration_s,
+            )  # fmt: skip
+        return CompileFacts(
+            outcome,
+            effect.work.tokens,
+            result.key,
+            diagnostics,
+            {name: str(artifact.folder / file) for name, file in artifact.products.items()},
+            self._tools.headers_of(artifact),
+            result.from_store,
+            quiet,
+            artifact.record.duration_s,
+            artifact.record.peak_memory_bytes,
+            _finished_at(artifact.log_file) if result.from_store else time.time(),
+        )
+
+
+def _finished_at(log: Path) -> float:
+    try:
+        return log.stat().st_mtime
+    except OSError:  # evicted at this moment
+        return time.time()
+
+
+def _template_digest(unit: Unit, workspace: Workspace) -> dict[str, str]:
+    """What a render that was stopped has read at the least: its template. Mending it must set things going again."""
+    for folder in workspace.template_folders:
+        path = folder / unit.kernel.template
+        try:
+            return {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
+        except OSError:
+            continue
+    return {}
+
+
+def _line_reader(overlays: Mapping[str, str]) -> ReadLine:
+    """Reads lines for the placing of one result's messages; each file once."""
+    files: dict[str, list[str]] = {}
+
+    def read_line(path: str, line: int) -> str | None:
+        lines = files.get(path)
+        if lines is None:
+            text = overlays.get(path)
+            if text is None:
+                try:
+                    text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+                except OSError:
+                    text = ""
+            lines = files[path] = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return lines[line] if 0 <= line < len(lines) else None
+
+    return read_line
