@@ -86,7 +86,11 @@ class _Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is answered as all else that is wrong; in the middle of an answer it cannot be."""
         body = json_bytes(Problem(error=msg))
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        ]
         try:
             events = [h11.Response(status_code=400, headers=headers, reason=b"Bad Request"), h11.Data(data=body)]
             for event in [*events, h11.EndOfMessage()]:

@@ -1,0 +1,208 @@
+"""An engine in memory: it records what it is asked, and changes what a test tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from ckwatch.errors import UnknownUnitError
+from ckwatch.events import Options
+from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.values import Change, File, Position, Snapshot, Span, Unit, Workspace
+
+HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
+
+
+def unit_of(name: str = "gemm/m128@gfx942", **fields: Any) -> Unit:
+    """A unit, built unless `fields` say otherwise."""
+    kernel, _, rest = name.partition("/")
+    instance, _, arch = rest.partition("@")
+    values: dict[str, Any] = {
+        "id": name, "kernel": kernel, "instance": instance, "arch": arch, "place": HERE, "phase": "done",
+        "outcome": "built", "fresh": True, "generation": 1, "errors": 0, "warnings": 0,
+    }  # fmt: skip
+    return Unit(**(values | fields))
+
+
+class FakeEngine:
+    """`asked` holds calls as (name, *arguments)."""
+
+    def __init__(self, *names: str) -> None:
+        self.seq = 0
+        self.oldest = 0
+        """Numbers before this one get a reset."""
+        self.asked: list[tuple[Any, ...]] = []
+        self.busy = False
+        self.fault: Exception | None = None
+        """Raised by the next call."""
+        self.states: dict[str, tuple[int, Unit | File | Workspace | None]] = {}
+        self.lines: list[BuildLine] = []
+        self.endless = False
+        self.building = 0
+        self.waiting = 0
+        """Followers that wait for a change."""
+        self._changed = anyio.Event()
+        for name in names or ("gemm/m128@gfx942",):
+            self.change(f"unit/{name}", unit_of(name))
+
+    def change(self, topic: str, state: Unit | File | Workspace | None) -> int:
+        """A new state; returns its number."""
+        self.seq += 1
+        self.states[topic] = (self.seq, state)
+        self.moved()
+        return self.seq
+
+    def moved(self) -> None:
+        """Wake whoever waits for something to happen here."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def until(self, *calls: str) -> None:
+        """Wait until the calls were made."""
+        while not {call[0] for call in self.asked} >= set(calls):
+            await self._changed.wait()
+
+    async def until_building(self, count: int) -> None:
+        """Wait until so many builds run."""
+        while self.building != count:
+            await self._changed.wait()
+
+    async def until_waiting(self, count: int) -> None:
+        """Wait until so many followers wait for the next change."""
+        while self.waiting != count:
+            await self._changed.wait()
+
+    def of(self, call: str) -> list[tuple[Any, ...]]:
+        """The arguments of the calls of one name."""
+        return [asked[1:] for asked in self.asked if asked[0] == call]
+
+    def _ask(self, *call: Any) -> None:
+        self.asked.append(call)
+        self.moved()
+        if self.fault is not None:
+            fault, self.fault = self.fault, None
+            raise fault
+
+    def _unit(self, name: str) -> Unit:
+        _, state = self.states.get(f"unit/{name}", (0, None))
+        if not isinstance(state, Unit):
+            raise UnknownUnitError(f"no unit is called `{name}`", "`ckwatch status` lists them.")
+        return state
+
+    async def status(self) -> Status:
+        self._ask("status")
+        return Status(
+            version="0", pid=1, root="/w", started_at=1.5, uptime_s=2.5, seq=self.seq, unit_count=1, phases={"done": 1},
+            outcomes={"built": 1}, busy=self.busy, clients=0, memory_bytes=3, idle_exit_s=0, log_file=None,
+            toolchain=None, warnings={},
+        )  # fmt: skip
+
+    async def snapshot(self, client: str | None) -> Snapshot:
+        self._ask("snapshot", client)
+        return Snapshot(seq=self.seq, states={topic: state for topic, (_, state) in self.states.items() if state})
+
+    async def changes(self, client: str | None, after: int) -> list[Change]:
+        self._ask("changes", client, after)
+        if after > self.seq or after < self.oldest:
+            return [Change(seq=self.seq, topic="reset")]
+        while True:
+            newer = sorted((seq, topic, state) for topic, (seq, state) in self.states.items() if seq > after)
+            if newer:
+                return [Change(seq=seq, topic=topic, state=state) for seq, topic, state in newer]
+            self.waiting += 1
+            changed = self._changed
+            self.moved()
+            try:
+                await changed.wait()
+                while self.seq == after:
+                    await self._changed.wait()
+            finally:
+                self.waiting -= 1
+                self.moved()
+
+    async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[Unit]:
+        self._ask("units", client, patterns)
+        units = [state for _, state in self.states.values() if isinstance(state, Unit)]
+        return [unit for unit in units if patterns is None or unit.kernel in patterns]
+
+    async def unit(self, client: str | None, unit: str) -> UnitDetail:
+        self._ask("unit", client, unit)
+        return UnitDetail(
+            unit=self._unit(unit), parameters={"MPerBlock": 128}, parameter_places={"MPerBlock": HERE},
+            template="/w/gemm.hip.j2", reads={}, missed=(), headers=3, token_key="a" * 2, standing="built", cause=(),
+            diagnostics=(),
+        )  # fmt: skip
+
+    async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
+        self._ask("rendered", client, unit, with_map)
+        return RenderedText(unit=self._unit(unit).id, text="int a = 1; // ü\n", map=() if with_map else None)
+
+    async def artifact(self, client: str | None, unit: str) -> Artifact | None:
+        self._ask("artifact", client, unit)
+        found = self._unit(unit)
+        if found.outcome != "built":
+            return None
+        return Artifact(
+            unit=unit, key="ab", fresh=True, outcome="built", folder="/s/ab", symbol="ck_gemm",
+            products={"shared-object": "/s/ab/kernel.so"}, commands=(("hipcc", "-c"),), log="",
+        )  # fmt: skip
+
+    async def runs(self, unit: str, limit: int) -> list[Run]:
+        self._ask("runs", unit, limit)
+        run = Run(outcome="built", key=self._unit(unit).id, finished_at=1, seconds=2, from_store=False, cause=())
+        return [run] * min(limit, 3)
+
+    async def file(self, client: str | None, path: str) -> File:
+        self._ask("file", client, path)
+        return File(path=path, diagnostics=())
+
+    @asynccontextmanager
+    async def build(
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+    ) -> AsyncIterator[AsyncIterator[BuildLine]]:
+        self._ask("build", client, patterns, force, check_only)
+        for pattern in patterns or ():
+            self._unit(pattern)
+        self.building += 1
+        self.moved()
+
+        async def lines() -> AsyncIterator[BuildLine]:
+            for line in self.lines:
+                yield line
+            if self.fault:
+                raise self.fault
+            if self.endless:
+                await anyio.sleep_forever()
+            yield BuildLine(event="done")
+
+        try:
+            yield lines()
+        finally:
+            self.building -= 1
+            self.moved()
+
+    async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
+        self._ask("cancel", client, patterns)
+        return [unit.id for unit in await self.units(client, patterns)]
+
+    async def overlay(self, client: str, path: str, text: str | None) -> None:
+        self._ask("overlay", client, path, text)
+
+    async def focus(self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool) -> None:
+        self._ask("focus", client, list(patterns), list(files), everything)
+
+    async def view(self, client: str, options: Options) -> None:
+        self._ask("view", client, options)
+
+    async def forget(self, client: str) -> None:
+        self._ask("forget", client)
+
+    async def log(self, lines: int) -> str:
+        self._ask("log", lines)
+        return "a line\nund noch eine: ü\n"
+
+    def stop(self) -> None:
+        self._ask("stop")
