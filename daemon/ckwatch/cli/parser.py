@@ -102,7 +102,36 @@ def make_parser() -> argparse.ArgumentParser:
     explain.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
     explain.add_argument("--json", action="store_true", help="print it as JSON")
     add_archs(explain)
+
+    _add_daemon(add)
     return parser
+
+
+def _add_daemon(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+    """The daemon's life, and what looks at it."""
+    trust_help = "trust the workspace: its templates and compiler flags are code that runs here"
+    start = add("start", "life:start", "Start the workspace's daemon; other commands start it where they need it.")
+    start.add_argument("--foreground", action="store_true", help="run it here, until Ctrl-C, with its log on stderr")
+    start.add_argument("--trust", action="store_true", help=trust_help)
+    add("stop", "life:stop", "End the daemon, also one that hangs, and wait until it has ended.")
+    restart = add("restart", "life:restart", "Stop the daemon and start it again.")
+    restart.add_argument("--trust", action="store_true", help=trust_help)
+    status = add("status", "life:status", "Say what the daemon does. Exit status 3 when it does not run.")
+    status.add_argument("--json", action="store_true", help="print it as JSON")
+    logs = add("logs", "logs:run", "Print the end of the daemon's log.")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on with what is added, until Ctrl-C")
+    logs.add_argument("-n", "--lines", type=positive, default=100, metavar="N", help="how many lines (default: 100)")
+
+    watch = add("watch", "watch:run", "Show units and errors as they change, and build what changes.")
+    watch.add_argument("words", nargs="*", metavar="KERNEL", help=WORDS_HELP)
+    watch.add_argument("--trust", action="store_true", help=trust_help)
+    watch.add_argument("--no-build", action="store_true", help="only look; ask for nothing to be built")
+    watch.add_argument("--json", action="store_true", help="print every change as a JSON object on its own line")
+
+    trust = add("trust", "trust:run", "Trust a workspace, or a folder of workspaces, to run code here.")
+    trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")
+    trust.add_argument("--list", action="store_true", help="print what is trusted")
+    trust.add_argument("--remove", action="store_true", help="trust DIR no longer")
 
 
 def _add_toolchain(
