@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 import ckwatch_templates
 from ckwatch.config.document import FileText, KeyPath, document_of, of_editor, read_text
+from ckwatch.config.finding import FILE_NAME as FILE_NAME
+from ckwatch.config.finding import find_workspace as find_workspace
 from ckwatch.config.kernel_file import LoadedKernel, read_kernel
 from ckwatch.config.kernel_globs import kernel_paths
 from ckwatch.config.mistakes import Mistakes
@@ -22,7 +24,6 @@ from ckwatch.errors import CkwatchError
 from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernel import Kernel, Unit
 
-FILE_NAME = "ckwatch.toml"
 DEFAULT_TEMPLATES = "templates"
 
 
@@ -55,23 +56,6 @@ class Workspace:
             for instance in kernel.instances:
                 for arch in kernel.archs:
                     yield Unit(kernel, instance, arch)
-
-
-def find_workspace(start: Path) -> Path:
-    """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
-
-    Raises CkwatchError if there is none.
-    """
-    # lexically, so that a workspace reached through a link keeps the path it was given by
-    begin = Path(os.path.abspath(start))  # noqa: PTH100
-    if not os.path.exists(begin):  # noqa: PTH110  # Path.exists raises where a name is too long
-        raise CkwatchError(f"there is no {begin}")
-    for folder in (begin, *begin.parents):
-        if (folder / FILE_NAME).is_file():
-            return folder
-    raise CkwatchError(
-        f"no {FILE_NAME} in {begin} or above it", "`ckwatch init` writes one, with a kernel file to begin with"
-    )
 
 
 def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> Workspace:

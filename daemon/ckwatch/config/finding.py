@@ -1,0 +1,27 @@
+"""Where a workspace is: on every command's way, so nothing slow is imported here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ckwatch.errors import CkwatchError
+
+FILE_NAME = "ckwatch.toml"
+
+
+def find_workspace(start: Path) -> Path:
+    """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
+
+    Raises CkwatchError if there is none.
+    """
+    # lexically, so that a workspace reached through a link keeps the path it was given by
+    begin = Path(os.path.abspath(start))  # noqa: PTH100
+    if not os.path.exists(begin):  # noqa: PTH110  # Path.exists raises where a name is too long
+        raise CkwatchError(f"there is no {begin}")
+    for folder in (begin, *begin.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder
+    raise CkwatchError(
+        f"no {FILE_NAME} in {begin} or above it", "`ckwatch init` writes one, with a kernel file to begin with"
+    )
