@@ -1,0 +1,13 @@
+"""The client: how Python programs, the command line and the language server talk to a workspace's daemon.
+
+from ckwatch import connect
+
+async with connect("path/in/workspace") as ckwatch:
+    result = await ckwatch.build("gemm_f16")
+"""
+
+from ckwatch.client.client import Client
+from ckwatch.client.connecting import connect
+from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
+
+__all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect"]

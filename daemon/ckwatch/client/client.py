@@ -1,0 +1,377 @@
+"""What a program can ask of the daemon."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ckwatch.client.access import Access, Again, parsed
+from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.following import Events
+from ckwatch.client.http import Query
+from ckwatch.client.lending import Lending, Overlay, sendable
+from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError
+
+if TYPE_CHECKING:
+    from ckwatch.client.building import BuildLines, Sweep
+    from ckwatch.client.results import BuildResult
+    from ckwatch.client.sweep import Condition, Parameters, Values
+    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, UnitDetail
+    from ckwatch.wire.values import Diagnostic, Unit
+
+    Item = TypeVar("Item")
+
+_STOP_S = 10.0
+
+
+class Client:
+    """A connection to the daemon of one workspace, made by `connect`.
+
+    Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and
+    `[…]`; none means all. Relative paths are relative to the workspace.
+
+    Every method raises the CkwatchError that the daemon answers with: UnknownUnitError for a pattern that names
+    nothing, CkwatchError for other mistakes; DaemonGoneError when there is no daemon and none may be started,
+    DaemonSilentError when it does not answer, and ProtocolError when what answers is none. A daemon that went away is
+    found again, or started again where that is allowed, and a request that does no harm twice is sent to it once more.
+    """
+
+    def __init__(self, access: Access, tasks: TaskGroup, root: Path, status: Status, client: str) -> None:
+        self.root = Path(status.root)
+        """The workspace's folder, as the daemon names it in paths."""
+        self.id = client
+        """The daemon knows this client's own view by this name."""
+        self._given_root = root
+        self._access = access
+        self._lending = Lending(access, client, tasks)
+        self._was_heard = False
+        access.restore = self._lending.settle
+
+    # What is.
+
+    async def status(self) -> Status:
+        """The daemon itself: version, process, counts of units by phase and outcome, warnings."""
+        return await status_of(self._access)
+
+    async def units(self, *patterns: str) -> list[Unit]:
+        """The state of units, in the order of the kernel files."""
+        from ckwatch.wire.values import Unit
+
+        query = [("pattern", pattern) for pattern in patterns]
+        data = await self._access.request("GET", ("units",), [*query, *await self._view()])
+        return _parsed_list(list[Unit], data)
+
+    async def kernels(self) -> dict[str, tuple[Unit, ...]]:
+        """The names of the kernels, each with its units."""
+        found: dict[str, list[Unit]] = {}
+        for unit in await self.units():
+            found.setdefault(unit.kernel, []).append(unit)
+        return {name: tuple(units) for name, units in found.items()}
+
+    async def unit(self, unit: str | Unit) -> UnitDetail:
+        """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
+        from ckwatch.wire.messages import UnitDetail
+
+        return await self._access.get(UnitDetail, _unit_path(unit), await self._view())
+
+    async def rendered(self, unit: str | Unit, *, with_map: bool = False) -> RenderedText:
+        """The text that the template gives; `with_map`: and where each piece of it came from."""
+        from ckwatch.wire.messages import RenderedText
+
+        query: Query = [("map", "1")] if with_map else []
+        return await self._access.get(RenderedText, (*_unit_path(unit), "source"), [*query, *await self._view()])
+
+    async def artifact(self, unit: str | Unit) -> Artifact | None:
+        """What the unit compiled to last, whether or not that is fresh; None if nothing."""
+        from ckwatch.wire.messages import Artifact
+
+        data = await self._access.request("GET", (*_unit_path(unit), "artifact"), await self._view())
+        return None if data.strip() == b"null" else parsed(Artifact, data)
+
+    async def runs(self, unit: str | Unit, limit: int = 20) -> list[Run]:
+        """The unit's last compiles, the newest first."""
+        from ckwatch.wire.messages import Run
+
+        data = await self._access.request("GET", (*_unit_path(unit), "runs"), [("limit", str(limit))])
+        return _parsed_list(list[Run], data)
+
+    async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
+        """The messages in a file of the workspace, of all its units."""
+        from ckwatch.wire.values import File
+
+        file = await self._access.get(File, ("files",), [("path", self._absolute(path)), *await self._view()])
+        return file.diagnostics
+
+    async def log(self, lines: int = 100) -> str:
+        """The end of the daemon's log."""
+        data = await self._access.request("GET", ("log",), [("lines", str(lines))])
+        return data.decode(errors="replace")
+
+    def events(self) -> Events:
+        """The state of everything, followed: first a change for each thing that is, then one whenever it is another.
+
+        A topic that is gone has a change without state. Connections and daemons that are lost in between are replaced,
+        and nothing is missed but states that lasted shorter than that. See `Events` for how it ends.
+        """
+        self._was_heard = True
+        return Events(self._access, self._lending, self.id)
+
+    # Builds.
+
+    @asynccontextmanager
+    async def building(
+        self, *patterns: str, force: bool = False, check_only: bool = False
+    ) -> AsyncIterator[BuildLines]:
+        """Build units and see them settle: lines `start`, `unit` for each, `done`.
+
+        Leaving the context before the end, by whatever way, cancels what nobody else waits for. `force` compiles what
+        the store has; `check_only` compiles nothing.
+        """
+        from ckwatch.client.building import BuildLines
+        from ckwatch.wire.messages import BuildRequest
+
+        request = BuildRequest.model_construct(
+            units=list(patterns) or None, force=force, check_only=check_only, client=await self._viewer()
+        )
+        again: Again = "unheard" if force else "always"
+        async with self._access.answer("POST", ("builds",), body=request, again=again) as exchange:
+            yield BuildLines(exchange)
+
+    async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
+        """Build units and wait for fresh results. Being cancelled cancels what nobody else waits for."""
+        from ckwatch.client.results import BuildResult, unit_result
+
+        for last in (force, True):
+            try:
+                async with self.building(*patterns, force=force, check_only=check_only) as lines:
+                    return BuildResult(tuple([unit_result(line) async for line in lines if line.event == "unit"]))
+            except DaemonGoneError:
+                if last:
+                    raise
+        raise AssertionError
+
+    async def rerun(self, *patterns: str) -> BuildResult:
+        """Compile units again, whatever the store has, and wait."""
+        return await self.build(*patterns, force=True)
+
+    async def check(self, *patterns: str) -> BuildResult:
+        """Render units and check them without a compiler."""
+        return await self.build(*patterns, check_only=True)
+
+    async def cancel(self, *patterns: str) -> list[str]:
+        """Stop compiling units until they are edited or asked for; the ids of those that were being worked on."""
+        from ckwatch.wire.messages import CancelRequest
+
+        request = CancelRequest.model_construct(units=list(patterns) or None, client=await self._viewer())
+        return _parsed_list(list[str], await self._access.request("POST", ("cancel",), body=request))
+
+    # This client's own view.
+
+    @asynccontextmanager
+    async def overlay(self, path: str | os.PathLike[str], text: str) -> AsyncIterator[Overlay]:
+        """Lend the text of a file: as long as the context is open, this client, and nobody else, sees it in its place.
+
+        The file need not exist. Half a UTF-16 pair, as editors may have it, is lent as U+FFFD.
+        """
+        self._was_heard = True
+        loan = self._lending.loans.lend(self._absolute(path), sendable(text))
+        async with self._lending.lent(loan) as overlay:
+            yield overlay
+
+    async def focus(
+        self, units: Iterable[str] = (), files: Iterable[str | os.PathLike[str]] = (), *, everything: bool = False
+    ) -> None:
+        """What this client looks at comes first: units (patterns) and those that files belong to.
+
+        `everything`: every unit is built as long as this client is there. Holds until it is called again.
+        """
+        from ckwatch.wire.messages import FocusRequest
+
+        chosen = FocusRequest.model_construct(
+            units=list(units), files=[self._absolute(path) for path in files], everything=everything
+        )
+        self._was_heard = True
+        await self._lending.look_at(chosen if chosen.units or chosen.files or everything else None)
+
+    async def view(self, *, archs: Sequence[str] = (), rules: bool = True, header_warnings: bool | None = None) -> None:
+        """How this client sees the workspace: for other archs, without instance rules, with warnings in headers.
+
+        Holds until it is called again; without arguments it is the workspace as it is.
+        """
+        from ckwatch.wire.messages import ViewRequest
+
+        chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
+        self._was_heard = True
+        await self._lending.see(chosen if archs or not rules or header_warnings is not None else None)
+
+    @asynccontextmanager
+    async def sweep(
+        self,
+        kernel: str,
+        parameters: Mapping[str, Values] | None = None,
+        *,
+        instances: Iterable[Parameters] | None = None,
+        base: str | None = None,
+        where: Condition | None = None,
+        name: str | None = None,
+        force: bool = False,
+        check_only: bool = False,
+    ) -> AsyncIterator[Sweep]:
+        """Build instances that no file has, and see their results as they settle.
+
+        `parameters`: every combination of the values, for which `where` holds. `instances`: these, one by one. Both
+        stand on the parameters of the instance `base`, and without one on the kernel file's `[defaults]`. The instances
+        are called `name_128_32` by their values, or `name_0`, `name_1`, …
+
+        The kernel file is lent with the instances at its end, in this client's view only, as long as the context is
+        open. Raises CkwatchError for what is wrong with the sweep, in the words of the kernel file where it is there.
+        """
+        from ckwatch.client import sweep as made
+        from ckwatch.client.building import Sweep
+
+        if (parameters is None) == (instances is None):
+            raise CkwatchError("a sweep needs either parameters or instances")
+        present = await self.units(glob.escape(kernel))
+        if any(unit.kernel != kernel for unit in present):
+            raise CkwatchError(f"a sweep is of a kernel; '{kernel}' is none", f"the kernel is '{present[0].kernel}'")
+        taken = dict.fromkeys(unit.instance for unit in present)
+        archs = dict.fromkeys(unit.arch for unit in present)
+        beneath = await self._parameters_of(kernel, base, taken, next(iter(archs))) if base is not None else {}
+        prefix = name or made.free_name(taken)
+        if parameters is not None:
+            chosen = made.product_of(prefix, parameters, where, beneath)
+        else:
+            chosen = made.listed(prefix, instances or ())
+        if both := next((instance for instance in chosen if instance in taken), None):
+            raise CkwatchError(f"the kernel has an instance `{both}`", "give the sweep another name")
+        units = {f"{kernel}/{instance}@{arch}": own for instance, own in chosen.items() for arch in archs}
+        path = present[0].place.path
+        text = await anyio.to_thread.run_sync(made.instance_tables, chosen, beneath)
+        self._was_heard = True
+        loan = self._lending.loans.add(path, text, await anyio.to_thread.run_sync(_text_of, path))
+        async with self._lending.lent(loan), AsyncExitStack() as stack:
+            try:
+                lines = await stack.enter_async_context(
+                    self.building(*map(glob.escape, units), force=force, check_only=check_only)
+                )
+                missing = set(units).difference((await anext(lines)).units)
+                if missing:
+                    raise UnknownUnitError(f"the sweep's instance '{min(missing)}' is not there")
+            except UnknownUnitError as error:
+                raise await self._refusal(path, error) from None
+            yield Sweep(lines, units)
+
+    async def stop(self) -> None:
+        """End the daemon, and wait until it has ended. Another request of this client may start another."""
+        try:
+            await self._access.reach(start=False)
+            process = (await self.status()).pid
+            with _end_of(process) as ended:
+                await self._access.request("POST", ("stop",), again="never")
+                await ended()
+        except DaemonGoneError:
+            return
+
+    async def leave(self) -> None:
+        """Tell the daemon that this client goes; what it lends is dropped at once. The end of `connect` does this."""
+        if self._was_heard:
+            await self._access.leave(self.id)
+
+    async def _viewer(self) -> str | None:
+        """This client's id where its view is its own; the daemon then has what makes it so."""
+        if not self._lending.loans.differ:
+            return None
+        await self._lending.settle()
+        return self.id
+
+    async def _view(self) -> Query:
+        viewer = await self._viewer()
+        return [("client", viewer)] if viewer is not None else []
+
+    def _absolute(self, path: str | os.PathLike[str]) -> str:
+        """As the daemon names it: by way of its own name of the workspace's folder."""
+        absolute = os.path.normpath(self._given_root / path)
+        if self._given_root != self.root and Path(absolute).is_relative_to(self._given_root):
+            return str(self.root / Path(absolute).relative_to(self._given_root))
+        return absolute
+
+    async def _parameters_of(self, kernel: str, instance: str, present: Iterable[str], arch: str) -> Parameters:
+        if instance not in present:
+            near = difflib.get_close_matches(instance, present, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"instances of '{kernel}': {', '.join(present)}"
+            raise UnknownUnitError(f"no instance of '{kernel}' is called '{instance}'", hint)
+        detail = await self.unit(f"{kernel}/{instance}@{arch}")
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in detail.parameters.items()}
+
+    async def _refusal(self, path: str, error: UnknownUnitError) -> CkwatchError:
+        """Why a lent kernel file has no such instances: its mistakes, where it has any."""
+        mistakes = [found for found in await self.diagnostics(path) if found.severity == "error"]
+        if not mistakes:
+            return error
+        more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+        return CkwatchError(
+            f"{path}: {mistakes[0].message}{more}", "the kernel file, with the sweep's instances at its end"
+        )
+
+
+async def status_of(access: Access) -> Status:
+    """The daemon itself."""
+    from ckwatch.wire.messages import Status
+
+    return await access.get(Status, ("status",))
+
+
+@contextmanager
+def _end_of(process: int) -> Iterator[Callable[[], Awaitable[None]]]:
+    """A function that waits until the process has ended. It must be there now."""
+    try:
+        descriptor = os.pidfd_open(process) if process != os.getpid() else -1
+    except OSError:
+        descriptor = -1  # it cannot be seen from here
+
+    async def ended() -> None:
+        if descriptor < 0:
+            return
+        with anyio.move_on_after(_STOP_S) as waiting:
+            await anyio.wait_readable(descriptor)
+        if waiting.cancelled_caught:
+            raise CkwatchError(f"the daemon has not ended within {_STOP_S:.0f} s", f"`kill {process}` ends it")
+
+    try:
+        yield ended
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _unit_path(unit: str | Unit) -> tuple[str, str, str]:
+    name = unit if isinstance(unit, str) else unit.id
+    kernel, slash, instance = name.partition("/")
+    if not slash or not instance:
+        raise UnknownUnitError(f"'{name}' is no unit", "a unit is called KERNEL/INSTANCE@ARCH")
+    return "units", kernel, instance
+
+
+def _parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(data)
+    except ValidationError as error:
+        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
+
+
+def _text_of(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:  # noqa: PTH123  # Path.read_text changes line ends
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CkwatchError(f"{path} cannot be read: {error}") from None

@@ -1,0 +1,207 @@
+"""The state of a workspace, followed: first what is, then what changes, whatever happens to the connection.
+
+`Known` is the theory: what has been told so far, hence what there is to tell once a new snapshot is there. `Events`
+does the talking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, repeat
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.lowlevel
+
+from ckwatch.client.access import Access, parsed
+from ckwatch.client.failures import LOST
+from ckwatch.client.http import Exchange
+from ckwatch.client.lending import PAUSES_S, Lending
+from ckwatch.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.values import Change, State
+
+RECONNECT_S = 30.0
+"""How long a daemon that was lost is looked for."""
+
+RESTART_S = 5.0
+"""How long a daemon that was stopped may take to be there again, as after `ckwatch restart`."""
+
+_STATES_AT_A_TIME = 50
+"""States that are validated before other tasks have their turn: less than 5 ms."""
+
+
+class Known:
+    """What the follower was told: topics and their last states."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, State] = {}
+
+    def note(self, change: Change) -> None:
+        """The follower is told of this change."""
+        if change.state is None:
+            self._states.pop(change.topic, None)
+        else:
+            self._states[change.topic] = change.state
+
+    def renewed(self, seq: int, states: Mapping[str, State]) -> Iterator[Change]:
+        """What to tell so that the follower knows `states`, each change once it has been noted."""
+        from ckwatch.wire.values import Change
+
+        for topic in [topic for topic in self._states if topic not in states]:
+            del self._states[topic]
+            yield Change.model_construct(seq=seq, topic=topic, state=None)
+        for topic, state in states.items():
+            if self._states.get(topic) != state:
+                self._states[topic] = state
+                yield Change.model_construct(seq=seq, topic=topic, state=state)
+
+
+@dataclass(slots=True)
+class _Loss:
+    """A daemon that went away: until when it is looked for, and how long to wait before each attempt."""
+
+    stopped: bool
+    deadline: float
+    pauses: Iterator[float] = field(default_factory=lambda: chain(PAUSES_S, repeat(PAUSES_S[-1])))
+
+
+class Events:
+    """An iterator over changes that outlives connections and daemons.
+
+    It ends when the daemon was stopped and none came in its place. A loop that may be left early should close it, best
+    as a context: `async with client.events() as changes`. It may be waited for with a time limit; nothing is lost.
+    """
+
+    def __init__(self, access: Access, lending: Lending, client: str) -> None:
+        self._access = access
+        self._lending = lending
+        self._client = client
+        self._known = Known()
+        self._pending: Iterator[Change] = iter(())
+        self._seq: int | None = None
+        self._exchange: Exchange | None = None
+        self._loss: _Loss | None = None
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End it."""
+        self._closed = True
+        await self._hang_up()
+
+    async def __anext__(self) -> Change:
+        """The next change. Raises DaemonGoneError when a lost daemon cannot be reached again."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        while not self._closed:
+            if (known := next(self._pending, None)) is not None:
+                return known
+            if self._exchange is None:
+                await self._connect()
+                continue
+            try:
+                line = await self._exchange.line()
+            except LOST:
+                await self._lose(stopped=False)
+                continue
+            if line is None:
+                await self._lose(stopped=True)
+            elif (change := await self._take(line)) is not None:
+                return change
+        raise StopAsyncIteration
+
+    async def _take(self, line: bytes) -> Change | None:
+        from ckwatch.wire.values import Change
+
+        change = parsed(Change, line)
+        if change.topic == "reset":
+            self._seq = None
+            await self._lose(stopped=False)
+            return None
+        self._loss = None
+        if change.topic == "heartbeat":
+            return None
+        self._seq = change.seq
+        self._known.note(change)
+        return change
+
+    async def _connect(self) -> None:
+        if self._loss is None:
+            await self._open()
+            return
+        await anyio.sleep(next(self._loss.pauses))
+        try:
+            # whoever stopped the daemon wants it to stay stopped until somebody asks for something
+            await self._access.reach(start=not self._loss.stopped)
+            await self._lending.settle()
+            await self._open()
+        except LOST:
+            if anyio.current_time() < self._loss.deadline:
+                return
+            if not self._loss.stopped:
+                raise
+            self._closed = True
+
+    async def _open(self) -> None:
+        if self._seq is None:
+            data = await self._access.request("GET", ("snapshot",), (("client", self._client),))
+            seq, states = await states_of(data)
+            self._seq, self._pending = seq, self._known.renewed(seq, states)
+        query = (("client", self._client), ("after", str(self._seq)))
+        self._exchange = await self._access.open("GET", ("events",), query, again="never")
+
+    async def _lose(self, *, stopped: bool) -> None:
+        await self._hang_up()
+        if self._loss is None or self._loss.stopped != stopped:
+            self._loss = _Loss(stopped, anyio.current_time() + (RESTART_S if stopped else RECONNECT_S))
+
+    async def _hang_up(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.aclose()
+
+
+async def states_of(data: bytes) -> tuple[int, dict[str, State]]:
+    """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a second.
+
+    Raises ProtocolError.
+    """
+    from pydantic import ValidationError
+    from pydantic_core import from_json
+
+    states: dict[str, State] = {}
+    try:
+        raw = from_json(data)
+        seq = int(raw["seq"])
+        for index, (topic, value) in enumerate(raw["states"].items()):
+            if index % _STATES_AT_A_TIME == 0:
+                await anyio.lowlevel.checkpoint()
+            states[topic] = _state_type().validate_python(value)
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
+        raise ProtocolError("the daemon's snapshot is not understood") from None
+    return seq, states
+
+
+@cache
+def _state_type() -> TypeAdapter[State]:
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.values import State
+
+    return TypeAdapter(State)

@@ -1,0 +1,172 @@
+"""HTTP over a Unix socket: one request, one connection.
+
+Connecting to a Unix socket takes some microseconds, so connections are not kept. Closing one is how a request is given
+up, and the daemon notices. h11 is the parser that httpx and uvicorn use; httpx itself takes longer to import than most
+commands take to run (`benchmarks/client_start.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import quote, urlencode
+
+import anyio
+import h11
+from anyio.abc import SocketAttribute, SocketStream
+
+from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
+from ckwatch.errors import ProtocolError
+
+ANSWER_LIMIT_S = 60.0
+"""Seconds until an answer begins, and between its parts; streams send a heartbeat every 15 s."""
+
+LINE_LIMIT_BYTES = 256 * 1024 * 1024
+"""The longest line of a stream."""
+
+_CHUNK_BYTES = 256 * 1024
+_GONE = "the daemon went away before it had answered"
+_NO_HTTP = "what answers on the daemon's socket is no ckwatch daemon"
+_SILENT = f"the daemon has not answered for {ANSWER_LIMIT_S:.0f} s"
+_RESTART = "`ckwatch restart` starts a new one; `ckwatch logs` may tell more"
+
+Query = Sequence[tuple[str, str]]
+
+
+def target_of(segments: Sequence[str], query: Query = ()) -> str:
+    """The request target of a path given by its segments, which may hold any characters."""
+    path = "".join("/" + quote(segment, safe="@") for segment in ("v1", *segments))
+    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
+
+
+class Exchange:
+    """An answer that is being read. Whoever opens one has to `aclose` it; dropping it closes it too, but later."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self._stream = stream
+        self._raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610  # no Django here
+        self._connection = h11.Connection(h11.CLIENT)
+        self._ended = False
+        self._finished = False
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []
+        self._begun_bytes = 0
+        self.status = 0
+
+    @classmethod
+    async def begin(
+        cls, socket: str | os.PathLike[str], method: str, target: str, body: bytes | None = None
+    ) -> Exchange:
+        """Send a request and read the head of its answer.
+
+        Raises DaemonGoneError if nobody listens or the daemon goes away first, DaemonSilentError if it does nothing,
+        and ProtocolError for an answer that is no HTTP. So does reading.
+        """
+        try:
+            stream = await anyio.connect_unix(socket)
+        except OSError as error:
+            raise DaemonGoneError(f"there is no daemon on {socket}: {error.strerror or error}") from None
+        exchange = cls(stream)
+        try:
+            await exchange._send(method, target, body)
+            await exchange._read_head()
+        except BaseException:
+            await exchange.aclose()
+            raise
+        return exchange
+
+    async def read(self) -> bytes:
+        """The rest of the answer."""
+        return b"".join([data async for data in self.parts()])
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The rest of the answer, piece by piece."""
+        while (data := await self._part()) is not None:
+            yield data
+
+    async def line(self) -> bytes | None:
+        """The next line of the answer that is not empty; None at its end. Nothing is lost when this is cancelled."""
+        while not self._lines:
+            if self._finished:
+                return None
+            data = await self._part()
+            if data is None:
+                self._finished = True
+                data = b"\n"
+            first, *others = data.split(b"\n")
+            self._begun.append(first)
+            self._begun_bytes += len(first)
+            if self._begun_bytes > LINE_LIMIT_BYTES:
+                raise ProtocolError("the daemon sent a line without an end")
+            if others:
+                whole = (b"".join(self._begun), *others[:-1])
+                self._begun, self._begun_bytes = [others[-1]], len(others[-1])
+                self._lines.extend(line for line in whole if line)
+        return self._lines.popleft()
+
+    async def aclose(self) -> None:
+        """Close the connection; the daemon stops what it does for this request."""
+        with anyio.CancelScope(shield=True):
+            await self._stream.aclose()
+
+    def __del__(self) -> None:
+        # an iterator over events that was left by `break`: nobody awaits anything for it any more
+        self._raw.close()
+
+    async def _send(self, method: str, target: str, body: bytes | None) -> None:
+        headers = [("Host", "ckwatch"), ("Connection", "close"), ("Accept", "application/json, application/x-ndjson")]
+        if body is not None:
+            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        events: list[h11.Event] = [h11.Request(method=method, target=target, headers=headers)]
+        if body:
+            events.append(h11.Data(data=body))
+        events.append(h11.EndOfMessage())
+        request = b"".join(self._connection.send(event) or b"" for event in events)
+        try:
+            with anyio.fail_after(ANSWER_LIMIT_S):
+                await self._stream.send(request)
+        except anyio.BrokenResourceError:
+            self._connection.send_failed()  # who refuses a body answers before it has read it
+        except TimeoutError:
+            raise DaemonSilentError(_SILENT, _RESTART) from None
+
+    async def _read_head(self) -> None:
+        event = await self._next_event()
+        while isinstance(event, h11.InformationalResponse):
+            event = await self._next_event()
+        if not isinstance(event, h11.Response):
+            raise ProtocolError(_NO_HTTP)
+        self.status = event.status_code
+
+    async def _part(self) -> bytes | None:
+        while True:
+            event = await self._next_event()
+            if isinstance(event, h11.EndOfMessage):
+                return None
+            if isinstance(event, h11.Data):
+                return bytes(event.data)
+
+    async def _next_event(self) -> h11.Event:
+        try:
+            while True:
+                event = self._connection.next_event()
+                if isinstance(event, h11.Event):
+                    return event
+                if event is h11.PAUSED:
+                    raise ProtocolError(_NO_HTTP)
+                self._connection.receive_data(await self._receive())
+        except h11.RemoteProtocolError as error:
+            if self._ended:
+                raise DaemonGoneError(_GONE, _RESTART, began=True) from None
+            raise ProtocolError(f"{_NO_HTTP}: {error}") from None
+
+    async def _receive(self) -> bytes:
+        try:
+            with anyio.fail_after(ANSWER_LIMIT_S):
+                return await self._stream.receive(_CHUNK_BYTES)
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            self._ended = True
+            return b""
+        except TimeoutError:
+            raise DaemonSilentError(_SILENT, _RESTART) from None

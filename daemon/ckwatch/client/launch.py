@@ -1,0 +1,156 @@
+"""Finding the daemon of a workspace, or starting it.
+
+A daemon that is being started says over a pipe when it answers, or why it never will: nobody has to guess when to try,
+and its mistakes reach whoever wanted it in words. If several clients start one at the same time, one daemon lives, the
+others say that it does, and all clients meet the one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain, repeat
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.client.failures import DaemonGoneError
+from ckwatch.endpoint import Endpoint, endpoint_of, prepare_folder
+from ckwatch.errors import CkwatchError
+from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
+
+START_LIMIT_S = 30.0
+"""How long a daemon may take until it answers."""
+
+PAUSES_S = (0.01, 0.02, 0.05, 0.1)
+"""Seconds between attempts to meet a daemon that somebody else has started; the last goes on."""
+
+DAEMON = (sys.executable, "-P", "-m", "ckwatch.serve")
+
+_LAST_WORDS = 10
+
+
+async def find_daemon(root: Path) -> Endpoint | None:
+    """The endpoint of the workspace's daemon if one accepts connections.
+
+    Raises CkwatchError when the socket's folder is not the user's own.
+    """
+    endpoint = await to_thread.run_sync(_endpoint, root)
+    return endpoint if await _answers(endpoint) else None
+
+
+async def ensure_daemon(root: Path, *, program: Sequence[str] = DAEMON) -> Endpoint:
+    """The endpoint of the workspace's daemon, which is started if there is none.
+
+    Raises UntrustedError where that would run code of a workspace that is not trusted, DaemonGoneError for a daemon
+    that dies or is not ready in time, and CkwatchError with its own words for one that cannot start.
+    """
+    found = await find_daemon(root)
+    if found is not None:
+        return found
+    await to_thread.run_sync(_require_trusted, root)
+    endpoint = await to_thread.run_sync(_endpoint, root)
+    with anyio.move_on_after(START_LIMIT_S):
+        for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+            if await _started(root, endpoint, program):
+                return endpoint
+            # the other daemon is there, begins or ends
+            await anyio.sleep(pause_s)
+            if await _answers(endpoint):
+                return endpoint
+    message = f"the daemon of {root} is not ready {START_LIMIT_S:.0f} s after its start"
+    raise DaemonGoneError(message, f"its log is {endpoint.log}")
+
+
+def trust(root: Path) -> None:
+    """Put the workspace on the user's list. Raises CkwatchError when that cannot be written."""
+    from ckwatch import trust
+
+    trust.trust(root)
+
+
+def _require_trusted(root: Path) -> None:
+    from ckwatch.trust import require_trusted
+
+    require_trusted(root)
+
+
+def _endpoint(root: Path) -> Endpoint:
+    endpoint = endpoint_of(root)
+    prepare_folder(endpoint.socket.parent)
+    return endpoint
+
+
+async def _answers(endpoint: Endpoint) -> bool:
+    try:
+        stream = await anyio.connect_unix(endpoint.socket)
+    except OSError:
+        return False
+    await stream.aclose()
+    return True
+
+
+async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:
+    """Start a daemon; whether it is ready, else another one has the workspace. Raises as `ensure_daemon`."""
+    listening, telling = os.pipe()
+    try:
+        os.set_blocking(listening, False)
+        try:
+            await to_thread.run_sync(_spawn, root, endpoint, program, telling)
+        finally:
+            os.close(telling)
+        readiness = understood(await _heard(listening))
+    finally:
+        os.close(listening)
+    return _ready(readiness, endpoint)
+
+
+def _ready(readiness: Readiness, endpoint: Endpoint) -> bool:
+    if readiness.state == "failed":
+        raise CkwatchError(readiness.message, readiness.hint)
+    if readiness.state == "died":
+        raise DaemonGoneError(
+            "the daemon died while it started", f"{_last_words(endpoint.log)}its log is {endpoint.log}"
+        )
+    return readiness.state == "ready"
+
+
+async def _heard(listening: int) -> bytes:
+    heard = b""
+    while len(heard) < LIMIT_BYTES:
+        await anyio.wait_readable(listening)
+        data = os.read(listening, LIMIT_BYTES)
+        if not data:
+            break
+        heard += data
+    return heard
+
+
+def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], telling: int) -> None:
+    """Start the daemon. It parts from this process by itself, which is why its first process is waited for."""
+    try:
+        endpoint.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with endpoint.log.open("ab") as log, open(os.devnull, "rb") as nothing:  # noqa: PTH123  # no path of anybody's
+            first = subprocess.Popen(
+                [*program, str(root), "--ready-fd", str(telling)],
+                stdin=nothing,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                pass_fds=(telling,),
+                start_new_session=True,
+            )
+            first.wait()
+    except OSError as error:
+        raise CkwatchError(f"the daemon cannot be started: {error}") from error
+
+
+def _last_words(log: Path) -> str:
+    with suppress(OSError), log.open(encoding="utf-8", errors="replace") as file:
+        return "".join(deque(file, _LAST_WORDS))
+    return ""

@@ -1,0 +1,60 @@
+"""A daemon inside the client's process, on a socket of its own: for scripts that want to leave nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskStatus
+
+from ckwatch.endpoint import Endpoint, bind
+from ckwatch.errors import plain_errors
+from ckwatch.serve.app import make_app
+from ckwatch.serve.clients import Clients
+from ckwatch.serve.engine import Engine
+from ckwatch.serve.server import serve_on
+
+OpenEngine = Callable[[Path], AbstractAsyncContextManager[Engine]]
+
+
+@asynccontextmanager
+async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> AsyncIterator[Path]:
+    """Run a daemon for the workspace as long as the context is open, and give its socket.
+
+    It takes no lock: another daemon of the workspace may run meanwhile. Raises what opening the workspace raises.
+    """
+    opening = open_engine or _real_engine()
+    folder = await to_thread.run_sync(_folder)
+    try:
+        path = Path(folder.name) / "socket"
+        async with opening(root) as engine, plain_errors(), anyio.create_task_group() as tasks:
+            clients = Clients(engine.forget)
+            serving = anyio.CancelScope()
+            app = make_app(engine, clients, stop=serving.cancel)
+            listener = bind(Endpoint(path, path.with_name("lock"), path.with_name("log")))
+
+            async def serve(*, task_status: TaskStatus[None]) -> None:
+                with serving:
+                    async with clients.running():
+                        await serve_on(listener, app, started=task_status.started)
+
+            await tasks.start(serve)
+            yield path
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(folder.cleanup)
+
+
+def _real_engine() -> OpenEngine:
+    from ckwatch.runtime.opening import open_engine
+
+    return open_engine
+
+
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="ckwatch-")

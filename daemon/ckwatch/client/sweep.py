@@ -1,0 +1,125 @@
+"""A sweep: instances that exist in one client's view only.
+
+They are written as `[[instance]]` tables to stand below the text of the kernel file, which is then lent; nothing on
+disk changes, and nobody else sees them. Here are only values and text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ckwatch.errors import CkwatchError
+from ckwatch.model.kernel import ParameterValue
+
+COMBINATIONS_LIMIT = 100_000
+"""Most combinations that are looked at; ckwatch.toml has a lower limit of its own for instances."""
+
+Parameters = Mapping[str, ParameterValue]
+Values = ParameterValue | Iterable[ParameterValue]
+"""What a parameter is swept over: a list or another iterable, or one value for all. A tuple is one value."""
+
+Condition = Callable[[Parameters], bool]
+
+
+def product_of(
+    name: str, parameters: Mapping[str, Values], where: Condition | None = None, base: Parameters | None = None
+) -> dict[str, Parameters]:
+    """The instances of the product of the values, by name, the last parameter fastest.
+
+    A name is made of `name` and the values of every parameter that has several, as in a kernel file (`mine_128_32`).
+    `where` is asked with the parameters of `base` beneath. Raises CkwatchError for values that no parameter can have,
+    for two instances of one name, and when there are none or more than COMBINATIONS_LIMIT.
+    """
+    from ckwatch.config.sweep import value_in_name
+
+    axes: dict[str, list[ParameterValue]] = {}
+    named = []
+    for parameter, given in parameters.items():
+        if isinstance(given, str | tuple) or not isinstance(given, Iterable):
+            axes[parameter] = [_value(parameter, given)]
+        else:
+            axes[parameter] = [_value(parameter, value) for value in given]
+            named.append(parameter)
+        if not axes[parameter]:
+            raise CkwatchError(f"the sweep is empty: `{parameter}` has no values")
+    count = math.prod(map(len, axes.values()))
+    if not axes or count > COMBINATIONS_LIMIT:
+        message = f"the sweep has {count:,} combinations; the limit is {COMBINATIONS_LIMIT:,}"
+        raise CkwatchError(
+            message if axes else "the sweep is empty: it has no parameters", "sweep fewer values at a time"
+        )
+    instances: dict[str, Parameters] = {}
+    for values in itertools.product(*axes.values()):
+        own = dict(zip(axes, values, strict=True))
+        if where is None or where({**(base or {}), **own}):
+            instance = "_".join((name, *(value_in_name(own[parameter]) for parameter in named)))
+            if instance in instances:
+                raise CkwatchError(f"two instances of the sweep would be called `{instance}`")
+            instances[instance] = own
+    if not instances:
+        raise CkwatchError("the sweep is empty: no combination meets `where`")
+    return instances
+
+
+def listed(name: str, instances: Iterable[Mapping[str, ParameterValue]]) -> dict[str, Parameters]:
+    """The instances given one by one, called `name_0`, `name_1`, … Raises CkwatchError as `product_of`."""
+    found = [{parameter: _value(parameter, value) for parameter, value in own.items()} for own in instances]
+    if not found:
+        raise CkwatchError("the sweep is empty: it has no instances")
+    if len(found) > COMBINATIONS_LIMIT:
+        raise CkwatchError(f"the sweep has {len(found):,} instances; the limit is {COMBINATIONS_LIMIT:,}")
+    return {f"{name}_{index}": own for index, own in enumerate(found)}
+
+
+def free_name(taken: Iterable[str]) -> str:
+    """A name for a sweep with which no instance of `taken` begins."""
+    names = list(taken)
+    candidates = itertools.chain(("sweep",), (f"sweep{number}" for number in itertools.count(2)))
+    return next(name for name in candidates if not any(f"{other}_".startswith(f"{name}_") for other in names))
+
+
+def instance_tables(instances: Mapping[str, Parameters], base: Parameters) -> str:
+    """The text of the instances in a kernel file, each with the parameters of `base` beneath its own."""
+    lines = ["\n"]
+    for name, own in instances.items():
+        lines.append(f"\n[[instance]]\nname = {toml(name)}\n")
+        lines += (f"{toml(parameter)} = {toml(value)}\n" for parameter, value in {**base, **own}.items())
+    return "".join(lines)
+
+
+def toml(value: ParameterValue) -> str:
+    """A value as TOML. Raises CkwatchError for text that is no Unicode."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise CkwatchError(f"{value!r} is no valid text") from None
+        # TOML's escapes are those of JSON, and it wants one more character escaped
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return repr(value)
+
+
+def _value(parameter: str, value: Any) -> ParameterValue:
+    if parameter == "name":
+        raise CkwatchError("no parameter can be called `name`: that is the instance's own")
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, numbers.Integral) for one in value):
+        return tuple(map(int, value))
+    raise CkwatchError(
+        f"`{parameter}` cannot be {value!r}",
+        "a parameter is an integer, a number, a boolean, a string or a tuple of integers; a list holds several of them",
+    )
