@@ -1,0 +1,65 @@
+"""`ckwatch trust`, and asking for trust where a command is about to run a workspace's code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ckwatch.config.finding import find_workspace
+from ckwatch.errors import CkwatchError, UntrustedError
+from ckwatch.trust import distrust, is_trusted, trust, trusted_folders
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the trusted folders, add one, or take one off."""
+    if options.list:
+        for folder in trusted_folders():
+            sys.stdout.write(f"{folder}\n")
+        return 0
+    if options.remove:
+        _remove(_folder(options))
+        return 0
+    folder = _folder(options)
+    if not folder.is_dir():
+        raise CkwatchError(f"there is no folder {folder}")
+    known = is_trusted(folder)
+    trust(folder)
+    sys.stdout.write(f"{folder} {'was trusted already' if known else 'is trusted now'}\n")
+    return 0
+
+
+def require_trust(root: Path, *, given: bool) -> None:
+    """Go on only with trust in the workspace at `root`: it is there, or `given` with the command, or asked for.
+
+    Asks on a terminal only. Raises UntrustedError without trust.
+    """
+    if is_trusted(root):
+        return
+    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root)):
+        trust(root)
+        return
+    raise UntrustedError(
+        f"{root} is not trusted: its templates and compiler flags are code that would run here",
+        "`--trust` trusts it from now on, `ckwatch trust --remove` no longer",
+    )
+
+
+def _asked(root: Path) -> bool:
+    sys.stderr.write("Templates and compiler flags of this workspace are code that will run here.\n")
+    sys.stderr.write(f"Trust {root}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """The folder that is named, else the workspace that the command is about."""
+    if options.folder is not None:
+        return Path(options.folder).expanduser().resolve()
+    return find_workspace(options.workspace or Path.cwd())
+
+
+def _remove(folder: Path) -> None:
+    known = is_trusted(folder)
+    distrust(folder)
+    sys.stdout.write(f"{folder} {'is trusted no longer' if known else 'was not trusted'}\n")
