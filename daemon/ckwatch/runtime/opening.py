@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import time
@@ -20,12 +21,13 @@ from ckwatch.errors import plain_errors
 from ckwatch.events import MAIN, FilesChanged, Options, Warned
 from ckwatch.history import database_path
 from ckwatch.machine.state import State
-from ckwatch.runtime.changes import Interest, news_of
+from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.runtime import Runtime
-from ckwatch.runtime.tools import Tools
+from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
+from ckwatch.toolchain import discover
 from ckwatch.watch.batch import Batch
 from ckwatch.watch.watcher import Watcher
 
@@ -45,20 +47,25 @@ async def open_engine(
     environment: Mapping[str, str] = os.environ,
     log_file: Path | None = None,
     launch: Launcher = run_process,
+    find_toolchain: FindToolchain = discover,
     history: Path | None = None,
 ) -> AsyncIterator[Daemon]:
     """The daemon for the workspace in the folder `root`, at work until the context is left.
 
-    Raises CkwatchError when there is no `ckwatch.toml`. `launch` starts compilers; tests pass another.
+    Raises CkwatchError when there is no `ckwatch.toml`. `launch` starts compilers, `find_toolchain` finds
+    them; tests pass others.
     """
     renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-    tools = Tools(environment, renders, launch)
+    tools = Tools(environment, renders, launch, find_toolchain)
     memoirs = Memoirs(history or database_path(root, environment))
     state = State(renders=renders, root=str(root))
     try:
         runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
         loads = runtime.workshop.loads
         await to_thread.run_sync(partial(loads.load, MAIN, {}, Options()))
+        # What a workspace is made of stays: looking through it for garbage would hold up the event loop.
+        gc.collect()
+        gc.freeze()
         state.remembered = await memoirs.open()
         await memoirs.note_start(os.getpid(), __version__)
         daemon = Daemon(runtime, tools, memoirs, log_file)
@@ -88,15 +95,17 @@ async def _watch(tasks: TaskGroup, root: Path, runtime: Runtime, tools: Tools) -
 
     async def follow() -> None:
         nonlocal changed
-        first = True
+        followed: set[str] | None = None
         while True:
             changed = anyio.Event()
             folders, files = news.watched()
             watcher.follow(folders, files)
-            if first:
-                await watcher.settled()
-                await runtime.post(FilesChanged({}, reload=True, complete=False))
-                first = False
+            await watcher.settled()
+            if followed is None:
+                await runtime.post(FilesChanged({}, reload=True, complete=False, at=time.time()))
+            else:
+                await news.compare(set(files) - followed)
+            followed = set(files)
             await changed.wait()
             await anyio.sleep(FOLLOW_AGAIN_S)
 
@@ -137,6 +146,17 @@ class Changes:
             await self._runtime.post(
                 FilesChanged(found.digests, reload=found.reload, complete=complete, at=time.time())
             )
+
+    async def compare(self, files: set[str]) -> None:
+        """Look at files that are watched from now on: they may have changed since they were read."""
+        store = self._tools.store
+        known, disputed = self._runtime.state.graph.known_digests()
+        new = {path: known[path] for path in files if path in known}
+        if store is None or not new:
+            return
+        found = await to_thread.run_sync(differences, new, disputed, store.contents.digest)
+        if found:
+            await self._runtime.post(FilesChanged(found, at=time.time()))
 
     def problem(self, message: str | None, hint: str | None) -> None:
         """The kernel cannot watch all that should be watched, or can again."""

@@ -100,11 +100,13 @@ def diagnostic_of(diagnostic: model.Diagnostic, *, stale: bool) -> wire.Diagnost
 def folded(
     workspace: Iterable[model.Diagnostic], fresh: Diagnosed, stale: Diagnosed, unit_count: int
 ) -> tuple[wire.Diagnostic, ...]:
-    """The workspace's own diagnostics, then the units', equal ones once; those of superseded inputs are marked."""
-    found = [diagnostic_of(diagnostic, stale=False) for diagnostic in workspace]
-    found += [diagnostic_of(diagnostic, stale=False) for diagnostic in fold(fresh, unit_count)]
-    found += [diagnostic_of(diagnostic, stale=True) for diagnostic in fold(stale, unit_count)]
-    return tuple(found)
+    """The workspace's own diagnostics, then the units', equal ones once.
+
+    One is stale when all units in which it arises are being worked on.
+    """
+    own = (diagnostic_of(diagnostic, stale=False) for diagnostic in workspace)
+    units = fold({**fresh, **stale}, unit_count)
+    return (*own, *(diagnostic_of(one, stale=not any(unit in fresh for unit in one.units)) for one in units))
 
 
 class DiagnosedFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from anyio import CancelScope, to_thread
 
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.processes import Launcher, run_process
-from ckwatch.config.settings import Settings
+from ckwatch.config.settings import Settings, ToolchainSection
 from ckwatch.errors import ToolchainError
 from ckwatch.events import HeaderFacts
 from ckwatch.render.cache import RenderCache
@@ -21,6 +21,9 @@ from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder
 from ckwatch.toolchain import Toolchain, discover
 
 HEADER_SETS_KEPT = 500
+
+FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
+"""Raises ToolchainError when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,15 @@ class Compiler:
 class Tools:
     """Found anew when the settings change. `compiler` is None while `problem` says why there is none."""
 
-    def __init__(self, environment: Mapping[str, str], renders: int, launch: Launcher = run_process) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        renders: int,
+        launch: Launcher = run_process,
+        find_toolchain: FindToolchain = discover,
+    ) -> None:
         self._environment = environment
+        self._find_toolchain = find_toolchain
         self._renders = renders
         self._launch = launch
         self._pools: dict[tuple[Path, ...], RenderPool] = {}
@@ -54,7 +64,7 @@ class Tools:
             store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
         store.size_limit_bytes = settings.store.size_limit_bytes
         try:
-            toolchain = discover(settings.toolchain, self._environment)
+            toolchain = self._find_toolchain(settings.toolchain, self._environment)
         except ToolchainError as error:
             self.store, self.compiler, self.problem = store, None, str(error)
             return

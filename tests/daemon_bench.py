@@ -1,0 +1,205 @@
+"""A workspace, a compiler that is a shell script, and the real daemon (without its socket) at work on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from ckwatch.runtime.engine import Daemon
+from ckwatch.runtime.opening import open_engine
+from ckwatch.toolchain import Toolchain
+from ckwatch.wire.messages import BuildLine
+from ckwatch.wire.values import Change, File, Unit, Workspace
+from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
+
+KERNEL = """\
+template = "k.hip.j2"
+[operation]
+kind = "gemm"
+a = { dtype = "f16", layout = "row" }
+b = { dtype = "f16", layout = "col" }
+c = { dtype = "f16", layout = "row" }
+[[instance]]
+name = "one"
+Tile = 1
+[[instance]]
+name = "two"
+Tile = 2
+"""
+TEMPLATE = '{% include "macros.j2" %}\nint tile = {{ Tile }};\nint {{ KERNEL_NAME }}();\n'
+MACROS = "// nothing yet\n"
+PLACEHOLDER = "k_" + "x" * 12
+SECONDS = 20.0
+"""How long a test waits for what must come; on a loaded machine it may take a while."""
+
+# Counts its runs and does what the files beside it ask for; a shared object exports what `exports.map` names.
+COMPILER = """#!/bin/sh
+for last; do :; done
+case "$*" in
+*-shared*)
+    name=$(sed 's/.*global: *\\([^;]*\\);.*/\\1/' exports.map)
+    LC_ALL=C sed "s/{placeholder}/$name/" "{folder}/so" > "$last" ;;
+*)
+    tile=$(sed -n 's/^int tile = \\([^;]*\\);/\\1/p' kernel.hip)
+    echo "$tile" >> "{folder}/runs"
+    if [ -e "{folder}/slow" ]; then echo $$ >> "{folder}/pids"; sleep 60; fi
+    echo "{folder}/include/h.h" >> "$CC_PRINT_HEADERS_FILE"
+    line=$(grep -n BROKEN kernel.hip | head -1 | cut -d: -f1)
+    if [ -n "$line" ]; then
+        echo "$PWD/kernel.hip:$line:1:{{$line:1-$line:7}}: error: BROKEN is no type [Semantic Issue]" >&2; exit 1
+    fi
+    cp "{folder}/object" "$last" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class BenchToolchain(FakeToolchain):
+    """Fits what the daemon asks of a toolchain."""
+
+    clang_version: str = "0 (fake)"
+    hip_version: str = "0"
+
+
+class Bench:
+    """The workspace in `root`; `open` starts a daemon on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "ws ü"
+        self.header = folder / "include/h.h"
+        self.store = folder / "store"
+        self.history = folder / "history.sqlite"
+        for path in (self.root / "templates", self.header.parent):
+            path.mkdir(parents=True)
+        self.header.write_text("int h;\n")
+        self.write("ckwatch.toml", f"[store]\nfolder = {json.dumps(str(self.store))}\n[compile]\njobs = 2\n")
+        self.write("k.kernel.toml", KERNEL)
+        self.write("templates/k.hip.j2", TEMPLATE)
+        self.write("templates/macros.j2", MACROS)
+        script = folder / "hipcc"
+        script.write_text(COMPILER.format(folder=folder, placeholder=PLACEHOLDER))
+        script.chmod(0o755)
+        (folder / "object").write_bytes(OBJECT)
+        (folder / "so").write_bytes(elf(dynamic_symbols((PLACEHOLDER, 1, 0, 5))))
+        self.toolchain = BenchToolchain(
+            script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
+        )
+
+    def write(self, name: str, text: str) -> str:
+        """Save a file of the workspace as most editors do; its absolute path."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + "~")
+        temporary.write_text(text)
+        temporary.rename(path)
+        return str(path)
+
+    @property
+    def runs(self) -> list[str]:
+        """The tile of each compile so far."""
+        path = self.folder / "runs"
+        return path.read_text().split() if path.exists() else []
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of slow compiles."""
+        path = self.folder / "pids"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    @property
+    def alive(self) -> list[int]:
+        """Slow compilers that still run."""
+        return [pid for pid in self.pids if Path(f"/proc/{pid}").exists()]
+
+    async def started(self, count: int) -> None:
+        """Return when so many slow compiles have begun."""
+        with anyio.fail_after(SECONDS):
+            while len(self.pids) < count:  # noqa: ASYNC110  # another process says so, in a file
+                await anyio.sleep(0.01)
+
+    def will(self, what: str, *, now: bool = True) -> None:
+        """Make the compiler do `what` (`slow`), or no longer."""
+        path = self.folder / what
+        path.touch() if now else path.unlink()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Daemon]:
+        """A daemon on the workspace."""
+        find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
+        async with open_engine(self.root, environment={}, find_toolchain=find, history=self.history) as daemon:
+            yield daemon
+
+
+async def build(daemon: Daemon, *patterns: str, client: str | None = None, force: bool = False) -> dict[str, BuildLine]:
+    """Build and wait; the line of each unit by its instance's name."""
+    found = {}
+    with anyio.fail_after(SECONDS):
+        async with daemon.build(client, patterns or None, force=force, check_only=False) as lines:
+            async for line in lines:
+                if line.event == "unit" and line.id is not None:
+                    found[line.id.partition("/")[2].partition("@")[0]] = line
+    return found
+
+
+class Follower:
+    """What a client sees of the daemon, kept up to date."""
+
+    def __init__(self, daemon: Daemon, client: str | None = None) -> None:
+        self._daemon = daemon
+        self._client = client
+        self._news = anyio.Event()
+        self.units: dict[str, Unit] = {}
+        self.files: dict[str, File] = {}
+        self.workspace = Workspace(root="", loaded=False, busy=False, unit_count=0, jobs=0, compiling=0)
+        self.seen: list[Change] = []
+
+    async def run(self) -> None:
+        """Follow until cancelled: a snapshot, then what changes."""
+        snapshot = await self._daemon.snapshot(self._client)
+        for topic, state in snapshot.states.items():
+            self._take(Change(seq=snapshot.seq, topic=topic, state=state))
+        after = snapshot.seq
+        while True:
+            for change in await self._daemon.changes(self._client, after):
+                after = change.seq
+                self.seen.append(change)
+                self._take(change)
+            self._news.set()
+            self._news = anyio.Event()
+
+    def _take(self, change: Change) -> None:
+        kind, _, name = change.topic.partition("/")
+        match change.state:
+            case Unit():
+                self.units[name.partition("/")[2].partition("@")[0]] = change.state
+            case File():
+                self.files[name] = change.state
+            case Workspace():
+                self.workspace = change.state
+            case None if kind == "unit":
+                self.units.pop(name.partition("/")[2].partition("@")[0], None)
+
+    async def until(self, holds: Callable[[Follower], bool]) -> None:
+        """Return when `holds`; fails after a while."""
+        with anyio.move_on_after(SECONDS) as in_time:
+            while not holds(self):
+                await self._news.wait()
+        units = {name: (unit.phase, unit.outcome, unit.cause) for name, unit in self.units.items()}
+        assert not in_time.cancelled_caught, units
+
+
+@asynccontextmanager
+async def following(daemon: Daemon, client: str | None = None) -> AsyncIterator[Follower]:
+    """Follow as `client` while the body runs."""
+    follower = Follower(daemon, client)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follower.run)
+        yield follower
+        tasks.cancel_scope.cancel()

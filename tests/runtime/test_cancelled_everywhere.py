@@ -1,0 +1,109 @@
+"""The daemon cancelled at each of its awaits: it ends at once, no process is left behind, the store is whole.
+
+`CountedLoop` runs the callbacks of an asyncio loop and cancels the scenario before the n-th one, for every n until the
+scenario gets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ckwatch.history import History
+from ckwatch.store import ArtifactStore
+from daemon_bench import KERNEL, Bench, build
+
+STEP = 7
+"""Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""
+
+
+class CountedLoop(asyncio.SelectorEventLoop):
+    """Calls `at` when so many callbacks have been scheduled from the event loop's own thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = -1
+        self.at: Callable[[], None] = lambda: None
+        self._owner = threading.get_ident()
+
+    def call_soon(self, callback: Callable[..., Any], *arguments: Any, context: Any = None) -> asyncio.Handle:
+        """As the loop does, counted."""
+        if self.left > 0 and threading.get_ident() == self._owner:
+            self.left -= 1
+            if not self.left:
+                self.at()
+        return super().call_soon(callback, *arguments, context=context)
+
+
+async def scenario(bench: Bench) -> None:
+    """Open, build, edit while compiling, lend a text, close."""
+    async with bench.open() as daemon:
+        await build(daemon)
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 2", "Tile = 3"))
+        await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "int lent;\n")
+        await build(daemon, client="ann")
+        await daemon.forget("ann")
+        await build(daemon)
+
+
+def children() -> set[int]:
+    """Processes that this one has started and that still run."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(parent) == os.getpid() and state != "Z":
+                found.add(int(entry.name))
+    return found
+
+
+def cancelled_at(bench: Bench, number: int) -> bool:
+    """Run the scenario and cancel it at a callback; whether it got through before."""
+    loop = CountedLoop()
+    through = False
+
+    async def run() -> None:
+        nonlocal through
+        with anyio.fail_after(60), anyio.CancelScope() as scope:
+            loop.at = scope.cancel
+            loop.left = number
+            await scenario(bench)
+            loop.left = -1
+            through = True
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(run())
+    return through
+
+
+@pytest.mark.timeout(300)
+def test_cancelled_at_every_await(tmp_path: Path) -> None:
+    before = children()
+    bench = Bench(tmp_path)
+    number, runs = 1, 0
+    while True:
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", f"Tile = {100 + number}"))
+        through = cancelled_at(bench, number)
+        runs += 1
+        assert children() <= before, f"cancelled at callback {number}"
+        with ArtifactStore(bench.store) as store:
+            assert store.verify() == []
+        history = History(bench.history)
+        history.open()
+        history.units()
+        history.close()
+        assert history.notice is None
+        if through:
+            break
+        number += STEP if number > 60 else 1
+    assert runs > 60
