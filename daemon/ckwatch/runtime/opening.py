@@ -59,8 +59,8 @@ async def open_engine(
     tools = Tools(environment, renders, launch, find_toolchain)
     memoirs = Memoirs(history or database_path(root, environment))
     state = State(renders=renders, root=str(root))
+    runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
     try:
-        runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
         loads = runtime.workshop.loads
         await to_thread.run_sync(partial(loads.load, MAIN, {}, Options()))
         # What a workspace is made of stays: looking through it for garbage would hold up the event loop.
@@ -80,6 +80,7 @@ async def open_engine(
             finally:
                 tasks.cancel_scope.cancel()
     finally:
+        runtime.close()
         with anyio.CancelScope(shield=True):
             await tools.aclose()
             await memoirs.close()

@@ -84,6 +84,11 @@ class Runtime:
         with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._send.send_nowait(event)
 
+    def close(self) -> None:
+        """Take no more events; after `run` has ended."""
+        self._send.close()
+        self._inbox.close()
+
     async def run(self) -> None:
         """Until cancelled; whatever runs then is stopped before it returns."""
         async with anyio.create_task_group() as self._tasks:
