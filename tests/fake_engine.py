@@ -38,13 +38,16 @@ class FakeEngine:
         self.busy = False
         self.fault: Exception | None = None
         """Raised by the next call."""
+        self.fault_in_build: Exception | None = None
+        """Raised after `lines`."""
         self.states: dict[str, tuple[int, Unit | File | Workspace | None]] = {}
         self.lines: list[BuildLine] = []
         self.endless = False
         self.building = 0
         self.waiting = 0
         """Followers that wait for a change."""
-        self._changed = anyio.Event()
+        self.idle_exit_s = 0.0
+        self.changed = anyio.Event()
         for name in names or ("gemm/m128@gfx942",):
             self.change(f"unit/{name}", unit_of(name))
 
@@ -57,23 +60,23 @@ class FakeEngine:
 
     def moved(self) -> None:
         """Wake whoever waits for something to happen here."""
-        self._changed.set()
-        self._changed = anyio.Event()
+        self.changed.set()
+        self.changed = anyio.Event()
 
     async def until(self, *calls: str) -> None:
         """Wait until the calls were made."""
         while not {call[0] for call in self.asked} >= set(calls):
-            await self._changed.wait()
+            await self.changed.wait()
 
     async def until_building(self, count: int) -> None:
         """Wait until so many builds run."""
         while self.building != count:
-            await self._changed.wait()
+            await self.changed.wait()
 
     async def until_waiting(self, count: int) -> None:
         """Wait until so many followers wait for the next change."""
         while self.waiting != count:
-            await self._changed.wait()
+            await self.changed.wait()
 
     def of(self, call: str) -> list[tuple[Any, ...]]:
         """The arguments of the calls of one name."""
@@ -96,7 +99,7 @@ class FakeEngine:
         self._ask("status")
         return Status(
             version="0", pid=1, root="/w", started_at=1.5, uptime_s=2.5, seq=self.seq, unit_count=1, phases={"done": 1},
-            outcomes={"built": 1}, busy=self.busy, clients=0, memory_bytes=3, idle_exit_s=0, log_file=None,
+            outcomes={"built": 1}, busy=self.busy, clients=0, memory_bytes=3, idle_exit_s=self.idle_exit_s, log_file=None,
             toolchain=None, warnings={},
         )  # fmt: skip
 
@@ -113,12 +116,12 @@ class FakeEngine:
             if newer:
                 return [Change(seq=seq, topic=topic, state=state) for seq, topic, state in newer]
             self.waiting += 1
-            changed = self._changed
+            changed = self.changed
             self.moved()
             try:
                 await changed.wait()
                 while self.seq == after:
-                    await self._changed.wait()
+                    await self.changed.wait()
             finally:
                 self.waiting -= 1
                 self.moved()
@@ -172,8 +175,8 @@ class FakeEngine:
         async def lines() -> AsyncIterator[BuildLine]:
             for line in self.lines:
                 yield line
-            if self.fault:
-                raise self.fault
+            if self.fault_in_build:
+                raise self.fault_in_build
             if self.endless:
                 await anyio.sleep_forever()
             yield BuildLine(event="done")

@@ -15,9 +15,17 @@ from pathlib import Path
 import pytest
 
 import ckwatch.endpoint
-from ckwatch.endpoint import LONGEST_SOCKET_PATH_BYTES, Endpoint, acquire, bind, endpoint_of, owner, prepare_folder
+from ckwatch.endpoint import (
+    LONGEST_SOCKET_PATH_BYTES,
+    Endpoint,
+    acquire,
+    bind,
+    endpoint_of,
+    owner,
+    prepare_folder,
+    release,
+)
 from ckwatch.errors import CkwatchError
-from ckwatch.store.locking import unlock
 
 
 @pytest.fixture
@@ -170,11 +178,11 @@ def test_one_daemon_at_a_time(endpoint: Endpoint) -> None:
     assert lock is not None
     assert (acquire(endpoint), owner(endpoint)) == (None, os.getpid())
     assert not os.get_inheritable(lock)
-    unlock(endpoint.lock, lock)
+    release(endpoint, lock)
     assert owner(endpoint) is None
     again = acquire(endpoint)
     assert again is not None
-    unlock(endpoint.lock, again)
+    release(endpoint, again)
 
 
 def test_a_killed_daemon_leaves_nothing_in_the_way(endpoint: Endpoint, runtime: Path) -> None:
@@ -196,7 +204,7 @@ def test_a_killed_daemon_leaves_nothing_in_the_way(endpoint: Endpoint, runtime: 
     assert owner(endpoint) == os.getpid()
     with bind(endpoint), socket.socket(socket.AF_UNIX) as client:
         client.connect(str(endpoint.socket))
-    unlock(endpoint.lock, lock)
+    release(endpoint, lock)
 
 
 def test_who_looks_does_not_pass_for_a_daemon(endpoint: Endpoint) -> None:
@@ -227,7 +235,7 @@ def test_a_holder_that_cannot_be_seen_is_an_error_not_a_wrong_number(
         endpoint.lock.write_text(content)
         with pytest.raises(CkwatchError, match="cannot be seen"):
             owner(endpoint)
-    unlock(endpoint.lock, lock)
+    release(endpoint, lock)
 
 
 def test_the_socket_is_the_users_alone(endpoint: Endpoint) -> None:

@@ -93,7 +93,7 @@ def prepare_folder(folder: Path) -> None:
 def acquire(endpoint: Endpoint) -> int | None:
     """Become the workspace's daemon: the descriptor of the lock, to be held for life; None when another lives.
 
-    The folder must be prepared. `ckwatch.store.locking.unlock` gives it up, as does the end of the process.
+    The folder must be prepared. `release` gives it up, as does the end of the process.
     """
     from ckwatch.store.locking import try_lock  # only the daemon gets here, and the store's room is slow to import
 
@@ -152,6 +152,37 @@ def bind(endpoint: Endpoint) -> socket.socket:
         listener.close()
         raise CkwatchError(f"the socket {path} cannot be created: {error.strerror or error}") from error
     return listener
+
+
+def is_in_place(endpoint: Endpoint, lock: int) -> bool:
+    """Whether the daemon that holds `lock` can still be found; marks its files as used, for who clears folders up."""
+    try:
+        os.utime(lock)
+        return _has_name(endpoint, lock) and stat.S_ISSOCK(endpoint.socket.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def withdraw(endpoint: Endpoint, lock: int) -> None:
+    """Remove the socket file, unless another daemon has taken the place because the lock file was gone."""
+    with suppress(OSError):
+        if _has_name(endpoint, lock) and stat.S_ISSOCK(endpoint.socket.lstat().st_mode):
+            endpoint.socket.unlink()
+
+
+def release(endpoint: Endpoint, lock: int) -> None:
+    """The daemon that holds `lock` ends: its files go, and the lock last."""
+    withdraw(endpoint, lock)
+    try:
+        with suppress(OSError):
+            if _has_name(endpoint, lock):
+                endpoint.lock.unlink()
+    finally:
+        os.close(lock)
+
+
+def _has_name(endpoint: Endpoint, lock: int) -> bool:
+    return os.path.samestat(os.fstat(lock), endpoint.lock.lstat())
 
 
 def _folder(environment: Mapping[str, str], name_bytes: int) -> Path:

@@ -27,16 +27,20 @@ class Activity:
             self._requests -= 1
             self._last = anyio.current_time()
 
-    async def until_idle(self, idle_s: float, busy: Callable[[], Awaitable[bool]]) -> None:
-        """Return when for `idle_s` no request came, none was in progress, and `busy` was false each time it was asked.
+    async def until_idle(self, ask: Callable[[], Awaitable[tuple[bool, float]]]) -> float:
+        """Return when for long enough no request came, none was in progress, and there was no work.
 
-        By the monotonic clock: neither a set clock nor a suspended machine counts.
+        `ask` tells whether there is work, and how many seconds are enough; 0 for never. They are returned. By the
+        monotonic clock: neither a set clock nor a suspended machine counts.
         """
         quiet_since = anyio.current_time()
         while True:
-            if self._requests or await busy():
-                quiet_since = anyio.current_time()
-            left_s = max(quiet_since, self._last) + idle_s - anyio.current_time()
-            if left_s <= 0 and not self._requests:
-                return
-            await anyio.sleep(min(left_s, max(idle_s / 10, 0.01), _LONGEST_PAUSE_S))
+            busy, idle_s = await ask()
+            now = anyio.current_time()
+            if busy or self._requests:
+                quiet_since = now
+            left_s = max(quiet_since, self._last) + idle_s - now
+            if idle_s and left_s <= 0:
+                return idle_s
+            pause_s = min(left_s, max(idle_s / 10, 0.01), _LONGEST_PAUSE_S) if idle_s else _LONGEST_PAUSE_S
+            await anyio.sleep(pause_s)

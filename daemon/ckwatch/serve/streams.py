@@ -171,17 +171,22 @@ class EventStream(Stream):
             else:
                 after = self._after
                 await sender.start()
-            while True:
-                changes: list[Change] = []
-                with anyio.move_on_after(self.limits.heartbeat_s):
-                    changes = await self._engine.changes(self._client, after)
-                if not changes:
+            topic = ""
+            while topic != "reset":
+                changes = await self._next(after)
+                if changes:
+                    after, topic = changes[-1].seq, changes[-1].topic
+                    await sender.write_all(map(self._serialised.line, changes))
+                else:
                     await sender.write(self._heartbeat(after))
-                    continue
-                await sender.write_all(map(self._serialised.line, changes))
-                after = changes[-1].seq
-                if changes[-1].topic == "reset":
-                    return
+
+    async def _next(self, after: int) -> list[Change]:
+        """The next changes, none when there was nothing for so long that a heartbeat is due."""
+        changes: list[Change] = []
+        with anyio.move_on_after(self.limits.heartbeat_s):
+            while not changes:  # the engine may wake for what is none of this client's business
+                changes = await self._engine.changes(self._client, after)
+        return changes
 
     def _heartbeat(self, seq: int) -> bytes:
         return self._serialised.line(Change(seq=seq, topic="heartbeat"))
