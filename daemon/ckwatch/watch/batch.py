@@ -6,6 +6,7 @@ happens: a gathering waits for a short quiet, and for a longer one as soon as it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -21,6 +22,10 @@ WRITING_QUIET_S = 0.1
 
 SMALL_LIMIT_STEPS = 5
 """A small gathering that never becomes quiet is told after this many steps."""
+
+SEVERAL = 5
+SOON_S = 0.5
+"""Changes so soon after a batch of several paths belong to the same checkout, whose process had to pause."""
 
 PATHS_LIMIT = 50_000
 """More distinct paths than this are not kept: the batch then says "everything"."""
@@ -48,6 +53,9 @@ class Gathering:
     lost: bool = False
     writing: set[str] = field(default_factory=set)
     """Places that were written to and not closed yet; they do not make a gathering by themselves."""
+    told: int = 0
+    told_s: float = -math.inf
+    """How many paths the last batch had, and when it was taken."""
     first_s: float = 0.0
     last_s: float = 0.0
 
@@ -69,7 +77,8 @@ class Gathering:
 
     def due_s(self) -> float:
         """When to tell, if nothing else happens until then."""
-        if len(self.paths) > LARGE or self.lost:
+        continued = self.told >= SEVERAL and self.first_s - self.told_s < SOON_S
+        if len(self.paths) > LARGE or self.lost or continued:
             quiet_s, limit_s = LARGE_QUIET_S, LARGE_LIMIT_S
         elif self.writing:
             quiet_s, limit_s = max(self.step_s, WRITING_QUIET_S), SMALL_LIMIT_STEPS * WRITING_QUIET_S
@@ -77,9 +86,10 @@ class Gathering:
             quiet_s, limit_s = self.step_s, SMALL_LIMIT_STEPS * self.step_s
         return min(self.last_s + quiet_s, self.first_s + limit_s)
 
-    def take(self) -> Batch:
+    def take(self, now_s: float) -> Batch:
         """Hand out what was gathered and begin anew."""
         batch = Batch(frozenset(self.paths), complete=not self.lost)
+        self.told, self.told_s = len(self.paths), now_s
         self.paths.clear()
         self.writing.clear()
         self.lost = False

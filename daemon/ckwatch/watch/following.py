@@ -8,10 +8,10 @@ folders.
 
 from __future__ import annotations
 
-import itertools
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 LINKS_LIMIT = 40
@@ -31,10 +31,12 @@ class Following:
     """Followed files with their turns. Never changed: a new one is made where something changed."""
 
     resolutions: dict[str, Resolution] = field(default_factory=dict)
-    turns: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    turns: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     """Real folder → name in it → the followed files that take this turn."""
     identities: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     """(st_dev, st_ino) of each folder of `turns` from before it was watched; None when it cannot be asked."""
+    trimmed: frozenset[str] = frozenset()
+    """Names whose last turn is not taken: folders that are watched anyway."""
 
     def below(self, places: set[str]) -> set[str]:
         """The followed files with a turn in one of these folders, or anywhere below."""
@@ -111,9 +113,9 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> Resolution
 
 def follow(
     before: Following,
-    files: Iterable[str],
-    anchors: Collection[str],
-    again: Collection[str],
+    files: frozenset[str],
+    anchors: AbstractSet[str],
+    again: AbstractSet[str],
     watch: Callable[[str], bool],
     stopped: Callable[[], bool],
 ) -> tuple[Following, set[str]]:
@@ -122,33 +124,27 @@ def follow(
     What is new or in `again` is resolved, each folder of a turn watched before the last look at it. Returns also the
     paths that were resolved before and lead elsewhere now, came, or vanished; and those that came while this ran.
     """
-    resolutions: dict[str, Resolution] = {}
+    trimmed = frozenset(anchors - files)
+    edit = _Edit(before)
+    unwanted = before.resolutions.keys() - files - trimmed
+    pending = set((files | trimmed) - before.resolutions.keys())
+    pending |= ((again - unwanted) | (before.trimmed ^ trimmed)) & (files | trimmed)
+    for path in unwanted | pending:
+        edit.leave(path)
+    watched = set(edit.turns)
     identities: dict[str, tuple[int, int] | None] = {}
-    pending: list[str] = []
-    trimmed = set(anchors).difference(files)
-    for path in itertools.chain(files, trimmed):
-        old = before.resolutions.get(path)
-        if old is None or path in again:
-            pending.append(path)
-        else:
-            resolutions[path] = old
-            for folder, _ in old.turns:
-                if folder in before.identities:
-                    identities[folder] = before.identities[folder]
-    watched = set(identities)
     different: set[str] = set()
-    rounds = 0
-    while pending and not stopped():
+    for _ in range(LINKS_LIMIT):
         known: dict[str, str | None] = {}
         fresh: set[str] = set()
         for path in pending:
             found = resolve(path, known)
-            if path in trimmed and found.exists:
+            if path in trimmed and found.exists and os.path.isdir(path):  # noqa: PTH112
                 found = Resolution(found.turns[:-1], exists=True)  # the folder itself is watched anyway
-            old = resolutions.get(path) or before.resolutions.get(path)
+            old = edit.leave(path) or before.resolutions.get(path)
             if old is not None and old != found and (old.exists or found.exists):
                 different.add(path)
-            resolutions[path] = found
+            edit.enter(path, found)
             fresh.update(folder for folder, _ in found.turns)
         fresh -= watched
         watched |= fresh
@@ -156,13 +152,43 @@ def follow(
             identities[folder] = identity(folder)
             watch(folder)
         # What was missing may have come between the look and the watch: look again behind the new watches.
-        pending = [path for path in pending if any(folder in fresh for folder, _ in resolutions[path].turns)]
-        rounds += 1
-        if rounds > LINKS_LIMIT:
+        pending = {path for path in pending if any(folder in fresh for folder, _ in edit.resolutions[path].turns)}
+        if not pending or stopped():
             break
-    turns: dict[str, dict[str, list[str]]] = {}
-    for path, resolution in resolutions.items():
-        for folder, name in resolution.turns:
-            turns.setdefault(folder, {}).setdefault(name, []).append(path)
-    used = {folder: identities.get(folder) for folder in turns}
-    return Following(resolutions, turns, used), different
+    kept = {folder: number for folder, number in before.identities.items() if folder in edit.turns}
+    kept.update((folder, number) for folder, number in identities.items() if folder in edit.turns)
+    return Following(edit.resolutions, edit.turns, kept, trimmed), different
+
+
+class _Edit:
+    """Copies of the two tables. Only the folders that change are copied in full: ten thousand files may be followed,
+    and each compile adds or drops a few."""
+
+    def __init__(self, before: Following) -> None:
+        self.resolutions = before.resolutions.copy()
+        self.turns = before.turns.copy()
+        self._own: set[str] = set()
+
+    def leave(self, path: str) -> Resolution | None:
+        resolution = self.resolutions.pop(path, None)
+        if resolution is not None:
+            for folder, name in dict.fromkeys(resolution.turns):
+                names = self._names(folder)
+                names[name] = tuple(other for other in names[name] if other != path)
+                if not names[name]:
+                    del names[name]
+                if not names:
+                    del self.turns[folder]
+        return resolution
+
+    def enter(self, path: str, resolution: Resolution) -> None:
+        self.resolutions[path] = resolution
+        for folder, name in dict.fromkeys(resolution.turns):
+            names = self._names(folder)
+            names[name] = (*names.get(name, ()), path)
+
+    def _names(self, folder: str) -> dict[str, tuple[str, ...]]:
+        if folder not in self._own or folder not in self.turns:
+            self._own.add(folder)
+            self.turns[folder] = self.turns.get(folder, {}).copy()
+        return self.turns[folder]

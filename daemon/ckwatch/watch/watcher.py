@@ -77,6 +77,7 @@ class Watcher:
         self._seen = Seen()
         self._asked = 0
         self._done = 0
+        self._ran = False
         self._stopping = False
         self._tending = False
         self._problem: str | None = None
@@ -107,8 +108,12 @@ class Watcher:
             await self._tended.wait()
 
     async def run(self) -> None:
-        """Watch until cancelled. Raises what `deliver` raises."""
+        """Watch until cancelled. Raises what `deliver` raises. Run again, it tells that everything may have changed."""
         self._stopping = False
+        if self._ran:
+            self._gather(self._wanted.folders, lost=True)
+            self._to_do.set()
+        self._ran = True
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 self._open(tasks)
@@ -119,6 +124,9 @@ class Watcher:
             if self._looker.inotify is not None:
                 self._looker.inotify.close()
                 self._looker.inotify = None
+            self._polling.remove(self._polling.watched())
+            self._seen = Seen()
+            self._done = -1
 
     # Where events come from
 
@@ -311,9 +319,11 @@ class Watcher:
                     await anyio.sleep(due_s - now_s)
                 elif self._looker.inotify is not None and self._take(self._looker.inotify.read()):
                     await anyio.lowlevel.checkpoint()
-                elif (self._chore or self._tending) and now_s < (hold_s := min(hold_s, now_s + HOLD_S)):
+                elif (self._chore or self._tending or self._done < self._asked) and now_s < (
+                    hold_s := min(hold_s, now_s + HOLD_S)
+                ):
                     with anyio.move_on_after(hold_s - now_s):
                         await self._tended.wait()
                 else:
                     hold_s = math.inf
-                    await self._deliver_batch(self._gathering.take())
+                    await self._deliver_batch(self._gathering.take(anyio.current_time()))
