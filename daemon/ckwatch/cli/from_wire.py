@@ -19,9 +19,7 @@ def diagnostic_of(found: wire.Diagnostic) -> Diagnostic:
         code=found.code,
         message=found.message,
         span=span_of(found.span),
-        related=tuple(
-            Related(one.message, None if one.span is None else span_of(one.span)) for one in found.related
-        ),
+        related=tuple(Related(one.message, None if one.span is None else span_of(one.span)) for one in found.related),
         detail=found.detail,
         fixes=tuple(Fix(span_of(fix.span), fix.text) for fix in found.fixes),
         units=found.units,
@@ -37,4 +35,7 @@ def span_of(found: wire.Span) -> Span:
 
 
 def _source(name: str) -> Source:
-    return Source(name) if name in Source else Source.HOST
+    try:
+        return Source(name)
+    except ValueError:  # of a newer daemon
+        return Source.HOST

@@ -74,7 +74,8 @@ def _be_daemon(root: Path) -> int:
     import logging
 
     from ckwatch.runtime.opening import open_engine
-    from ckwatch.serve.daemon import TAKEN, run_daemon
+    from ckwatch.serve import TAKEN
+    from ckwatch.serve.daemon import run_daemon
     from ckwatch.serve.logs import logging_to
 
     with logging_to(logging.StreamHandler()):

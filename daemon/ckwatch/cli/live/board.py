@@ -1,0 +1,121 @@
+"""What a watcher has been told so far. Plain values, changed by `note` alone; all times are Unix seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ckwatch.cli.live.words import Meant
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.wire.values import Change, Diagnostic, File, Unit, Workspace
+
+AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
+"""The phases of a unit that has no fresh result yet, the most advanced first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Units that were worked on between two moments of quiet."""
+
+    began_at: float
+    ended_at: float | None
+    units: int
+    settled: int
+
+
+class Board:
+    """The units that `meant` holds, and the messages that concern them."""
+
+    def __init__(self, meant: Meant | None = None) -> None:
+        self.workspace: Workspace | None = None
+        self.units: dict[str, Unit] = {}
+        self.files: dict[str, File] = {}
+        self._meant = meant or Meant()
+        self._since: dict[str, float] = {}
+        self._working: set[str] = set()
+        self._round: set[str] = set()
+        self._began_at = 0.0
+        self._ended_at: float | None = None
+
+    def note(self, change: Change, now: float) -> bool:
+        """Take in a change; whether it concerns these units."""
+        kind, _, name = change.topic.partition("/")
+        state = change.state
+        if state is None:
+            if kind == "unit":
+                self._since.pop(name, None)
+                self._settle(name, now)
+                return self.units.pop(name, None) is not None
+            return kind != "file" or self.files.pop(name, None) is not None
+        if state.kind == "workspace":
+            self.workspace = state
+        elif state.kind == "file":
+            self.files[state.path] = state
+        elif state in self._meant:
+            self._note_unit(state, now)
+        else:
+            return False
+        return True
+
+    def since(self, unit: Unit) -> float:
+        """When the unit came into its phase, or the earliest that may be told."""
+        return self._since.get(unit.id, 0.0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a unit is at work."""
+        return bool(self._working)
+
+    @property
+    def round(self) -> Round | None:
+        """The present round of work, or else the last one."""
+        if not self._round:
+            return None
+        settled = len(self._round) - len(self._working)
+        return Round(self._began_at, self._ended_at, len(self._round), settled)
+
+    def counts(self) -> Counter[str]:
+        """How many units are in each state, by the word for it."""
+        return Counter(state_of(unit) for unit in self.units.values())
+
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        """The messages of all files that concern these units, or no unit."""
+        for path in sorted(self.files):
+            for found in self.files[path].diagnostics:
+                if self._meant.everything or not found.units or any(unit in self.units for unit in found.units):
+                    yield found
+
+    def _note_unit(self, unit: Unit, now: float) -> None:
+        before = self.units.get(unit.id)
+        self.units[unit.id] = unit
+        if before is None:
+            # it may have been in this phase for long
+            self._since[unit.id] = unit.cause[0].at if unit.cause else now
+        elif before.phase != unit.phase:
+            self._since[unit.id] = now
+        if unit.phase not in AT_WORK:
+            self._settle(unit.id, now)
+            return
+        if not self._working:
+            self._round.clear()
+            self._began_at, self._ended_at = now, None
+        self._working.add(unit.id)
+        self._round.add(unit.id)
+
+    def _settle(self, unit: str, now: float) -> None:
+        if unit in self._working:
+            self._working.discard(unit)
+            if not self._working:
+                self._ended_at = now
+
+
+def state_of(unit: Unit) -> str:
+    """The word for the unit's state: its phase while it is at work, else what became of it."""
+    if unit.phase in AT_WORK:
+        return unit.phase
+    if unit.outcome is None or not unit.fresh:
+        return "not built"
+    return unit.outcome

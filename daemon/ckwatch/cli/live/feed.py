@@ -1,0 +1,126 @@
+"""What the daemon tells a watcher, and what the watcher asks of it."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.live.board import Board
+from ckwatch.cli.live.words import Meant
+from ckwatch.client.failures import LOST
+from ckwatch.endpoint import endpoint_of, owner
+from ckwatch.errors import CkwatchError, UnknownUnitError
+
+if TYPE_CHECKING:
+    from ckwatch.client.client import Client
+    from ckwatch.wire.values import Change
+
+SOUGHT_S = 0.5
+"""How often a daemon that has ended is looked for, to say so."""
+
+USERS_FILES = ("kernel-file", "workspace")
+"""Sources of the diagnostics of files that say which units there are."""
+
+
+class Feed:
+    """Changes queue up here until whoever shows them takes them."""
+
+    def __init__(self, client: Client, meant: Meant, *, building: bool) -> None:
+        self._client = client
+        self._meant = meant
+        self._building = building
+        self._asked: frozenset[str] | None = None
+        self._checked = False
+        self._pending: list[Change] = []
+        self._woken = anyio.Event()
+        self.lost = False
+        """Whether there is no daemon now."""
+        self.over = False
+        """Whether there will be none: somebody stopped it."""
+
+    def take(self) -> list[Change]:
+        """The changes since the last time."""
+        taken, self._pending = self._pending, []
+        return taken
+
+    def wake(self) -> None:
+        """There is something to show."""
+        self._woken.set()
+
+    async def woken(self, within_s: float = math.inf) -> None:
+        """Wait until there is something to show, or for `within_s` seconds."""
+        with anyio.move_on_after(within_s):
+            await self._woken.wait()
+        self._woken = anyio.Event()
+
+    async def follow(self) -> None:
+        """Receive changes until the daemon is stopped. Raises DaemonGoneError when it is lost for good."""
+        if self._building and self._meant.everything:
+            await self._client.focus(everything=True)
+        async with self._client.events() as changes:
+            async for change in changes:
+                self._pending.append(change)
+                self.wake()
+        self.over = True
+        self.wake()
+
+    async def attend(self) -> None:
+        """Notice when the daemon's process ends, and when there is another."""
+        endpoint = await to_thread.run_sync(endpoint_of, self._client.root)
+        while True:
+            try:
+                process = await to_thread.run_sync(owner, endpoint)
+            except CkwatchError:
+                return  # it cannot be seen from here
+            if self.lost != (process is None):
+                self.lost = process is None
+                self.wake()
+            if process is None:
+                await anyio.sleep(SOUGHT_S)
+            else:
+                await _end_of(process)
+
+    async def settle(self, board: Board) -> None:
+        """Ask for the units that are to be built, once it is known which these are.
+
+        Raises CkwatchError for a word that means none, unless mistakes in the files that define units may be why.
+        """
+        if board.workspace is None or not board.workspace.loaded or self._meant.everything:
+            return
+        if not self._checked:
+            self._checked = True
+            if not any(
+                found.source in USERS_FILES and found.severity == "error"
+                for file in board.files.values()
+                for found in file.diagnostics
+            ):
+                await self._check(board)
+        units = frozenset(board.units)
+        if self._building and units != self._asked:
+            # one that has just been removed is not asked for the next time; a lost daemon is told when it is back
+            with suppress(UnknownUnitError, *LOST):
+                await self._client.focus(*(glob.escape(unit) for unit in sorted(units)))
+                self._asked = units
+
+    async def _check(self, board: Board) -> None:
+        for folder in self._meant.folders:
+            if not any(unit in Meant([folder]) for unit in board.units.values()):
+                raise CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml")
+        if self._meant.patterns:
+            with suppress(*LOST):
+                await self._client.units(*self._meant.patterns)
+
+
+async def _end_of(process: int) -> None:
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(process)
+        try:
+            await anyio.wait_readable(descriptor)
+        finally:
+            os.close(descriptor)

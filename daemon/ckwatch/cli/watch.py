@@ -1,0 +1,190 @@
+"""`ckwatch watch`: the workspace as it changes, on a terminal, as lines, or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from ckwatch.build.selection import sort_words
+from ckwatch.cli import INTERRUPTED
+from ckwatch.cli.live.board import Board
+from ckwatch.cli.live.errors import Pages, in_order
+from ckwatch.cli.live.feed import Feed
+from ckwatch.cli.live.lines import GATHERED_S, Lines
+from ckwatch.cli.live.sources import Sources
+from ckwatch.cli.live.view import Look, one_line, view
+from ckwatch.cli.live.words import Meant
+from ckwatch.cli.output import Output
+from ckwatch.cli.signals import stoppable
+from ckwatch.cli.trust import require_trust
+from ckwatch.client.connecting import connect
+from ckwatch.config.finding import find_workspace
+from ckwatch.diagnostics.terminal import rendered
+from ckwatch.errors import plain_errors
+
+if TYPE_CHECKING:
+    from ckwatch.cli.live.screen import Screen
+    from ckwatch.wire.values import Change
+
+DRAWN_S = 0.125
+"""The terminal is drawn at most so often."""
+
+LOST = "the daemon has ended; waiting for another"
+
+Show = Callable[[Feed, TaskGroup], Awaitable[None]]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Watch until `q`, Ctrl-C, or until somebody stops the daemon."""
+    words = sort_words(options.words, Path.cwd())
+    root = find_workspace(options.workspace or words.start or Path.cwd())
+    require_trust(root, given=options.trust)
+    # The workspace's own folder means everything in it.
+    folders = [folder for folder in words.folders if folder != root.resolve()]
+    whole = len(folders) < len(words.folders)
+    meant = Meant() if whole else Meant(folders, words.patterns)
+    board = Board(meant)
+    output = Output(options, root)
+    on_terminal = not output.json and sys.stdout.isatty() and not output.console.is_dumb_terminal
+    if output.json:
+        show: Show = partial(_show_json, board)
+    elif on_terminal:
+        show = partial(_show_view, board, output)
+    else:
+        show = partial(_show_lines, board, output)
+    status = 0
+    try:
+        anyio.run(partial(_watch, root, meant, show, building=not options.no_build))
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    if on_terminal and board.workspace is not None:
+        output.text(one_line(board))
+    return status
+
+
+async def _watch(root: Path, meant: Meant, show: Show, *, building: bool) -> None:
+    async with stoppable(), connect(root, client_name="watch") as client:
+        feed = Feed(client, meant, building=building)
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(feed.follow)
+            tasks.start_soon(feed.attend)
+            await show(feed, tasks)
+            tasks.cancel_scope.cancel()
+        over = feed.over
+    if over:
+        print("ckwatch: the daemon was stopped", file=sys.stderr)
+
+
+async def _show_view(board: Board, output: Output, feed: Feed, tasks: TaskGroup) -> None:
+    from ckwatch.cli.live.screen import Screen
+
+    screen = Screen(output.console)
+    looking = _Looking(board, output, screen, feed)
+    with screen.shown():
+        tasks.start_soon(screen.signals, feed.wake)
+        tasks.start_soon(looking.obey)
+        while not (feed.over or looking.ended):
+            try:
+                await to_thread.run_sync(looking.draw, feed.take(), abandon_on_cancel=True)
+            except OSError:  # the terminal has gone
+                return
+            await feed.settle(board)
+            await anyio.sleep(DRAWN_S)
+            # the time goes on where there is work
+            await feed.woken(1.0) if board.busy else await feed.woken()
+
+
+class _Looking:
+    """Somebody who looks at a terminal and presses keys. `draw` runs in a thread, one at a time."""
+
+    def __init__(self, board: Board, output: Output, screen: Screen, feed: Feed) -> None:
+        self._board = board
+        self._screen = screen
+        self._feed = feed
+        self._sources = Sources()
+        self._pages = Pages(self._sources.read_line, output.root)
+        self._first = 0
+        self.ended = False
+
+    async def obey(self) -> None:
+        """Do what keys ask for."""
+        async for key in self._screen.keys():
+            if key == "quit":
+                self.ended = True
+            elif key == "redraw":
+                self._screen.redraw()
+            else:
+                self._first = {"down": self._first + 1, "up": max(self._first - 1, 0), "first": 0}[key]
+            self._feed.wake()
+
+    def draw(self, changes: Sequence[Change]) -> None:
+        """Take in the changes and show what is."""
+        now = time.time()
+        for change in changes:
+            self._board.note(change, now)
+        if any(change.topic.startswith("file/") for change in changes):
+            self._sources.forget()
+            self._pages.renew(self._board.diagnostics())
+        self._first = min(self._first, max(len(in_order(self._board.diagnostics())) - 1, 0))
+        columns, rows = self._screen.size()
+        lost = self._feed.lost
+        look = Look(columns, rows, self._first, LOST if lost else "", live=not lost, keys=self._screen.has_keys)
+        self._screen.draw(view(self._board, self._pages, look, now), (columns, rows))
+
+
+async def _show_lines(board: Board, output: Output, feed: Feed, _tasks: TaskGroup) -> None:
+    sources = Sources()
+    lines = Lines(board, lambda found: rendered(found, sources.read_line, output.root))
+    lost = False
+
+    def told(changes: Sequence[Change]) -> str:
+        sources.forget()
+        with output.console.capture() as captured:
+            for line in lines.after(changes, time.time()):
+                output.console.print(line, soft_wrap=True, highlight=False)
+        return captured.get()
+
+    while not feed.over:
+        text = await to_thread.run_sync(told, feed.take())
+        if feed.lost and not lost:
+            text += f"{LOST}\n"
+        lost = feed.lost
+        await _write(text)
+        await feed.settle(board)
+        await feed.woken(GATHERED_S) if lines.waiting else await feed.woken()
+
+
+async def _show_json(board: Board, feed: Feed, _tasks: TaskGroup) -> None:
+    while not feed.over:
+        now = time.time()
+        changes = [change for change in feed.take() if board.note(change, now)]
+        await _write("".join(f"{change.model_dump_json()}\n" for change in changes))
+        await feed.settle(board)
+        await feed.woken()
+
+
+async def _write(text: str) -> None:
+    """To standard output, whose reader may be slow or gone."""
+    if text:
+        await to_thread.run_sync(_write_all, text.encode(sys.stdout.encoding, "replace"), abandon_on_cancel=True)
+
+
+def _write_all(data: bytes) -> None:
+    descriptor = sys.stdout.fileno()
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
