@@ -10,7 +10,7 @@ import anyio
 
 from ckwatch.errors import UnknownUnitError
 from ckwatch.events import Options
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.values import Change, File, Position, Snapshot, Span, Unit, Workspace
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
@@ -157,6 +157,16 @@ class FakeEngine:
         self._ask("runs", unit, limit)
         run = Run(outcome="built", key=self._unit(unit).id, finished_at=1, seconds=2, from_store=False, cause=())
         return [run] * min(limit, 3)
+
+    async def workspace(self, client: str | None) -> WorkspaceDetail:
+        self._ask("workspace", client)
+        return WorkspaceDetail(
+            root="/w", problem=None, diagnostics=(), files=("/w/ckwatch.toml",), template_folders=("/w",),
+            toolchain="clang 22", toolchain_problem=None,
+        )  # fmt: skip
+
+    async def runner(self, client: str | None, unit: str, path: str) -> None:
+        self._ask("runner", client, self._unit(unit).id, path)
 
     async def file(self, client: str | None, path: str) -> File:
         self._ask("file", client, path)

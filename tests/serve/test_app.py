@@ -14,7 +14,7 @@ from ckwatch.events import Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.serve.app import ROUTES
-from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.values import File, Snapshot, Unit
 from fake_engine import FakeEngine, unit_of
 from served import Serve, Served
@@ -48,6 +48,8 @@ ROWS = [
     Row(f"GET /units/{UNIT}/runs", list[Run], ("runs", UNIT, 20)),
     Row(f"GET /units/{UNIT}/runs?limit=2", list[Run], ("runs", UNIT, 2)),
     Row("GET /files?path=/w/a%20b%C3%BC.j2", File, ("file", None, "/w/a bü.j2")),
+    Row("GET /workspace?client=x", WorkspaceDetail, ("workspace", "x")),
+    Row(f"POST /units/{UNIT}/runner", None, ("runner", None, UNIT, "/out/a b"), {"path": "/out/a b"}),
     Row("GET /log", None, ("log", 100)),
     Row("GET /log?lines=5", None, ("log", 5)),
     Row("POST /cancel", list[str], ("cancel", None, None), {}),

@@ -19,8 +19,8 @@ import pytest
 
 from ckwatch.endpoint import acquire, bind, endpoint_of, is_in_place, owner, prepare_folder, release
 from ckwatch.errors import CkwatchError, UntrustedError
-from ckwatch.serve import daemon
-from ckwatch.serve.daemon import ENDED, TAKEN, run_daemon
+from ckwatch.serve import ENDED, TAKEN, daemon
+from ckwatch.serve.daemon import run_daemon
 from ckwatch.serve.engine import Engine
 from ckwatch.trust import FILE_VARIABLE, trust
 from fake_engine import FakeEngine

@@ -92,6 +92,7 @@ BODIES = [
     Row(OVERLAYS, 422, "body.text: Input should be a valid string", {"path": "/w/a", "text": 1}),
     Row(OVERLAYS, 422, "body.text: ", {"path": "/w/a", "text": "\ud800"}),
     Row(OVERLAYS, 422, "body.text: String should have at most", text(16 * 2**20 + 1)),
+    Row(f"POST {UNIT}/runner", 422, "body.path: String should match", {"path": "out"}),
     Row("PUT /clients/x%20/overlays", 422, "path.client: String should match", text(1)),
     Row("PUT /clients/x/focus", 422, "body.files.0: Input should be a valid string", {"files": [None]}),
     Row("PUT /clients/x/view", 422, "body.arch: Extra inputs", {"arch": "gfx942"}),

@@ -32,8 +32,9 @@ def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
     from functools import partial
 
     from ckwatch import readiness
-    from ckwatch.endpoint import endpoint_of
+    from ckwatch.endpoint import endpoint_of, owner
     from ckwatch.errors import CkwatchError
+    from ckwatch.serve import TAKEN
     from ckwatch.serve.logs import file_handler, logging_to
 
     def tell(what: readiness.Readiness) -> None:
@@ -42,12 +43,16 @@ def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
             readiness.tell(ready_fd, what)
             ready_fd = None
 
+    log = logging.getLogger("ckwatch.serve")
     with logging_to(logging.StreamHandler() if ready_fd is None else file_handler(endpoint_of(root).log)):
         try:
+            if owner(endpoint_of(root)) is not None:  # known before what takes long to import
+                tell(readiness.TAKEN)
+                return TAKEN
             import anyio
 
             from ckwatch.runtime.opening import open_engine
-            from ckwatch.serve.daemon import TAKEN, run_daemon
+            from ckwatch.serve.daemon import run_daemon
 
             run = partial(
                 run_daemon,
@@ -58,14 +63,13 @@ def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
             )
             status = anyio.run(run)
         except CkwatchError as error:
-            logging.getLogger(__name__).error("%s", error)
+            log.error("%s", error)
             tell(readiness.failed(error))
             return 2
         except Exception:
-            logging.getLogger(__name__).exception("the daemon failed")
+            log.exception("the daemon failed")
             return 1
         if status == TAKEN:
-            logging.getLogger(__name__).warning("another daemon has %s", root)
             tell(readiness.TAKEN)
         return status
 

@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from ckwatch import __version__
 from ckwatch.endpoint import Endpoint, acquire, bind, endpoint_of, is_in_place, prepare_folder, release, withdraw
 from ckwatch.errors import plain_errors
+from ckwatch.serve import ENDED, TAKEN
 from ckwatch.serve.activity import Activity
 from ckwatch.serve.app import make_app
 from ckwatch.serve.clients import Clients
@@ -30,10 +31,6 @@ from ckwatch.serve.server import serve_on
 from ckwatch.trust import require_trusted
 
 _log = logging.getLogger(__name__)
-
-ENDED = 0
-TAKEN = 3
-"""Another daemon has the workspace."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 IN_PLACE_S = 60.0
@@ -60,6 +57,7 @@ async def run_daemon(
     prepare_folder(endpoint.socket.parent)
     lock = acquire(endpoint)
     if lock is None:
+        _log.warning("another daemon has %s", root)
         return TAKEN
     try:
         listener = bind(endpoint)
