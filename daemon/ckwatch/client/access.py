@@ -84,7 +84,7 @@ class Access:
         try:
             yield exchange
         finally:
-            await exchange.aclose()
+            exchange.close()
 
     async def open(
         self,
@@ -106,14 +106,14 @@ class Access:
                 raise
             exchange = await Exchange.begin(await self._recover(socket), method, target, content)
         if exchange.status == _ENDING and again != "never":
-            await exchange.aclose()
+            exchange.close()
             exchange = await Exchange.begin(await self._recover(socket), method, target, content)
         if exchange.status < 400:
             return exchange
         try:
             problem = await exchange.read()
         finally:
-            await exchange.aclose()
+            exchange.close()
         raise error_of(exchange.status, problem)
 
     async def leave(self, client: str) -> None:

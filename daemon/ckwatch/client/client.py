@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ckwatch.client.building import BuildLines, Sweep
     from ckwatch.client.results import BuildResult
     from ckwatch.client.sweep import Condition, Parameters, Values
-    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, UnitDetail
+    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
     from ckwatch.wire.values import Diagnostic, Unit
 
     Item = TypeVar("Item")
@@ -60,6 +60,29 @@ class Client:
     async def status(self) -> Status:
         """The daemon itself: version, process, counts of units by phase and outcome, warnings."""
         return await status_of(self._access)
+
+    async def workspace(self) -> WorkspaceDetail:
+        """The workspace itself: its files, and what is wrong in its settings and kernel files."""
+        from ckwatch.wire.messages import WorkspaceDetail
+
+        return await self._access.get(WorkspaceDetail, ("workspace",), await self._view())
+
+    async def sync(self) -> None:
+        """Return when the daemon knows the files as they are on disk now."""
+        from ckwatch.client.building import BuildLines
+        from ckwatch.wire.messages import BuildRequest
+
+        request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=await self._viewer())
+        async with self._access.answer("POST", ("builds",), body=request, again="always") as exchange:
+            async for _ in BuildLines(exchange):
+                pass
+
+    async def runner(self, unit: str | Unit, path: str | os.PathLike[str]) -> None:
+        """Write a standalone program that runs and verifies a unit, which must have been built, to `path`."""
+        from ckwatch.wire.messages import RunnerRequest
+
+        request = RunnerRequest.model_construct(path=self._absolute(path), client=await self._viewer())
+        await self._access.request("POST", (*_unit_path(unit), "runner"), body=request)
 
     async def units(self, *patterns: str) -> list[Unit]:
         """The state of units, in the order of the kernel files."""

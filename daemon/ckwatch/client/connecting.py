@@ -17,6 +17,7 @@ from ckwatch.client import launch
 from ckwatch.client.access import Access, Reach
 from ckwatch.client.client import Client, status_of
 from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.http import connection_to
 from ckwatch.client.lending import FAREWELL_S
 from ckwatch.config.finding import find_workspace
 from ckwatch.errors import plain_errors
@@ -81,10 +82,9 @@ def _found_or_started(root: Path, *, start: bool) -> Reach:
 def _only(socket: Path) -> Reach:
     async def reach(_may_start: bool) -> Path:
         try:
-            stream = await anyio.connect_unix(socket)
-        except OSError:
+            (await connection_to(socket)).close()
+        except DaemonGoneError:
             raise DaemonGoneError("the private daemon was stopped") from None
-        await stream.aclose()
         return socket
 
     return reach

@@ -99,12 +99,12 @@ class Events:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.aclose()
+        self.close()
 
-    async def aclose(self) -> None:
-        """End it."""
+    def close(self) -> None:
+        """End it, also for a task that waits for the next change."""
         self._closed = True
-        await self._hang_up()
+        self._hang_up()
 
     async def __anext__(self) -> Change:
         """The next change. Raises DaemonGoneError when a lost daemon cannot be reached again."""
@@ -118,21 +118,23 @@ class Events:
             try:
                 line = await self._exchange.line()
             except LOST:
-                await self._lose(stopped=False)
+                self._lose(stopped=False)
+                continue
+            except anyio.ClosedResourceError:
                 continue
             if line is None:
-                await self._lose(stopped=True)
-            elif (change := await self._take(line)) is not None:
+                self._lose(stopped=True)
+            elif (change := self._take(line)) is not None:
                 return change
         raise StopAsyncIteration
 
-    async def _take(self, line: bytes) -> Change | None:
+    def _take(self, line: bytes) -> Change | None:
         from ckwatch.wire.values import Change
 
         change = parsed(Change, line)
         if change.topic == "reset":
             self._seq = None
-            await self._lose(stopped=False)
+            self._lose(stopped=False)
             return None
         self._loss = None
         if change.topic == "heartbeat":
@@ -166,15 +168,15 @@ class Events:
         query = (("client", self._client), ("after", str(self._seq)))
         self._exchange = await self._access.open("GET", ("events",), query, again="never")
 
-    async def _lose(self, *, stopped: bool) -> None:
-        await self._hang_up()
+    def _lose(self, *, stopped: bool) -> None:
+        self._hang_up()
         if self._loss is None or self._loss.stopped != stopped:
             self._loss = _Loss(stopped, anyio.current_time() + (RESTART_S if stopped else RECONNECT_S))
 
-    async def _hang_up(self) -> None:
+    def _hang_up(self) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            await exchange.aclose()
+            exchange.close()
 
 
 async def states_of(data: bytes) -> tuple[int, dict[str, State]]:

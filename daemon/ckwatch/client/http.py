@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import repeat
+from socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socket
 from urllib.parse import quote, urlencode
 
 import anyio
 import h11
-from anyio.abc import SocketAttribute, SocketStream
 
 from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
 from ckwatch.errors import ProtocolError
@@ -26,6 +27,7 @@ LINE_LIMIT_BYTES = 256 * 1024 * 1024
 """The longest line of a stream."""
 
 _CHUNK_BYTES = 256 * 1024
+_BUSY_PAUSE_S = 0.01
 _GONE = "the daemon went away before it had answered"
 _NO_HTTP = "what answers on the daemon's socket is no ckwatch daemon"
 _SILENT = f"the daemon has not answered for {ANSWER_LIMIT_S:.0f} s"
@@ -41,38 +43,31 @@ def target_of(segments: Sequence[str], query: Query = ()) -> str:
 
 
 class Exchange:
-    """An answer that is being read. Whoever opens one has to `aclose` it; dropping it closes it too, but later."""
+    """An answer that is being read. Whoever opens one has to `close` it; dropping it does that too, sooner or later."""
 
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610  # no Django here
-        self._connection = h11.Connection(h11.CLIENT)
+    def __init__(self, connection: socket) -> None:
+        self.status = 0
+        self._socket = connection
+        self._http = h11.Connection(h11.CLIENT)
         self._ended = False
         self._finished = False
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []
         self._begun_bytes = 0
-        self.status = 0
 
     @classmethod
-    async def begin(
-        cls, socket: str | os.PathLike[str], method: str, target: str, body: bytes | None = None
-    ) -> Exchange:
-        """Send a request and read the head of its answer.
+    async def begin(cls, path: str | os.PathLike[str], method: str, target: str, body: bytes | None = None) -> Exchange:
+        """Send a request to the socket at `path` and read the head of the answer.
 
         Raises DaemonGoneError if nobody listens or the daemon goes away first, DaemonSilentError if it does nothing,
         and ProtocolError for an answer that is no HTTP. So does reading.
         """
-        try:
-            stream = await anyio.connect_unix(socket)
-        except OSError as error:
-            raise DaemonGoneError(f"there is no daemon on {socket}: {error.strerror or error}") from None
-        exchange = cls(stream)
+        exchange = cls(await connection_to(path))
         try:
             await exchange._send(method, target, body)
             await exchange._read_head()
         except BaseException:
-            await exchange.aclose()
+            exchange.close()
             raise
         return exchange
 
@@ -105,14 +100,18 @@ class Exchange:
                 self._lines.extend(line for line in whole if line)
         return self._lines.popleft()
 
-    async def aclose(self) -> None:
-        """Close the connection; the daemon stops what it does for this request."""
-        with anyio.CancelScope(shield=True):
-            await self._stream.aclose()
+    def close(self) -> None:
+        """Close the connection; the daemon stops what it does for this request.
+
+        Whoever waits for more at this moment gets ClosedResourceError.
+        """
+        if self._socket.fileno() >= 0:
+            anyio.notify_closing(self._socket)
+            self._socket.close()
 
     def __del__(self) -> None:
-        # an iterator over events that was left by `break`: nobody awaits anything for it any more
-        self._raw.close()
+        # an iterator over events that was left by `break`
+        self._socket.close()
 
     async def _send(self, method: str, target: str, body: bytes | None) -> None:
         headers = [("Host", "ckwatch"), ("Connection", "close"), ("Accept", "application/json, application/x-ndjson")]
@@ -122,14 +121,15 @@ class Exchange:
         if body:
             events.append(h11.Data(data=body))
         events.append(h11.EndOfMessage())
-        request = b"".join(self._connection.send(event) or b"" for event in events)
-        try:
-            with anyio.fail_after(ANSWER_LIMIT_S):
-                await self._stream.send(request)
-        except anyio.BrokenResourceError:
-            self._connection.send_failed()  # who refuses a body answers before it has read it
-        except TimeoutError:
-            raise DaemonSilentError(_SILENT, _RESTART) from None
+        left = memoryview(b"".join(self._http.send(event) or b"" for event in events))
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except BlockingIOError:
+                await self._until(anyio.wait_writable)
+            except OSError:
+                self._http.send_failed()  # who refuses a body answers before it has read it
+                return
 
     async def _read_head(self) -> None:
         event = await self._next_event()
@@ -150,23 +150,52 @@ class Exchange:
     async def _next_event(self) -> h11.Event:
         try:
             while True:
-                event = self._connection.next_event()
+                event = self._http.next_event()
                 if isinstance(event, h11.Event):
                     return event
                 if event is h11.PAUSED:
                     raise ProtocolError(_NO_HTTP)
-                self._connection.receive_data(await self._receive())
+                self._http.receive_data(await self._receive())
         except h11.RemoteProtocolError as error:
             if self._ended:
                 raise DaemonGoneError(_GONE, _RESTART, began=True) from None
             raise ProtocolError(f"{_NO_HTTP}: {error}") from None
 
     async def _receive(self) -> bytes:
+        while True:
+            # a daemon that keeps up with the reader must not keep all others from their turn
+            await self._until(anyio.wait_readable)
+            try:
+                data = self._socket.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""
+            self._ended = not data
+            return data
+
+    async def _until(self, ready: Callable[[socket], Awaitable[None]]) -> None:
         try:
             with anyio.fail_after(ANSWER_LIMIT_S):
-                return await self._stream.receive(_CHUNK_BYTES)
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            self._ended = True
-            return b""
+                await ready(self._socket)
         except TimeoutError:
             raise DaemonSilentError(_SILENT, _RESTART) from None
+
+
+async def connection_to(path: str | os.PathLike[str]) -> socket:
+    """A connection to the Unix socket at `path`. Raises DaemonGoneError if nobody listens."""
+    connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
+    try:
+        connection.setblocking(False)
+        for pause_s in repeat(_BUSY_PAUSE_S, round(ANSWER_LIMIT_S / _BUSY_PAUSE_S)):
+            try:
+                connection.connect(os.fspath(path))
+                return connection
+            except BlockingIOError:  # more clients come at this moment than the daemon lets wait
+                await anyio.sleep(pause_s)
+        raise DaemonSilentError(_SILENT, _RESTART)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, OSError):
+            raise DaemonGoneError(f"there is no daemon on {path}: {error.strerror or error}") from None
+        raise

@@ -20,6 +20,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.http import connection_to
 from ckwatch.endpoint import Endpoint, endpoint_of, prepare_folder
 from ckwatch.errors import CkwatchError
 from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
@@ -87,12 +88,10 @@ def _endpoint(root: Path) -> Endpoint:
 
 
 async def _answers(endpoint: Endpoint) -> bool:
-    try:
-        stream = await anyio.connect_unix(endpoint.socket)
-    except OSError:
-        return False
-    await stream.aclose()
-    return True
+    with suppress(DaemonGoneError):
+        (await connection_to(endpoint.socket)).close()
+        return True
+    return False
 
 
 async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:

@@ -153,7 +153,7 @@ class Lending:
         except (*LOST, ProtocolError):
             pass
         finally:
-            await exchange.aclose()
+            exchange.close()
         if self._lease is not lease:
             return
         self._lease = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,8 +28,8 @@ async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> A
 
     It takes no lock: another daemon of the workspace may run meanwhile. Raises what opening the workspace raises.
     """
-    opening = open_engine or _real_engine()
     folder = await to_thread.run_sync(_folder)
+    opening = open_engine or _real_engine(Path(folder.name))
     try:
         path = Path(folder.name) / "socket"
         async with opening(root) as engine, plain_errors(), anyio.create_task_group() as tasks:
@@ -50,10 +51,11 @@ async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> A
             await to_thread.run_sync(folder.cleanup)
 
 
-def _real_engine() -> OpenEngine:
+def _real_engine(folder: Path) -> OpenEngine:
     from ckwatch.runtime.opening import open_engine
 
-    return open_engine
+    # The workspace's own history is that of its daemon.
+    return partial(open_engine, history=folder / "history.sqlite")
 
 
 def _folder() -> TemporaryDirectory[str]:

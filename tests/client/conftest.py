@@ -1,0 +1,35 @@
+"""A client of a fake daemon on a real socket."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from ckwatch.client import Client
+from client_bench import Bench, bench
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A private folder with a short name, as a socket needs one."""
+    with tempfile.TemporaryDirectory(prefix="ckw") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("XDG_STATE_HOME", folder + os.sep + "state")
+        monkeypatch.setenv("CKWATCH_TRUST_FILE", folder + os.sep + "trusted")
+        yield Path(folder)
+
+
+@pytest.fixture
+async def daemon(runtime: Path) -> AsyncIterator[Bench]:
+    async with bench(runtime) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(daemon: Bench) -> AsyncIterator[Client]:
+    async with daemon.client() as client:
+        yield client

@@ -1,0 +1,184 @@
+"""A client, a fake daemon, and a relay between them on which connections can be lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from socket import socket
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ckwatch.client.access import Access
+from ckwatch.client.client import Client, status_of
+from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.http import connection_to
+from ckwatch.endpoint import Endpoint, bind
+from ckwatch.serve.app import make_app
+from ckwatch.serve.clients import Clients
+from ckwatch.serve.limits import Limits
+from ckwatch.serve.server import serve_on
+from ckwatch.wire.messages import Status
+from fake_engine import FakeEngine
+
+SECONDS = 20.0
+"""How long a test waits for what must come."""
+
+
+class ClientEngine(FakeEngine):
+    """`process` is what the status tells."""
+
+    process = os.getpid()
+
+    async def status(self) -> Status:
+        return (await super().status()).model_copy(update={"pid": self.process})
+
+
+class Relay:
+    """Listens at `path` and passes everything on to `target`, while it is up."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        self.path = path
+        self.connections = 0
+        self.limit_bytes: int | None = None
+        """The connection after the next attempt to meet the daemon is cut when so much was answered."""
+        self._target = target
+        self._open: set[anyio.CancelScope] = set()
+        self._changed = anyio.Event()
+        self._listening: anyio.CancelScope | None = None
+
+    async def up(self, tasks: TaskGroup) -> None:
+        """Accept connections."""
+        self._listening = await tasks.start(self._serve)
+
+    async def down(self) -> None:
+        """As when the daemon was killed: connections are lost, new ones refused."""
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        self.path.unlink(missing_ok=True)
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Lose all connections that are open."""
+        for scope in list(self._open):
+            scope.cancel()
+        await self.until_open(0)
+
+    async def until_open(self, count: int) -> None:
+        """Wait until so many connections are open."""
+        while len(self._open) != count:
+            await self._changed.wait()
+
+    async def _serve(self, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
+        with bind(Endpoint(self.path, self.path, self.path)) as listener, anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                task_status.started(scope)
+                while True:
+                    await anyio.wait_readable(listener)
+                    tasks.start_soon(self._pass_on, listener.accept()[0])
+
+    async def _pass_on(self, client: socket) -> None:
+        self.connections += 1
+        limit, self.limit_bytes = self.limit_bytes, None
+        with client, await connection_to(self._target) as daemon, anyio.CancelScope() as scope:
+            client.setblocking(False)
+            self._open.add(scope)
+            self._moved()
+            try:
+                async with anyio.create_task_group() as both:
+                    both.start_soon(_pump, client, daemon, None, scope)
+                    both.start_soon(_pump, daemon, client, limit, scope)
+            finally:
+                self._open.discard(scope)
+                self._moved()
+
+    def _moved(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+async def _pump(source: socket, sink: socket, left: int | None, end: anyio.CancelScope) -> None:
+    """Pass on what comes, `left` bytes at most."""
+    with suppress(ConnectionError):
+        while left is None or left > 0:
+            await anyio.wait_readable(source)
+            data = source.recv(2**16)[:left]
+            if not data:
+                break
+            left = None if left is None else left - len(data)
+            while data:
+                await anyio.wait_writable(sink)
+                data = data[sink.send(data) :]
+    end.cancel()
+
+
+class Bench:
+    """`starts` counts how often a client started the daemon."""
+
+    def __init__(self, engine: ClientEngine, clients: Clients, relay: Relay, tasks: TaskGroup) -> None:
+        self.engine = engine
+        self.clients = clients
+        self.relay = relay
+        self.serving = anyio.CancelScope()
+        self.stops: list[str] = []
+        self.starts = 0
+        self._tasks = tasks
+
+    @asynccontextmanager
+    async def client(self, *, start: bool = True) -> AsyncIterator[Client]:
+        """A client, made as `connect` makes it."""
+
+        async def reach(may_start: bool) -> Path:
+            try:
+                (await connection_to(self.relay.path)).close()
+            except DaemonGoneError:
+                if not (start and may_start):
+                    raise
+                self.starts += 1
+                await self.up()
+            return self.relay.path
+
+        access = Access(reach)
+        status = await status_of(access)
+        async with anyio.create_task_group() as tasks:
+            client = Client(access, tasks, Path("/w"), status, "me")
+            try:
+                yield client
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.move_on_after(2, shield=True):
+                    await client.leave()
+
+    async def up(self) -> None:
+        """The daemon answers."""
+        await self.relay.up(self._tasks)
+
+    async def killed(self) -> None:
+        """The daemon is gone without a word, and with it all that clients lent."""
+        await self.relay.down()
+        await self.clients.remove("me")
+
+
+@asynccontextmanager
+async def bench(folder: Path, engine: ClientEngine | None = None, **limits: float) -> AsyncIterator[Bench]:
+    """A fake daemon behind a relay, both with sockets in `folder`."""
+    engine = engine or ClientEngine()
+    within = Limits(**limits)  # type: ignore[arg-type]  # counts are whole numbers
+    path = folder / "d.sock"
+    clients = Clients(engine.forget, within)
+    with anyio.fail_after(SECONDS):
+        async with clients.running(), anyio.create_task_group() as tasks:
+            made = Bench(engine, clients, Relay(folder / "r.sock", path), tasks)
+            app = make_app(engine, clients, limits=within, stop=lambda: made.stops.append("stop"))
+
+            async def serve(*, task_status: TaskStatus[None]) -> None:
+                with made.serving:
+                    await serve_on(bind(Endpoint(path, path, path)), app, started=task_status.started)
+
+            await tasks.start(serve)
+            await made.up()
+            yield made
+            tasks.cancel_scope.cancel()
