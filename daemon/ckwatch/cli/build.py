@@ -1,118 +1,177 @@
-"""`ckwatch check` and `ckwatch build`."""
+"""`ckwatch check` and `ckwatch build`: ask the daemon, and print what comes of each unit."""
 
 from __future__ import annotations
 
 import argparse
+import time
+from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio import to_thread
 
-from ckwatch.build.pipeline import Compiling, Pipeline
-from ckwatch.build.report import BuildReport, UnitReport
-from ckwatch.cli.output import JSON_SCHEMA, Output, read_line
-from ckwatch.cli.session import Session, default_jobs, open_session
+from ckwatch.cli.connecting import connected, patterns_of, start_of
+from ckwatch.cli.from_wire import diagnostic_of
+from ckwatch.cli.output import JSON_SCHEMA, Output
 from ckwatch.cli.signals import stoppable
+from ckwatch.client import Client
 from ckwatch.diagnostics.json_form import to_json
-from ckwatch.errors import CkwatchError
-from ckwatch.model.outcome import Outcome
-from ckwatch.render.process import RenderPool
+from ckwatch.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.client.building import BuildLines
+    from ckwatch.wire.messages import BuildLine
+
+OUTCOMES = ("checked", "built", "failed", "faulted")
+
+
+class Ended:
+    """A unit's end. `from_store`: no compiler ran for it now."""
+
+    def __init__(self, line: BuildLine, began: float, *, check_only: bool) -> None:
+        unit = line.unit
+        self.id = line.id or ""
+        self.unit = unit
+        self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
+        failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
+        if line.problem is not None or unit is None:
+            self.outcome = line.problem or "removed"
+        elif check_only:
+            self.outcome = "failed" if failed else "checked"
+        else:
+            self.outcome = unit.outcome or "checked"
+        compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
+        self.from_store = not compiled and self.outcome in ("built", "failed") and bool(unit and unit.key)
+        self.seconds = unit.seconds if unit is not None and compiled else 0.0
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        unit = self.unit
+        return {
+            "unit": self.id,
+            "kernel": None if unit is None else unit.kernel,
+            "instance": None if unit is None else unit.instance,
+            "arch": None if unit is None else unit.arch,
+            "outcome": self.outcome,
+            "from_store": self.from_store,
+            "seconds": round(self.seconds, 4),
+            "symbol": None if unit is None else unit.symbol,
+            "key": None if unit is None else unit.key,
+            "products": dict(unit.products) if unit is not None and self.outcome == "built" else {},
+            "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
+        }
 
 
 def check(options: argparse.Namespace) -> int:
     """Everything that shows without a compiler."""
-    return anyio.run(partial(_run, options, compiling=False))
+    return anyio.run(partial(_run, options, check_only=True))
 
 
 def build(options: argparse.Namespace) -> int:
     """Compile, and copy products out where asked."""
     if (options.aot or options.runner) and not options.out:
         raise CkwatchError("--aot and --runner need a folder to write to", "add --out DIR")
-    return anyio.run(partial(_run, options, compiling=True))
+    return anyio.run(partial(_run, options, check_only=False))
 
 
-async def _run(options: argparse.Namespace, *, compiling: bool) -> int:
+async def _run(options: argparse.Namespace, *, check_only: bool) -> int:
     async with stoppable():
-        return await _run_units(options, compiling=compiling)
+        start = await to_thread.run_sync(start_of, options, options.words)
+        async with connected(options, start) as client:
+            output = Output(options, client.root)
+            return await _build(options, client, output, check_only=check_only)
 
 
-async def _run_units(options: argparse.Namespace, *, compiling: bool) -> int:
-    session = open_session(options, options.words)
-    output = Output(options, session.workspace.root)
-    async with RenderPool(session.workspace.template_folders) as renderers:
-        if session.units and not compiling:
-            # A build may find every render in its cache and need no worker.
-            await renderers.start()
-        if compiling:
-            from ckwatch.cli.compiling import open_compiling  # `check` needs no toolchain
+async def _build(options: argparse.Namespace, client: Client, output: Output, *, check_only: bool) -> int:
+    began, begun = time.time(), time.monotonic()
+    here = await to_thread.run_sync(Path.cwd)
+    _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+    if not check_only:
+        await client.sync()
+        problem = (await client.workspace()).toolchain_problem
+        if problem is not None:
+            message, _, hint = problem.rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
+    ended: list[Ended] = []
+    try:
+        async with client.building(*patterns, force=not check_only and options.force, check_only=check_only) as lines:
+            await _follow(
+                client, output, lines, lambda line: ended.append(Ended(line, began, check_only=check_only)), ended
+            )
+    except UnknownUnitError as error:
+        # The word may mean a kernel that was left out because of its mistakes.
+        mistakes = [diagnostic_of(found) for found in (await client.workspace()).diagnostics]
+        if not any(found.severity is Severity.ERROR for found in mistakes):
+            raise _named(error, options) from None
+        if output.json:
+            output.line(event="start", schema=JSON_SCHEMA, units=[])
+        return _finish(output, [], tuple(mistakes), begun)
+    mistakes = [diagnostic_of(found) for found in (await client.workspace()).diagnostics]
+    if not check_only and options.out:
+        from ckwatch.cli.export import export
 
-            jobs = options.jobs or session.workspace.settings.compile.jobs or default_jobs()
-            async with open_compiling(options, session, jobs) as (toolchain, how):
-                report = await _build(session, renderers, output, how, rules=not options.no_rules)
-                if options.out:
-                    from ckwatch.cli.export import export
-
-                    await export(options, renderers, toolchain, report, output)
-        else:
-            report = await _build(session, renderers, output, None)
-    _finish(report, output)
-    return report.exit_status
+        await export(options, client, [one for one in ended if one.outcome == "built"], output)
+    return _finish(output, ended, tuple(mistakes), begun)
 
 
-async def _build(
-    session: Session, renderers: RenderPool, output: Output, how: Compiling | None, *, rules: bool = True
-) -> BuildReport:
-    pipeline = Pipeline(session.workspace, renderers, read_line, how, rules=rules)
+def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError:
+    """A folder without kernels is told as one."""
+    folder = next((word for word in options.words if f"'{Path(word).resolve()}'" in error.message), None)
+    if folder is None:
+        return error
+    return CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml")
+
+
+async def _follow(
+    client: Client, output: Output, lines: BuildLines, take: Callable[[BuildLine], None], ended: list[Ended]
+) -> None:
+    """Print each unit as it ends."""
+    first = await anext(lines)
     if output.json:
-        output.line(event="start", schema=JSON_SCHEMA, units=[unit.id for unit in session.units])
-        return await pipeline.run(
-            session.units, lambda _unit, _phase: None, lambda report: output.line(event="unit", **unit_json(report))
-        )
+        output.line(event="start", schema=JSON_SCHEMA, units=list(first.units))
+        async for line in lines:
+            if line.event == "unit":
+                take(line)
+                output.line(event="unit", **ended[-1].json())
+        return
     from ckwatch.cli.progress import Progress
 
-    with Progress(output, session.units) as progress:
-        return await pipeline.run(session.units, progress.phase, progress.ended)
+    with Progress(output, first.units) as progress:
+        async with anyio.create_task_group() as tasks:
+            if progress.moves:
+                tasks.start_soon(progress.follow, client)
+            async for line in lines:
+                if line.event == "unit":
+                    take(line)
+                    progress.ended(ended[-1].id, ended[-1].outcome, ended[-1].seconds, from_store=ended[-1].from_store)
+            tasks.cancel_scope.cancel()
 
 
-def unit_json(report: UnitReport) -> dict[str, object]:
-    """A unit's result as JSON values."""
-    return {
-        "unit": report.unit.id,
-        "kernel": report.unit.kernel.name,
-        "instance": report.unit.instance.name,
-        "arch": report.unit.arch,
-        "outcome": report.outcome.value,
-        "from_store": report.from_store,
-        "seconds": round(report.seconds, 4),
-        "symbol": report.rendered.symbol if report.rendered else None,
-        "key": report.key or None,
-        "products": products_of(report),
-        "diagnostics": [to_json(diagnostic) for diagnostic in report.diagnostics],
-    }
-
-
-def products_of(report: UnitReport) -> dict[str, str]:
-    """Where each product of a unit lies in the store."""
-    artifact = report.artifact
-    if artifact is None:
-        return {}
-    return {name: str(artifact.folder / file) for name, file in artifact.products.items()}
-
-
-def _finish(report: BuildReport, output: Output) -> None:
-    counts = {outcome.value: report.count(outcome) for outcome in Outcome}
-    from_store = sum(unit.from_store for unit in report.units)
+def _finish(output: Output, ended: list[Ended], mistakes: tuple[Diagnostic, ...], begun: float) -> int:
+    counts = Counter(one.outcome for one in ended)
+    from_store = sum(one.from_store for one in ended)
+    errors = any(found.severity is Severity.ERROR for found in mistakes)
+    status = 1 if errors or counts["failed"] else 2 if counts["faulted"] else 0
+    seconds = time.monotonic() - begun
     if output.json:
         # Each unit's own diagnostics went with the unit; these are the workspace's.
-        output.diagnostics(report.workspace_diagnostics)
-        status = report.exit_status
+        output.diagnostics(mistakes)
+        told = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
         output.line(
-            event="summary", units=len(report.units), **counts, from_store=from_store,
-            seconds=round(report.seconds, 4), exit_status=status,
+            event="summary", units=len(ended), **told, from_store=from_store,
+            seconds=round(seconds, 4), exit_status=status,
         )  # fmt: skip
-        return
-    output.diagnostics(report.diagnostics)
-    told = [f"{count} {name}" for name, count in counts.items() if count]
+        return status
+    from ckwatch.diagnostics.fold import fold
+
+    output.diagnostics((*mistakes, *fold({one.id: one.diagnostics for one in ended}, len(ended))))
+    words = [f"{counts[name]} {name}" for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES})) if counts[name]]
     if from_store:
-        told.append(f"{from_store} from the store")
-    units = f"{len(report.units)} unit{'s' if len(report.units) != 1 else ''}"
-    output.text(f"{units}: {', '.join(told) or 'nothing to do'} in {report.seconds:.2f} s")
+        words.append(f"{from_store} from the store")
+    units = f"{len(ended)} unit{'s' if len(ended) != 1 else ''}"
+    output.text(f"{units}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    return status

@@ -11,6 +11,7 @@ from pathlib import Path
 import ckwatch
 
 WORDS_HELP = "a folder, a kernel file, or a pattern: KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH (default: all)"
+TRUST_HELP = "trust the workspace: its templates and compiler flags are code that runs here"
 UNIT_HELP = "KERNEL/INSTANCE@ARCH, or what is enough of it to name one unit"
 
 
@@ -65,6 +66,10 @@ def make_parser() -> argparse.ArgumentParser:
             "--arch", action="append", default=[], metavar="ARCH", help="compile for ARCH instead; may be repeated"
         )
 
+    def add_daemon(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--no-daemon", action="store_true", help="work in this process, without the daemon")
+        sub.add_argument("--trust", action="store_true", help=TRUST_HELP)
+
     init = add("init", "init:run", "Write a workspace that works.")
     init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
 
@@ -80,6 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
     render.add_argument("--map", action="store_true", help="print where each piece of each line came from")
     render.add_argument("--json", action="store_true", help="print text, map and files read as JSON")
     add_archs(render)
+    add_daemon(render)
 
     check = add("check", "build:check", "Report every mistake that shows without a compiler, in milliseconds.")
     build = add("build", "build:build", "Compile kernels; unchanged ones come from the store.")
@@ -88,9 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument("--json", action="store_true", help="print one JSON object per line")
         sub.add_argument("--details", action="store_true", help="print the compiler's own words and every note")
         add_archs(sub)
-    build.add_argument(
-        "--jobs", "-j", type=positive, metavar="N", help="compilers at a time (default: by cores and memory)"
-    )
+        add_daemon(sub)
     build.add_argument("--header-warnings", action="store_true", help="show warnings that lie in headers")
     build.add_argument("--no-rules", action="store_true", help="leave bad instances to the compiler")
     build.add_argument("--force", action="store_true", help="compile even what the store has")
@@ -102,6 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
     explain.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
     explain.add_argument("--json", action="store_true", help="print it as JSON")
     add_archs(explain)
+    add_daemon(explain)
 
     _add_daemon(add)
     return parser
@@ -109,13 +114,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_daemon(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
     """The daemon's life, and what looks at it."""
-    trust_help = "trust the workspace: its templates and compiler flags are code that runs here"
     start = add("start", "life:start", "Start the workspace's daemon; other commands start it where they need it.")
     start.add_argument("--foreground", action="store_true", help="run it here, until Ctrl-C, with its log on stderr")
-    start.add_argument("--trust", action="store_true", help=trust_help)
+    start.add_argument("--trust", action="store_true", help=TRUST_HELP)
     add("stop", "life:stop", "End the daemon, also one that hangs, and wait until it has ended.")
     restart = add("restart", "life:restart", "Stop the daemon and start it again.")
-    restart.add_argument("--trust", action="store_true", help=trust_help)
+    restart.add_argument("--trust", action="store_true", help=TRUST_HELP)
     status = add("status", "life:status", "Say what the daemon does. Exit status 3 when it does not run.")
     status.add_argument("--json", action="store_true", help="print it as JSON")
     logs = add("logs", "logs:run", "Print the end of the daemon's log.")
@@ -124,7 +128,7 @@ def _add_daemon(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None
 
     watch = add("watch", "watch:run", "Show units and errors as they change, and build what changes.")
     watch.add_argument("words", nargs="*", metavar="KERNEL", help=WORDS_HELP)
-    watch.add_argument("--trust", action="store_true", help=trust_help)
+    watch.add_argument("--trust", action="store_true", help=TRUST_HELP)
     watch.add_argument("--no-build", action="store_true", help="only look; ask for nothing to be built")
     watch.add_argument("--json", action="store_true", help="print every change as a JSON object on its own line")
 

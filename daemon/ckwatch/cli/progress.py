@@ -12,29 +12,26 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ckwatch.build.report import Phase, UnitReport
 from ckwatch.cli.output import Output
-from ckwatch.model.kernel import Unit
-from ckwatch.model.outcome import Outcome
+from ckwatch.client import Client
 
-STYLES = {Outcome.BUILT: "green", Outcome.CHECKED: "green", Outcome.FAILED: "red", Outcome.FAULTED: "magenta"}
+STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
 
 
 class Progress:
     """Shows what compiles now and what has ended. Use as a context manager while the build runs."""
 
-    def __init__(self, output: Output, units: Sequence[Unit]) -> None:
+    def __init__(self, output: Output, units: Sequence[str]) -> None:
         self._output = output
-        self._total = len(units)
+        self._units = frozenset(units)
         self._done = 0
         self._began: dict[str, float] = {}
-        self._width = max((len(unit.id) for unit in units), default=0)
+        self._width = max((len(unit) for unit in units), default=0)
         self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
-        # Colours can be forced into a file; moving lines cannot.
-        if sys.stdout.isatty():
+        if self.moves:
             self._live.start()
         return self
 
@@ -44,22 +41,30 @@ class Progress:
         if self._live.is_started:
             self._live.stop()
 
-    def phase(self, unit: Unit, phase: Phase) -> None:
-        """Note where a unit is."""
-        if phase is Phase.COMPILING:
-            self._began[unit.id] = time.monotonic()
-        elif phase is Phase.DONE:
-            self._began.pop(unit.id, None)
+    @property
+    def moves(self) -> bool:
+        """Whether there are moving lines: colours can be forced into a file, these cannot."""
+        return sys.stdout.isatty()
 
-    def ended(self, report: UnitReport) -> None:
+    async def follow(self, client: Client) -> None:
+        """Note which units are being compiled, until cancelled."""
+        async for change in client.events():
+            kind, _, unit = change.topic.partition("/")
+            if kind != "unit" or unit not in self._units:
+                continue
+            if change.state is not None and change.state.kind == "unit" and change.state.phase == "compiling":
+                self._began.setdefault(unit, time.monotonic())
+            else:
+                self._began.pop(unit, None)
+
+    def ended(self, unit: str, outcome: str, seconds: float, *, from_store: bool) -> None:
         """Print a unit's line; units that were merely checked are counted at the end."""
         self._done += 1
-        if report.outcome is Outcome.CHECKED:
+        self._began.pop(unit, None)
+        if outcome == "checked":
             return
-        origin = "from the store" if report.from_store else f"{report.seconds:.1f} s"
-        line = Text.assemble(
-            (f"{report.outcome.value:>8}", STYLES[report.outcome]), f"  {report.unit.id:<{self._width}}  {origin}"
-        )
+        origin = "from the store" if from_store else f"{seconds:.1f} s" if seconds else ""
+        line = Text.assemble((f"{outcome:>8}", STYLES.get(outcome, "yellow")), f"  {unit:<{self._width}}  {origin}")
         self._output.console.print(line, soft_wrap=True)
 
     def _view(self) -> Table:
@@ -67,5 +72,5 @@ class Progress:
         now = time.monotonic()
         for unit, began in list(self._began.items())[:SHOWN_AT_ONCE]:
             table.add_row(Text("compiles", style="cyan"), unit, f"{now - began:.0f} s")
-        table.add_row(Text(f"{self._done}/{self._total}", style="bold"), "units", "")
+        table.add_row(Text(f"{self._done}/{len(self._units)}", style="bold"), "units", "")
         return table

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -26,6 +27,7 @@ NOTES_SHOWN = 3
 HEADLINE_ROWS = 4
 """Rows that the first line of a message may fill at most."""
 
+_CARETS = re.compile(r" +\| +\^+")
 _SNIPPET = re.compile(r" *\d* \| ")
 
 Key = tuple[str, str, str, object]
@@ -104,7 +106,9 @@ def _brief(diagnostics: Sequence[Diagnostic], pages: Pages, width: int, rows: in
         blocks.append(block)
         used += len(block)
     if not blocks and diagnostics and rows > 0:
-        blocks.append(_block(diagnostics[0], pages.lines(diagnostics[0]), width)[: max(rows - 1, 1)])
+        blocks.append(
+            _block(diagnostics[0], pages.lines(diagnostics[0]), width)[: max(rows - (len(diagnostics) > 1), 1)]
+        )
         used = len(blocks[0])
     lines = _joined(blocks, spaced=used + len(blocks) < rows)
     if len(blocks) < len(diagnostics) and len(lines) < rows:
@@ -116,8 +120,10 @@ def _brief(diagnostics: Sequence[Diagnostic], pages: Pages, width: int, rows: in
 
 def _block(found: Diagnostic, lines: Sequence[Text], width: int) -> Block:
     """The first line wrapped, the others cut."""
-    headline = wrapped(lines[0], width, HEADLINE_ROWS)
-    block = headline + [cut(line, width) for line in lines[1:]]
+    block = wrapped(lines[0], width, HEADLINE_ROWS)
+    for index, line in enumerate(lines[1:], 1):
+        carets = next((one.plain for one in lines[index : index + 2] if _CARETS.fullmatch(one.plain)), None)
+        block.append(_around(line, carets, width) if carets else cut(line, width))
     if found.stale:
         for line in block:
             line.stylize("dim")
@@ -138,6 +144,23 @@ def cut(line: Text, width: int) -> Text:
     copy = line.copy()
     copy.truncate(width, overflow="ellipsis")
     return copy
+
+
+def _around(line: Text, carets: str, width: int) -> Text:
+    """At most `width` cells of a source line, or of the carets below it, so that the first carets are among them."""
+    margin = carets.index("|") + 2
+    room = width - margin
+    first, end = carets.index("^") - margin, len(carets) - margin
+    hidden = min(first - room // 4, end - room)
+    if hidden > 0 and room > 4:
+        source = line.plain[margin:]
+        start, cells = 0, 0
+        while start < len(source) and cells < hidden + 1:
+            cells += cell_len(source[start])
+            start += 1
+        dots = " " if line.plain == carets else "…"
+        line = Text.assemble(line[:margin], (dots, "dim"), " " * (cells - hidden - 1), line[margin + start :])
+    return cut(line, width)
 
 
 def wrapped(line: Text, width: int, rows: int) -> list[Text]:

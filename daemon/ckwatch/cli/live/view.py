@@ -22,9 +22,11 @@ from ckwatch.cli.live.table import MARKS, by_state, clock
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.values import Diagnostic
 
-FEWEST_UNIT_ROWS = 3
 UNIT_SHARE = 0.4
 """Part of the rows that units keep when messages want more."""
+
+AIRY_ROWS, FULL_ROWS = 16, 8
+"""Terminals of fewer rows have no blank lines and no footer; of fewer still, no progress and no warnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,11 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
     """At most `look.rows` lines of at most `look.columns` cells."""
     messages = in_order(board.diagnostics())
     top = [_title(board, look.columns), _progress(board, look, now), *_warnings(board, look)]
-    if look.rows < 8:
-        top = top[: 1 if look.rows < 5 else 2]
-    footer = [_footer(look, messages)] if look.rows >= 12 else []
-    gap = [Text()] if look.rows >= 12 else []
+    airy = look.rows >= AIRY_ROWS
+    if look.rows < FULL_ROWS:
+        top = top[:1]
+    footer = [_footer(look, messages)] if airy else []
+    gap = [Text()] if airy else []
     left = look.rows - len(top) - len(footer) - len(gap)
     units = table.in_order(board)
     if not messages:
@@ -57,7 +60,7 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
     else:
         first = min(look.first, len(messages) - 1)
         below = fitted(messages[first:], pages, look.columns, max(left - 1, 0))
-        room = max(left - 1 - len(below) - len(gap), round(left * UNIT_SHARE), min(FEWEST_UNIT_ROWS, left // 2))
+        room = max(left - 1 - len(below) - len(gap), int(left * UNIT_SHARE))
         above = table.table(board, units, look.columns, room, now)
         left -= len(above) + len(gap)
         below = fitted(messages[first:], pages, look.columns, left - 1)
@@ -81,16 +84,23 @@ def one_line(board: Board) -> str:
 
 
 def _title(board: Board, columns: int) -> Text:
-    root = board.workspace.root if board.workspace is not None else ""
-    title = Text("ckwatch", style="bold")
-    if root and columns >= 40:
-        title.append(f"  {root.rpartition('/')[2] or root}", style="bold cyan")
-    title.append(f"  {count(len(board.units), 'unit')}" if board.units else "", style="")
     states = board.counts()
-    for state, (mark, style) in MARKS.items():
-        if states[state]:
+    present = [state for state in MARKS if states[state]]
+    root = board.workspace.root if board.workspace is not None else ""
+    name = root.rpartition("/")[2] or root
+    # the fullest one that fits
+    for with_name, with_words in ((True, True), (False, True), (True, False), (False, False)):
+        title = Text("ckwatch", style="bold")
+        if name and with_name:
+            title.append(f"  {name}", style="bold cyan")
+        if board.units:
+            title.append(f"  {count(len(board.units), 'unit')}")
+        for state in present:
+            mark, style = MARKS[state]
             title.append("  ")
-            title.append(f"{states[state]} {state}" if columns >= 70 else f"{mark}{states[state]}", style=style)
+            title.append(f"{states[state]} {state}" if with_words else f"{mark}{states[state]}", style=style)
+        if title.cell_len <= columns:
+            break
     return cut(title, columns)
 
 
@@ -111,7 +121,7 @@ def _progress(board: Board, look: Look, now: float) -> Text:
     if width < 5:
         return cut(Text(told.strip()), look.columns)
     full = round(width * done.settled / done.units)
-    return Text.assemble(("━" * full, "cyan"), ("━" * (width - full), "bright_black"), told)
+    return Text.assemble(("━" * full, "cyan"), ("─" * (width - full), "bright_black"), told)
 
 
 def _warnings(board: Board, look: Look) -> list[Text]:
@@ -126,8 +136,10 @@ def _warnings(board: Board, look: Look) -> list[Text]:
 def _heading(messages: Sequence[Diagnostic], first: int, columns: int) -> Text:
     style = "bold red" if messages[0].severity == "error" else "bold yellow"
     heading = Text(tally(messages), style=style)
+    if stale := sum(one.stale for one in messages):
+        heading.append(f", {'all' if stale == len(messages) else stale} of before the change", style="dim")
     if first:
-        heading.append(f", from the {first + 1}. on", style="dim")
+        heading.append(f", from number {first + 1} on", style="dim")
     return cut(heading, columns)
 
 
