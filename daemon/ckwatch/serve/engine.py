@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from ckwatch.events import Options
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.values import Change, File, Snapshot, Unit
 
 
@@ -33,6 +33,11 @@ class Engine(Protocol):
     async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText: ...
     async def artifact(self, client: str | None, unit: str) -> Artifact | None: ...
     async def runs(self, unit: str, limit: int) -> list[Run]: ...
+    async def workspace(self, client: str | None) -> WorkspaceDetail: ...
+    async def runner(self, client: str | None, unit: str, path: str) -> None:
+        """Write a standalone program for a unit that was built to `path`."""
+        ...
+
     async def file(self, client: str | None, path: str) -> File: ...
 
     def build(

@@ -19,8 +19,16 @@ from ckwatch.serve.clients import Clients
 from ckwatch.serve.engine import Engine
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import AsClient, FileQuery, LogQuery, RunsQuery, SinceQuery, SourceQuery, UnitsQuery
-from ckwatch.serve.streams import BuildStream, EventStream, Serialised, SnapshotAnswer, UnitsAnswer
-from ckwatch.wire.messages import BuildRequest, CancelRequest, ClientId, FocusRequest, OverlayRequest, ViewRequest
+from ckwatch.serve.streams import BuildStream, EventStream, Shared, SnapshotAnswer, UnitsAnswer
+from ckwatch.wire.messages import (
+    BuildRequest,
+    CancelRequest,
+    ClientId,
+    FocusRequest,
+    OverlayRequest,
+    RunnerRequest,
+    ViewRequest,
+)
 
 Kernel = Annotated[str, Path(description="the first part of a unit's id", max_length=4096)]
 Instance = Annotated[str, Path(description="the rest of a unit's id: INSTANCE@ARCH", max_length=4096)]
@@ -33,9 +41,8 @@ class Handlers:
     def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
         self._engine = engine
         self._clients = clients
-        self._limits = limits
+        self._shared = Shared(limits)
         self._stop = stop
-        self._serialised = Serialised()
 
     async def status(self) -> Response:
         """The daemon itself."""
@@ -44,19 +51,17 @@ class Handlers:
     async def snapshot(self, query: Annotated[AsClient, Query()]) -> Response:
         """Every state, and the number after which to follow events."""
         async with self._clients.present(query.client):
-            return SnapshotAnswer(await self._engine.snapshot(query.client), self._serialised, self._limits)
+            return SnapshotAnswer(await self._engine.snapshot(query.client), self._shared)
 
     async def events(self, query: Annotated[SinceQuery, Query()]) -> Response:
         """One line per change, as long as the connection is open. After a `reset` take a new snapshot."""
-        return EventStream(
-            self._engine, self._clients, self._serialised, self._limits, client=query.client, after=query.after
-        )
+        return EventStream(self._engine, self._clients, self._shared, client=query.client, after=query.after)
 
     async def units(self, query: Annotated[UnitsQuery, Query()]) -> Response:
         """The units that patterns name."""
         async with self._clients.present(query.client):
             found = await self._engine.units(query.client, query.pattern)
-            return UnitsAnswer(found, self._serialised, self._limits)
+            return UnitsAnswer(found, self._shared)
 
     async def unit(self, kernel: Kernel, instance: Instance, query: Annotated[AsClient, Query()]) -> Response:
         """All that is known of a unit."""
@@ -78,6 +83,17 @@ class Handlers:
         """A unit's compiles, the newest first."""
         return json_answer(await self._engine.runs(f"{kernel}/{instance}", query.limit))
 
+    async def runner(self, kernel: Kernel, instance: Instance, request: RunnerRequest) -> Response:
+        """Write a program that runs and verifies a unit; the unit must have been built."""
+        async with self._clients.present(request.client):
+            await self._engine.runner(request.client, f"{kernel}/{instance}", request.path)
+        return _done()
+
+    async def workspace(self, query: Annotated[AsClient, Query()]) -> Response:
+        """The workspace itself, with what is wrong in its settings and kernel files."""
+        async with self._clients.present(query.client):
+            return json_answer(await self._engine.workspace(query.client))
+
     async def file(self, query: Annotated[FileQuery, Query()]) -> Response:
         """The diagnostics of a file."""
         async with self._clients.present(query.client):
@@ -89,7 +105,7 @@ class Handlers:
 
     async def build(self, request: BuildRequest) -> Response:
         """Build units and follow them; closing the connection gives up what nobody else wants."""
-        return BuildStream(self._engine, self._clients, self._limits, request)
+        return BuildStream(self._engine, self._clients, self._shared, request)
 
     async def cancel(self, request: CancelRequest) -> Response:
         """Stop compiling units; the answer names those that were."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator
+from functools import lru_cache
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -56,16 +57,30 @@ class Serialised:
     def line(self, change: Change) -> bytes:
         """A line of the event stream."""
         state = b"null" if change.state is None else self.state(change.state)
-        return b'{"seq":%d,"topic":%b,"state":%b}\n' % (change.seq, text_bytes(change.topic), state)
+        return b'{"seq":%d,"topic":%b,"state":%b}\n' % (change.seq, _topic(change.topic), state)
+
+
+class Shared:
+    """What all streams of a daemon share.
+
+    `turns` is held for a moment before each piece: when many followers have something to be sent at the same time, one
+    piece is made in each round of the event loop, and whatever else waits has its turn in between.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.serialised = Serialised()
+        self.turns = anyio.Lock()
 
 
 class Sender:
     """Sends an answer piece by piece. All methods raise SlowFollowerError for a client that does not read."""
 
-    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], shared: Shared) -> None:
         self._send = send
         self._headers = headers
-        self._limits = limits
+        self._limits = shared.limits
+        self._turns = shared.turns
         self._started = False
 
     async def start(self) -> None:
@@ -76,13 +91,18 @@ class Sender:
 
     async def write(self, piece: bytes) -> None:
         """Send a piece, when the client has taken the one before."""
-        await checkpoint()  # the server itself lets nobody else run while the client keeps up
         await self.start()
         await self._in_time(piece, more=True)
 
     async def write_all(self, pieces: Iterable[bytes]) -> None:
         """Send many small pieces, some at a time."""
-        for batch in self._batches(pieces):
+        batches = self._batches(pieces)
+        while True:
+            async with self._turns:
+                await checkpoint()
+            batch = next(batches, None)
+            if batch is None:
+                return
             await self.write(batch)
 
     async def end(self) -> None:
@@ -113,14 +133,14 @@ class Sender:
 class Stream(Response):
     """An answer in pieces that is given up when the client goes."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__()
-        self.limits = limits
+        self.shared = shared
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it. What `pieces` raises before the first piece passes."""
-        sender = Sender(send, self.raw_headers, self.limits)
+        sender = Sender(send, self.raw_headers, self.shared)
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
@@ -128,7 +148,7 @@ class Stream(Response):
                 await sender.end()
                 tasks.cancel_scope.cancel()
         except SlowFollowerError:
-            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], self.limits.send_s)
+            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], self.shared.limits.send_s)
             abort(scope)
             with anyio.move_on_after(_GOODBYE_S):  # the server notices the end of the connection in its next round
                 await _gone(receive)
@@ -150,15 +170,14 @@ class EventStream(Stream):
         self,
         engine: Engine,
         clients: Clients,
-        serialised: Serialised,
-        limits: Limits,
+        shared: Shared,
+        *,
         client: str | None,
         after: int | None,
     ) -> None:
-        super().__init__(limits)
+        super().__init__(shared)
         self._engine = engine
         self._clients = clients
-        self._serialised = serialised
         self._client = client
         self._after = after
 
@@ -176,20 +195,20 @@ class EventStream(Stream):
                 changes = await self._next(after)
                 if changes:
                     after, topic = changes[-1].seq, changes[-1].topic
-                    await sender.write_all(map(self._serialised.line, changes))
+                    await sender.write_all(map(self.shared.serialised.line, changes))
                 else:
                     await sender.write(self._heartbeat(after))
 
     async def _next(self, after: int) -> list[Change]:
         """The next changes, none when there was nothing for so long that a heartbeat is due."""
         changes: list[Change] = []
-        with anyio.move_on_after(self.limits.heartbeat_s):
+        with anyio.move_on_after(self.shared.limits.heartbeat_s):
             while not changes:  # the engine may wake for what is none of this client's business
                 changes = await self._engine.changes(self._client, after)
         return changes
 
     def _heartbeat(self, seq: int) -> bytes:
-        return self._serialised.line(Change(seq=seq, topic="heartbeat"))
+        return self.shared.serialised.line(Change(seq=seq, topic="heartbeat"))
 
 
 class BuildStream(Stream):
@@ -197,8 +216,8 @@ class BuildStream(Stream):
 
     media_type = NDJSON
 
-    def __init__(self, engine: Engine, clients: Clients, limits: Limits, request: BuildRequest) -> None:
-        super().__init__(limits)
+    def __init__(self, engine: Engine, clients: Clients, shared: Shared, request: BuildRequest) -> None:
+        super().__init__(shared)
         self._engine = engine
         self._clients = clients
         self._request = request
@@ -210,12 +229,12 @@ class BuildStream(Stream):
         async with self._clients.stream(request.client), building as lines:
             await sender.start()
             # An iteration must not be cancelled for a heartbeat, so another task does it.
-            come, came = anyio.create_memory_object_stream[BuildLine](self.limits.send_lines)
+            come, came = anyio.create_memory_object_stream[BuildLine](self.shared.limits.send_lines)
             async with plain_errors(), anyio.create_task_group() as tasks, came:
                 tasks.start_soon(_pump, lines, come)
                 while True:
                     ready: list[BuildLine] = []
-                    with anyio.move_on_after(self.limits.heartbeat_s):
+                    with anyio.move_on_after(self.shared.limits.heartbeat_s):
                         ready = await _some(came)
                         if not ready:
                             break
@@ -229,10 +248,9 @@ class SnapshotAnswer(Stream):
 
     media_type = "application/json"
 
-    def __init__(self, snapshot: Snapshot, serialised: Serialised, limits: Limits) -> None:
-        super().__init__(limits)
+    def __init__(self, snapshot: Snapshot, shared: Shared) -> None:
+        super().__init__(shared)
         self._snapshot = snapshot
-        self._serialised = serialised
 
     async def send_to(self, sender: Sender) -> None:
         """Send the states, topic by topic."""
@@ -241,7 +259,7 @@ class SnapshotAnswer(Stream):
     def _pieces(self) -> Iterator[bytes]:
         separator = b'{"seq":%d,"states":{' % self._snapshot.seq
         for topic, state in self._snapshot.states.items():
-            yield b"%b%b:%b" % (separator, text_bytes(topic), self._serialised.state(state))
+            yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialised.state(state))
             separator = b","
         yield (b"" if self._snapshot.states else separator) + b"}}"
 
@@ -251,10 +269,9 @@ class UnitsAnswer(Stream):
 
     media_type = "application/json"
 
-    def __init__(self, units: list[Unit], serialised: Serialised, limits: Limits) -> None:
-        super().__init__(limits)
+    def __init__(self, units: list[Unit], shared: Shared) -> None:
+        super().__init__(shared)
         self._units = units
-        self._serialised = serialised
 
     async def send_to(self, sender: Sender) -> None:
         """Send them."""
@@ -263,9 +280,14 @@ class UnitsAnswer(Stream):
     def _pieces(self) -> Iterator[bytes]:
         separator = b"["
         for unit in self._units:
-            yield separator + self._serialised.state(unit)
+            yield separator + self.shared.serialised.state(unit)
             separator = b","
         yield b"]" if self._units else b"[]"
+
+
+@lru_cache(maxsize=16_384)
+def _topic(topic: str) -> bytes:
+    return text_bytes(topic)
 
 
 async def _gone(receive: Receive) -> None:

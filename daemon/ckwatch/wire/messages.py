@@ -122,6 +122,28 @@ class Segment(Value):
     chain: tuple[ChainLink, ...]
 
 
+class WorkspaceDetail(Value):
+    """The workspace itself. `diagnostics` are those of `ckwatch.toml` and of kernel files.
+
+    `toolchain_problem`: why nothing can be compiled.
+    """
+
+    root: str
+    problem: str | None
+    diagnostics: tuple[Diagnostic, ...]
+    files: tuple[str, ...]
+    template_folders: tuple[str, ...]
+    toolchain: str | None
+    toolchain_problem: str | None
+
+
+class RunnerRequest(Request):
+    """Build a program that runs and verifies a unit, and write it to `path`."""
+
+    path: FilePath
+    client: ClientId | None = None
+
+
 class RenderedText(Value):
     """A unit's text; None when its template has errors. `map` only where it was asked for."""
 
