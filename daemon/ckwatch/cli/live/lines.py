@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from ckwatch.cli.amounts import count, duration
@@ -36,6 +37,7 @@ class Lines:
         self._started = False
         self._unsummed = False
         self._warnings: dict[str, str] = {}
+        self._width = 0
 
     def after(self, changes: Sequence[Change], now: float) -> list[Text]:
         """Take in the changes, and what is to be printed after them."""
@@ -76,8 +78,9 @@ class Lines:
         result = (unit.outcome, unit.key, unit.finished_at, unit.errors, unit.warnings)
         before = self._results.get(name)
         self._results[name] = result
-        # what was there before the watcher came is told in one line
-        return [] if before == result or not known else [_told(unit, state)]
+        # what was there before the watcher came, or in the store, is told in one line
+        old = not known or (not self._started and unit.from_store)
+        return [] if before == result or old else [self._told_of(unit, state)]
 
     def _workspace(self) -> list[Text]:
         workspace = self._board.workspace
@@ -100,13 +103,12 @@ class Lines:
             self._told[key] = None
         return [self._printed(diagnostic_of(fresh[key])) for key in due]
 
-
-def _told(unit: Unit, state: str) -> Text:
-    why = reason(unit)
-    line = Text.assemble((f"{state:>8}", MARKS[state][1]), f"  {unit.id}  ")
-    line.append("from the store" if unit.from_store else duration(unit.seconds))
-    if unit.errors:
-        line.append(f"  {count(unit.errors, 'error')}")
-    if why:
-        line.append(f"  ({why})")
-    return line
+    def _told_of(self, unit: Unit, state: str) -> Text:
+        self._width = max(self._width, cell_len(unit.id))
+        line = Text.assemble((f"{state:>8}", MARKS[state][1]), f"  {unit.id:<{self._width}}  ")
+        line.append("from the store" if unit.from_store else duration(unit.seconds))
+        if unit.errors:
+            line.append(f"  {count(unit.errors, 'error')}")
+        if why := reason(unit):
+            line.append(f"  ({why})")
+        return line
