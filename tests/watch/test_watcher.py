@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import anyio
 import pytest
 
 from ckwatch.watch import Batch, Watcher
+from ckwatch.watch.inotify import Inotify
 from watching import PATIENCE_S, unconcerned, watching
 
 
@@ -174,6 +176,34 @@ async def test_nothing_falls_between_a_new_folder_and_its_watch(workspace: Path)
             await anyio.to_thread.run_sync(make)
             await everything.wait()
         tasks.cancel_scope.cancel()
+
+
+async def test_a_new_folder_is_watched_before_it_is_told(workspace: Path) -> None:
+    class Slow(Inotify):
+        def add(self, folder: str, *, only_itself: bool = False) -> None:
+            if folder.endswith("new"):
+                time.sleep(0.2)
+            super().add(folder, only_itself=only_itself)
+
+    watched: list[bool] = []
+    told = anyio.Event()
+
+    async def deliver(batch: Batch) -> None:
+        inotify = watcher._looker.inotify
+        assert inotify is not None
+        watched.append(str(workspace / "new") in inotify.watched())
+        told.set()
+
+    watcher = Watcher(deliver, unconcerned, make_inotify=Slow)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watcher.run)
+        watcher.follow([str(workspace)], [])
+        with anyio.fail_after(PATIENCE_S):
+            await watcher.settled()
+            (workspace / "new").mkdir()
+            await told.wait()
+        tasks.cancel_scope.cancel()
+    assert watched == [True]
 
 
 async def test_a_renamed_folder(workspace: Path) -> None:
