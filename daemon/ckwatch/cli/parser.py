@@ -134,8 +134,9 @@ def _add_daemon(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None
 
     trust = add("trust", "trust:run", "Trust a workspace, or a folder of workspaces, to run code here.")
     trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")
-    trust.add_argument("--list", action="store_true", help="print what is trusted")
-    trust.add_argument("--remove", action="store_true", help="trust DIR no longer")
+    what = trust.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="print what is trusted")
+    what.add_argument("--remove", action="store_true", help="trust DIR no longer")
 
 
 def _add_toolchain(

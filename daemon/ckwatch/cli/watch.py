@@ -160,8 +160,8 @@ async def _show_lines(board: Board, output: Output, feed: Feed, _tasks: TaskGrou
         if feed.lost and not lost:
             text += f"{LOST}\n"
         lost = feed.lost
-        await _write(text)
         await feed.settle(board)
+        await _write(text)
         await feed.woken(GATHERED_S) if lines.waiting else await feed.woken()
 
 
