@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from ckwatch.serve import TAKEN
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,49 +31,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
     import logging
-    from functools import partial
 
     from ckwatch import readiness
-    from ckwatch.endpoint import endpoint_of, owner
+    from ckwatch.endpoint import endpoint_of
     from ckwatch.errors import CkwatchError
-    from ckwatch.serve import TAKEN
     from ckwatch.serve.logs import file_handler, logging_to
 
     def tell(what: readiness.Readiness) -> None:
-        nonlocal ready_fd
         if ready_fd is not None:
             readiness.tell(ready_fd, what)
-            ready_fd = None
 
     log = logging.getLogger("ckwatch.serve")
-    with logging_to(logging.StreamHandler() if ready_fd is None else file_handler(endpoint_of(root).log)):
+    handler = logging.StreamHandler() if ready_fd is None else file_handler(endpoint_of(root).log)
+    word = None
+    with logging_to(handler):
         try:
-            if owner(endpoint_of(root)) is not None:  # known before what takes long to import
-                tell(readiness.TAKEN)
-                return TAKEN
-            import anyio
-
-            from ckwatch.runtime.opening import open_engine
-            from ckwatch.serve.daemon import run_daemon
-
-            run = partial(
-                run_daemon,
-                root,
-                open_engine=open_engine,
-                idle_exit_s=idle_exit_s,
-                on_ready=lambda: tell(readiness.READY),
-            )
-            status = anyio.run(run)
+            status = _serve(root, idle_exit_s, lambda: tell(readiness.READY))
+            word = readiness.TAKEN if status == TAKEN else None
         except CkwatchError as error:
             log.error("%s", error)
-            tell(readiness.failed(error))
-            return 2
+            word = readiness.failed(error)
+            status = 2
         except Exception:
             log.exception("the daemon failed")
-            return 1
-        if status == TAKEN:
-            tell(readiness.TAKEN)
-        return status
+            status = 1
+    if word is not None:  # and what the log says of it can be read
+        tell(word)
+    return status
+
+
+def _serve(root: Path, idle_exit_s: float | None, on_ready: Callable[[], None]) -> int:
+    from ckwatch.endpoint import endpoint_of, owner
+
+    if owner(endpoint_of(root)) is not None:  # known before what takes long to import
+        return TAKEN
+    from functools import partial
+
+    import anyio
+
+    from ckwatch.runtime.opening import open_engine
+    from ckwatch.serve.daemon import run_daemon
+
+    return anyio.run(partial(run_daemon, root, open_engine=open_engine, idle_exit_s=idle_exit_s, on_ready=on_ready))
 
 
 if __name__ == "__main__":
