@@ -404,7 +404,10 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Tell whoever made `request` that `unit` is settled, or, for None, that all are; `problem` where it cannot be."""
+    """Tell whoever made `request` that `unit` is settled, or, for None, that all are.
+
+    `problem`: why the unit has no result; without a unit, the pattern that means none.
+    """
 
     request: str
     unit: str | None

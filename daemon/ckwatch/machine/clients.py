@@ -123,7 +123,7 @@ def resolve_requests(state: State, out: Effects, at: float) -> None:
 def _resolve(state: State, out: Effects, request: BuildRequest, at: float) -> None:
     names, unknown = chosen(state.members(request.scope), request.patterns)
     if unknown is not None:
-        out.append(Tell(request.name, None, f"no kernel, instance or unit is called '{unknown}'"))
+        out.append(Tell(request.name, None, unknown))
         del state.requests[request.name]
         return
     request.pending = set(names)

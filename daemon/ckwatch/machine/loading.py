@@ -67,6 +67,7 @@ def loaded(state: State, out: Effects, event: Loaded) -> None:
     other = [(name, new) for name, new in found.items() if first or scope.kernels.get(name) is not new]
     # What a later load says of a kernel replaces what an earlier one said.
     scope.pending = [*gone, *other]
+    scope.started = scope.started or not scope.pending
 
 
 def take_kernels(state: State, out: Effects, scope: Scope, at: float) -> None:

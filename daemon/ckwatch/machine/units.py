@@ -160,7 +160,7 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     unit.fresh = True
     show(out, unit)
     for request in awaiting(state, unit):
-        tell(state, out, request, unit.key.unit, problem)
+        tell(state, out, request, unit.key.unit, None if request.check_only else problem)
     if unit.key.scope == MAIN and unit.render is not None and unit.render.ok:
         state.unrecorded[unit.key.unit] = None
 

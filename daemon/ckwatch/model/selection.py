@@ -1,4 +1,7 @@
-"""Which units a pattern means: a kernel (`gemm_f16`), an instance (`gemm_f16/v3_*`), a unit (`gemm_f16/v3@gfx942`)."""
+"""Which units a pattern means: a kernel (`gemm_f16`), an instance (`gemm_f16/v3_*`), a unit (`gemm_f16/v3@gfx942`).
+
+A pattern that begins with `/` is the path of a kernel file, or of a folder with kernel files.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ckwatch.model.kernel import Unit
+from ckwatch.model.kernel import Kernel, Unit
 
 
 def matches(unit: Unit, pattern: str) -> bool:
     """Whether `pattern` names the unit's kernel, its instance or the unit itself."""
     return any(fnmatch.fnmatchcase(name, pattern) for name in names_of(unit))
+
+
+def units_of(kernel: Kernel, archs: Sequence[str]) -> tuple[Unit, ...]:
+    """The units of `kernel` for `archs`, instance by instance."""
+    return tuple(Unit(kernel, instance, arch) for instance in kernel.instances for arch in archs)
 
 
 def names_of(unit: Unit) -> tuple[str, str, str]:
@@ -28,6 +36,13 @@ def chosen(units: Mapping[str, Unit], patterns: Sequence[str] | None) -> tuple[l
     for pattern in patterns:
         if pattern in units:
             found.add(pattern)
+            continue
+        if pattern.startswith("/"):
+            below = pattern.rstrip("/") + "/"
+            here = {name for name, unit in units.items() if f"{unit.kernel.path}/".startswith(below)}
+            if not here:
+                return [], pattern
+            found |= here
             continue
         expression = re.compile(fnmatch.translate(pattern)).match
         kernel = pattern.partition("/")[0]

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio import CancelScope
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio import CancelScope, to_thread
+from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.errors import UnknownUnitError
 from ckwatch.events import BuildRequested, RequestDropped, Tell
+from ckwatch.model.selection import suggestion
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import diagnostic_of, unit_of
 from ckwatch.wire.messages import BuildLine
@@ -21,10 +22,12 @@ from ckwatch.wire.messages import BuildLine
 class _Building:
     """One request. Its lines are no more than its units."""
 
-    def __init__(self, scope: str, send: MemoryObjectSendStream[BuildLine]) -> None:
+    def __init__(self, scope: str, check_only: bool, send: MemoryObjectSendStream[BuildLine]) -> None:
         self.scope = scope
+        self.check_only = check_only
         self.send = send
         self.started = False
+        self.resolved = anyio.Event()
         self.unknown: str | None = None
 
 
@@ -44,28 +47,28 @@ class Builds:
     async def build(
         self, scope: str, patterns: Sequence[str] | None, *, force: bool, check_only: bool
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
-        """The lines of a build. The iterator raises UnknownUnitError when a pattern means nothing."""
+        """The lines of a build, once it is known which units it means.
+
+        Raises UnknownUnitError when a pattern means none.
+        """
         name = f"build-{next(self._numbers)}"
         send, receive = anyio.create_memory_object_stream[BuildLine](float("inf"))
-        building = self._buildings[name] = _Building(scope, send)
+        building = self._buildings[name] = _Building(scope, check_only, send)
         asked = None if patterns is None else tuple(patterns)
         try:
             await self._runtime.post(BuildRequested(name, scope, asked, force, check_only, at=time.time()))
-            yield self._lines(building, receive)
+            await building.resolved.wait()
+            if building.unknown is not None:
+                units = list(self._runtime.state.members(scope).values())
+                hint = await to_thread.run_sync(suggestion, units, building.unknown)
+                raise UnknownUnitError(f"no kernel, instance or unit is called '{building.unknown}'", hint)
+            yield receive
         finally:
             if self._buildings.pop(name, None) is not None:
                 with CancelScope(shield=True):
                     await self._runtime.post(RequestDropped(name, at=time.time()))
             send.close()
             receive.close()
-
-    async def _lines(
-        self, building: _Building, receive: MemoryObjectReceiveStream[BuildLine]
-    ) -> AsyncIterator[BuildLine]:
-        async for line in receive:
-            yield line
-        if building.unknown is not None:
-            raise UnknownUnitError(building.unknown)
 
     def _stepped(self, tells: Sequence[Tell]) -> None:
         """After each step: what it told, and builds whose units have become known by it."""
@@ -78,6 +81,7 @@ class Builds:
             over = any(tell.request == name and tell.unit is None and tell.problem is None for tell in tells)
             if not building.started and (told or over or (request is not None and request.pending is not None)):
                 building.started = True
+                building.resolved.set()
                 names = {*told, *((request.pending or ()) if request is not None else ())}
                 units = tuple(unit for unit in state.members(building.scope) if unit in names)
                 building.send.send_nowait(BuildLine(event="start", units=units))
@@ -91,12 +95,15 @@ class Builds:
         if tell.unit is None:
             del self._buildings[tell.request]
             building.unknown = tell.problem
+            building.resolved.set()
             if tell.problem is None:
                 building.send.send_nowait(BuildLine(event="done"))
             building.send.close()
             return
         unit = self._runtime.state.seen(building.scope, tell.unit)
         diagnostics = () if unit is None else unit.diagnostics
+        if building.check_only and unit is not None:
+            diagnostics = () if unit.render is None else unit.render.diagnostics
         line = BuildLine(
             event="unit",
             id=tell.unit,

@@ -30,12 +30,13 @@ from ckwatch.model.kernel import Unit as ModelUnit
 from ckwatch.model.selection import chosen, suggestion
 from ckwatch.runtime.builds import Builds
 from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
 from ckwatch.runtime.tools import Tools
 from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
 from ckwatch.wire import values as wire
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail
+from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 
 AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
@@ -130,8 +131,38 @@ class Daemon:
             changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
         return changes
 
+    async def workspace(self, client: str | None) -> WorkspaceDetail:
+        """The workspace itself."""
+        await self._loaded()
+        scope = client or MAIN
+        view = self._state.scopes.get(scope, self._state.main)
+        loaded = view.workspace or self._state.main.workspace
+        found = self._runtime.workshop.loads.workspace(scope)
+        compiler = self._tools.compiler
+        return WorkspaceDetail(
+            root=self._state.root,
+            problem=view.problem,
+            diagnostics=() if loaded is None else tuple(diagnostic_of(one, stale=False) for one in loaded.diagnostics),
+            files=found.files,
+            template_folders=tuple(str(folder) for folder in found.template_folders),
+            toolchain=None if compiler is None else f"clang {compiler.toolchain.clang_version}",
+            toolchain_problem=None if loaded is None else loaded.toolchain_problem,
+        )
+
+    async def runner(self, client: str | None, unit: str, path: str) -> None:
+        """As the protocol says. Raises CkwatchError for a unit that has no runner, or was not built."""
+        state = await self._one(client or MAIN, unit)
+        artifact = await to_thread.run_sync(artifact_of, state, self._tools)
+        compiler = self._tools.compiler
+        if artifact is None or artifact.outcome != "built" or compiler is None:
+            raise CkwatchError(f"'{unit}' has not been built", "build it first")
+        workspace = self._runtime.workshop.loads.workspace(state.key.scope)
+        renderers = self._tools.renderers(workspace.template_folders)
+        await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
+
     async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
         """Raises UnknownUnitError for a pattern that means none."""
+        await self._loaded()
         scope = client or MAIN
         found = []
         for count, name in enumerate(await self._names(scope, patterns)):
@@ -250,7 +281,14 @@ class Daemon:
             raise await self._unknown(scope, unknown)
         return names
 
+    async def _loaded(self) -> None:
+        """Return when it is known which units there are."""
+        main = self._state.main
+        while not main.started and main.problem is None:
+            await self._runtime.feed.wait(self._runtime.feed.seq)
+
     async def _one(self, scope: str, unit: str) -> UnitState:
+        await self._loaded()
         found = self._state.seen(scope, unit)
         if found is None:
             raise await self._unknown(scope, unit)

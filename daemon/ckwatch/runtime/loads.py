@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from ckwatch.build.selection import NATIVE_ARCH, units_of
+from ckwatch.config.archs import HOST, NATIVE
 from ckwatch.config.loading import WorkspaceLoader
 from ckwatch.config.workspace import Workspace
 from ckwatch.events import MAIN, KernelUnits, LoadedWorkspace, Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Kernel
+from ckwatch.model.selection import units_of
 from ckwatch.runtime.tools import Tools, default_jobs
 
 
@@ -40,7 +41,7 @@ class Loads:
                 key = (id(kernel), archs)
                 known = self._kernels.get(key)
                 if known is None or known.kernel is not kernel:
-                    known = KernelUnits(kernel, tuple(units_of(kernel, archs)) if archs else ())
+                    known = KernelUnits(kernel, units_of(kernel, archs))
                 used[key] = known
                 kernels.append(known)
             if scope == MAIN:
@@ -63,8 +64,8 @@ class Loads:
         return self.workspaces.get(scope) or self.workspaces[MAIN]
 
     def _archs(self, kernel: Kernel, asked: tuple[str, ...], diagnostics: list[Diagnostic]) -> tuple[str, ...]:
-        archs = kernel.archs if not asked or kernel.archs == ("host",) else asked
-        if NATIVE_ARCH not in archs:
+        archs = kernel.archs if not asked or kernel.archs == (HOST,) else asked
+        if NATIVE not in archs:
             return archs
         if self._native is None:
             from ckwatch.toolchain.devices import amd_devices  # looks at the machine
@@ -76,8 +77,8 @@ class Loads:
             diagnostics.append(
                 Diagnostic(Severity.WARNING, Source.KERNEL_FILE, "kernel-file/no-native-arch", message, place)
             )
-            return tuple(arch for arch in archs if arch != NATIVE_ARCH)
-        return tuple(dict.fromkeys(self._native if arch == NATIVE_ARCH else arch for arch in archs))
+            return tuple(arch for arch in archs if arch != NATIVE)
+        return tuple(dict.fromkeys(self._native if arch == NATIVE else arch for arch in archs))
 
     def _settings(self, workspace: Workspace) -> str:
         compiling, rendering = workspace.settings.compile, workspace.settings.render

@@ -1,0 +1,108 @@
+"""A command's client: of the workspace's daemon, which is started if need be, or of one for this command alone."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from anyio import to_thread
+
+from ckwatch.cli.trust import require_trust
+from ckwatch.client import Client, connect
+from ckwatch.config.archs import ARCHS, NATIVE, why_unknown
+from ckwatch.config.finding import find_workspace
+from ckwatch.errors import CkwatchError
+
+NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
+"""When set to anything but nothing, every command does its own work, as with `--no-daemon`."""
+
+
+def is_private(options: argparse.Namespace) -> bool:
+    """Whether the command does without the workspace's daemon."""
+    return bool(options.no_daemon or os.environ.get(NO_DAEMON_VARIABLE))
+
+
+@asynccontextmanager
+async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+    """The client for the workspace that `start` lies in, seeing it as `--arch` and its kin ask.
+
+    Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
+    """
+    root = await to_thread.run_sync(find_workspace, start)
+    private = is_private(options)
+    if not private:
+        await to_thread.run_sync(lambda: require_trust(root, given=options.trust))
+    archs = await to_thread.run_sync(known_archs, options.arch)
+    rules = not getattr(options, "no_rules", False)
+    header_warnings = True if getattr(options, "header_warnings", False) else None
+    async with connect(root, client_name=options.command, private=private) as client:
+        if archs or not rules or header_warnings is not None:
+            await client.view(archs=archs, rules=rules, header_warnings=header_warnings)
+        yield client
+
+
+def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
+    """`--arch`, with `native` resolved. Raises CkwatchError for an arch that is not known or not there."""
+    for arch in archs:
+        why = why_unknown(arch)
+        if why is not None:
+            raise CkwatchError(why[0], f"known archs: {', '.join(ARCHS)}, native")
+    if NATIVE not in archs:
+        return tuple(archs)
+    from ckwatch.toolchain.devices import amd_devices
+
+    present = next((device.arch for device in amd_devices() if device.arch), None)
+    if present is None:
+        raise CkwatchError("`native` means this machine's AMD GPU, and there is none", "name an arch, such as gfx942")
+    return tuple(dict.fromkeys(present if arch == NATIVE else arch for arch in archs))
+
+
+def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[Path | None, tuple[str, ...]]:
+    """The first folder or file among `words`, and what the daemon is asked for; nothing means everything.
+
+    A word that is a folder or a kernel file is passed on as its path, as the daemon names it.
+    """
+    first: Path | None = None
+    patterns: list[str] = []
+    for word in words:
+        path = path_of(word, here)
+        if path is None:
+            patterns.append(word)
+            continue
+        first = first or path
+        real_root = root.resolve()
+        if path == real_root:
+            return first, ()
+        patterns.append(str(root / path.relative_to(real_root)) if path.is_relative_to(real_root) else str(path))
+    return first, tuple(patterns)
+
+
+def path_of(word: str, here: Path) -> Path | None:
+    """The folder or kernel file that a word of the command line is; None for a pattern."""
+    path = (here / word).resolve()
+    try:
+        is_file = path.is_dir() or (path.name.endswith(".kernel.toml") and path.exists())
+    except OSError:  # a name that no file can have
+        return None
+    return path if is_file else None
+
+
+def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
+    """Where to look for the workspace: `-C`, the first path among `words`, the working directory."""
+    here = Path.cwd()
+    if options.workspace is not None:
+        return Path(options.workspace)
+    return next((path for word in words if (path := path_of(word, here)) is not None), here)
+
+
+async def one_unit(client: Client, word: str) -> str:
+    """The id of the one unit that `word` means. Raises CkwatchError when there are several or none."""
+    await client.sync()
+    units = await client.units(word)
+    if len(units) > 1:
+        shown = ", ".join(unit.id for unit in units[:5]) + (", …" if len(units) > 5 else "")
+        raise CkwatchError(f"'{word}' means {len(units)} units", f"name one of them: {shown}")
+    return units[0].id

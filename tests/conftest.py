@@ -1,0 +1,17 @@
+"""What holds for all tests: commands do their own work, and nothing is written to the user's own folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """State, sockets and trust in folders of the test run; no command starts a daemon unless its test wants one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CKWATCH_NO_DAEMON", "1")
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("CKWATCH_TRUST_FILE", str(tmp_path_factory.mktemp("config") / "trusted"))
+        yield
