@@ -16,21 +16,34 @@ from ckwatch.client.client import Client, status_of
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.endpoint import Endpoint, bind
+from ckwatch.errors import CkwatchError
 from ckwatch.serve.app import make_app
 from ckwatch.serve.clients import Clients
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.server import serve_on
 from ckwatch.wire.messages import Status
-from fake_engine import FakeEngine
+from fake_engine import FakeEngine, unit_of
 
 SECONDS = 20.0
 """How long a test waits for what must come."""
 
 
 class ClientEngine(FakeEngine):
-    """`process` is what the status tells."""
+    """`process` is what the status tells. The text `refused` is."""
 
     process = os.getpid()
+
+    async def overlay(self, client: str, path: str, text: str | None) -> None:
+        await super().overlay(client, path, text)
+        if text == "refused":
+            raise CkwatchError("it is refused")
+
+    def begin_anew(self, *names: str) -> None:
+        """As another daemon, which counts from the beginning."""
+        self.seq = 0
+        self.states.clear()
+        for name in names:
+            self.change(f"unit/{name}", unit_of(name))
 
     async def status(self) -> Status:
         return (await super().status()).model_copy(update={"pid": self.process})
@@ -44,10 +57,10 @@ class Relay:
         self.connections = 0
         self.limit_bytes: int | None = None
         """The connection after the next attempt to meet the daemon is cut when so much was answered."""
-        self._target = target
+        self.target = target
         self._open: set[anyio.CancelScope] = set()
         self._changed = anyio.Event()
-        self._listening: anyio.CancelScope | None = None
+        self._listening: anyio.Event | None = None
 
     async def up(self, tasks: TaskGroup) -> None:
         """Accept connections."""
@@ -55,11 +68,15 @@ class Relay:
 
     async def down(self) -> None:
         """As when the daemon was killed: connections are lost, new ones refused."""
+        await self.refuse()
+        await self.cut()
+
+    async def refuse(self) -> None:
+        """Refuse new connections."""
         if self._listening is not None:
-            self._listening.cancel()
+            self._listening.set()
             self._listening = None
         self.path.unlink(missing_ok=True)
-        await self.cut()
 
     async def cut(self) -> None:
         """Lose all connections that are open."""
@@ -72,18 +89,25 @@ class Relay:
         while len(self._open) != count:
             await self._changed.wait()
 
-    async def _serve(self, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
-        with bind(Endpoint(self.path, self.path, self.path)) as listener, anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                task_status.started(scope)
-                while True:
-                    await anyio.wait_readable(listener)
-                    tasks.start_soon(self._pass_on, listener.accept()[0])
+    async def _serve(self, *, task_status: TaskStatus[anyio.Event]) -> None:
+        refuse = anyio.Event()
+        async with anyio.create_task_group() as connections:
+            with bind(Endpoint(self.path, self.path, self.path)) as listener:
+                task_status.started(refuse)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._accept, listener, connections)
+                    await refuse.wait()
+                    tasks.cancel_scope.cancel()
+
+    async def _accept(self, listener: socket, tasks: TaskGroup) -> None:
+        while True:
+            await anyio.wait_readable(listener)
+            tasks.start_soon(self._pass_on, listener.accept()[0])
 
     async def _pass_on(self, client: socket) -> None:
         self.connections += 1
         limit, self.limit_bytes = self.limit_bytes, None
-        with client, await connection_to(self._target) as daemon, anyio.CancelScope() as scope:
+        with client, await connection_to(self.target) as daemon, anyio.CancelScope() as scope:
             client.setblocking(False)
             self._open.add(scope)
             self._moved()
@@ -118,7 +142,7 @@ async def _pump(source: socket, sink: socket, left: int | None, end: anyio.Cance
 class Bench:
     """`starts` counts how often a client started the daemon."""
 
-    def __init__(self, engine: ClientEngine, clients: Clients, relay: Relay, tasks: TaskGroup) -> None:
+    def __init__(self, engine: ClientEngine, clients: Clients, relay: Relay, tasks: TaskGroup, limits: Limits) -> None:
         self.engine = engine
         self.clients = clients
         self.relay = relay
@@ -126,6 +150,7 @@ class Bench:
         self.stops: list[str] = []
         self.starts = 0
         self._tasks = tasks
+        self._limits = limits
 
     @asynccontextmanager
     async def client(self, *, start: bool = True) -> AsyncIterator[Client]:
@@ -161,6 +186,28 @@ class Bench:
         await self.relay.down()
         await self.clients.remove("me")
 
+    async def stopped(self) -> None:
+        """The daemon was stopped, and ended its streams in order."""
+        await self.relay.refuse()
+        self.serving.cancel()
+        await self.relay.until_open(0)
+
+    async def ready_again(self) -> None:
+        """A client may start another daemon after the one that was stopped."""
+        await self._tasks.start(self.serve)
+
+    async def restarted(self) -> None:
+        """Another daemon is there after the one that was stopped."""
+        await self.ready_again()
+        await self.up()
+
+    async def serve(self, *, task_status: TaskStatus[None]) -> None:
+        """Serve the engine until `serving` is cancelled."""
+        app = make_app(self.engine, self.clients, limits=self._limits, stop=lambda: self.stops.append("stop"))
+        path = self.relay.target
+        with anyio.CancelScope() as self.serving:
+            await serve_on(bind(Endpoint(path, path, path)), app, started=task_status.started)
+
 
 @asynccontextmanager
 async def bench(folder: Path, engine: ClientEngine | None = None, **limits: float) -> AsyncIterator[Bench]:
@@ -171,14 +218,8 @@ async def bench(folder: Path, engine: ClientEngine | None = None, **limits: floa
     clients = Clients(engine.forget, within)
     with anyio.fail_after(SECONDS):
         async with clients.running(), anyio.create_task_group() as tasks:
-            made = Bench(engine, clients, Relay(folder / "r.sock", path), tasks)
-            app = make_app(engine, clients, limits=within, stop=lambda: made.stops.append("stop"))
-
-            async def serve(*, task_status: TaskStatus[None]) -> None:
-                with made.serving:
-                    await serve_on(bind(Endpoint(path, path, path)), app, started=task_status.started)
-
-            await tasks.start(serve)
+            made = Bench(engine, clients, Relay(folder / "r.sock", path), tasks, within)
+            await tasks.start(made.serve)
             await made.up()
             yield made
             tasks.cancel_scope.cancel()

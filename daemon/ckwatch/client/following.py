@@ -126,6 +126,7 @@ class Events:
                 self._lose(stopped=True)
             elif (change := self._take(line)) is not None:
                 return change
+        self._hang_up()
         raise StopAsyncIteration
 
     def _take(self, line: bytes) -> Change | None:
@@ -152,6 +153,8 @@ class Events:
             # whoever stopped the daemon wants it to stay stopped until somebody asks for something
             await self._access.reach(start=not self._loss.stopped)
             await self._lending.settle()
+            if self._lending.has_lent:
+                self._seq = None  # the daemon may have forgotten a view whose states were told here
             await self._open()
         except LOST:
             if anyio.current_time() < self._loss.deadline:

@@ -56,6 +56,8 @@ class Lending:
 
     def __init__(self, access: Access, client: str, tasks: TaskGroup) -> None:
         self.loans = Loans()
+        self.has_lent = False
+        """Whether the daemon ever had anything."""
         self._access = access
         self._client = client
         self._tasks = tasks
@@ -139,6 +141,7 @@ class Lending:
     async def _take_lease(self, *, start: bool) -> None:
         await self._access.reach(start=start)
         exchange = await self._access.open("GET", ("events",), (("client", self._client),), again="never")
+        self.has_lent = True
         self._given = dict.fromkeys(self._given)
         self._lease = anyio.CancelScope()
         self._tasks.start_soon(self._keep, exchange, self._lease)
