@@ -136,17 +136,17 @@ async def test_one_that_never_reads_is_dropped_and_holds_up_nobody(
     serve: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = FakeEngine()
-    async with serve(engine, send_s=0.3, heartbeat_s=60) as served, following(served, "?after=0") as changes:
+    async with serve(engine, send_s=1.5, heartbeat_s=60) as served, following(served, "?after=0") as changes:
         async with await connect(served, b"GET /v1/events?after=0&client=deaf HTTP/1.1\r\n") as deaf:
             count = 0
             while "dropped" not in caplog.text:
                 # others are told at once, whatever the deaf one does
                 seq = engine.change(TOPIC, unit_of(symbol=f"{count}" + "x" * 50_000))
-                with anyio.fail_after(0.2):
+                with anyio.fail_after(1):
                     while (await anext(changes)).seq != seq:
                         pass
                 count += 1
-            assert "did not read /v1/events for 0.3 s" in caplog.text
+            assert "did not read /v1/events for 1.5 s" in caplog.text
             assert await received(deaf) < count * 50_000  # what it missed is not kept for it
         assert served.clients.streams == 1
 
@@ -287,7 +287,7 @@ async def test_the_server_ends_although_one_never_reads(serve: Serve) -> None:
         began = anyio.current_time()
         served.serving.cancel()
         await served.ended.wait()
-        assert anyio.current_time() - began < 1.5
+        assert anyio.current_time() - began < 2
 
 
 def test_states_are_serialised_once() -> None:
