@@ -96,7 +96,7 @@ async def _show_view(board: Board, output: Output, feed: Feed, tasks: TaskGroup)
         tasks.start_soon(looking.obey)
         while not (feed.over or looking.ended):
             try:
-                await to_thread.run_sync(looking.draw, feed.take(), abandon_on_cancel=True)
+                await to_thread.run_sync(looking.draw, feed.take())
             except OSError:  # the terminal has gone
                 return
             await feed.settle(board)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.live.words import Meant
@@ -14,6 +15,9 @@ if TYPE_CHECKING:  # the wire types load pydantic
 
 AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
 """The phases of a unit that has no fresh result yet, the most advanced first."""
+
+
+Rank = tuple[int, float, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Board:
         self.files: dict[str, File] = {}
         self._meant = meant or Meant()
         self._since: dict[str, float] = {}
+        self._ranks: dict[str, Rank] = {}
+        self._counts: Counter[str] = Counter()
         self._working: set[str] = set()
         self._round: set[str] = set()
         self._began_at = 0.0
@@ -46,9 +52,7 @@ class Board:
         state = change.state
         if state is None:
             if kind == "unit":
-                self._since.pop(name, None)
-                self._settle(name, now)
-                return self.units.pop(name, None) is not None
+                return self._remove_unit(name, now)
             return kind != "file" or self.files.pop(name, None) is not None
         if state.kind == "workspace":
             self.workspace = state
@@ -64,6 +68,13 @@ class Board:
         """When the unit came into its phase, or the earliest that may be told."""
         return self._since.get(unit.id, 0.0)
 
+    def first(self, number: int) -> list[Unit]:
+        """The units that matter most: those at work, the most advanced first; then those that failed; then the others.
+
+        In each group the most recent come first, of those at work the ones that have been at it for longest.
+        """
+        return [self.units[name] for name in nsmallest(number, self._ranks, key=self._ranks.__getitem__)]
+
     @property
     def busy(self) -> bool:
         """Whether a unit is at work."""
@@ -77,9 +88,10 @@ class Board:
         settled = len(self._round) - len(self._working)
         return Round(self._began_at, self._ended_at, len(self._round), settled)
 
+    @property
     def counts(self) -> Counter[str]:
         """How many units are in each state, by the word for it."""
-        return Counter(state_of(unit) for unit in self.units.values())
+        return +self._counts
 
     def diagnostics(self) -> Iterator[Diagnostic]:
         """The messages of all files that concern these units, or no unit."""
@@ -96,6 +108,10 @@ class Board:
             self._since[unit.id] = unit.cause[0].at if unit.cause else now
         elif before.phase != unit.phase:
             self._since[unit.id] = now
+        if before is not None:
+            self._counts[state_of(before)] -= 1
+        self._counts[state_of(unit)] += 1
+        self._ranks[unit.id] = self._rank(unit)
         if unit.phase not in AT_WORK:
             self._settle(unit.id, now)
             return
@@ -104,6 +120,22 @@ class Board:
             self._began_at, self._ended_at = now, None
         self._working.add(unit.id)
         self._round.add(unit.id)
+
+    def _remove_unit(self, name: str, now: float) -> bool:
+        unit = self.units.pop(name, None)
+        if unit is None:
+            return False
+        self._counts[state_of(unit)] -= 1
+        del self._since[name], self._ranks[name]
+        self._settle(name, now)
+        return True
+
+    def _rank(self, unit: Unit) -> Rank:
+        state = state_of(unit)
+        if state in AT_WORK:
+            return AT_WORK.index(state), self.since(unit), unit.id
+        group = len(AT_WORK) + (0 if state in ("failed", "faulted") else 2 if state == "not built" else 1)
+        return group, -(unit.cause[0].at if unit.cause else 0.0), unit.id
 
     def _settle(self, unit: str, now: float) -> None:
         if unit in self._working:

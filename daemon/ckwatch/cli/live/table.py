@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -35,22 +35,9 @@ WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS = 40, 30, 70
 """Terminals of fewer columns go without it."""
 
 
-def in_order(board: Board) -> list[Unit]:
-    """Those at work, the most advanced first; then those that failed; then the others; each group by recency."""
-
-    def rank(unit: Unit) -> tuple[int, float, str]:
-        state = state_of(unit)
-        if state in AT_WORK:
-            return AT_WORK.index(state), board.since(unit), unit.id
-        group = len(AT_WORK) + (0 if state in ("failed", "faulted") else 2 if state == "not built" else 1)
-        return group, -(unit.cause[0].at if unit.cause else 0.0), unit.id
-
-    return sorted(board.units.values(), key=rank)
-
-
-def table(board: Board, units: Sequence[Unit], columns: int, rows: int, now: float) -> list[Text]:
+def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
     """As many units as fit, the rest counted in the last line."""
-    shown = units if len(units) <= rows else units[: max(rows - 1, 0)]
+    shown = board.first(rows if len(board.units) <= rows else max(rows - 1, 0))
     cells = [_cells(board, unit, now) for unit in shown]
     names = _names(shown, columns)
     word = max((len(row[0]) for row in cells), default=0) if columns >= WORD_COLUMNS else 0
@@ -75,8 +62,10 @@ def table(board: Board, units: Sequence[Unit], columns: int, rows: int, now: flo
             line.stylize("dim")
         line.rstrip()
         lines.append(cut(line, columns))
-    if len(shown) < len(units) and rows > 0:
-        lines.append(cut(_others(units[len(shown) :]), columns))
+    left = len(board.units) - len(shown)
+    if left and rows > 0:
+        others = board.counts - Counter(state_of(unit) for unit in shown)
+        lines.append(cut(Text(f"… {left} more: {in_words(others)}", style="dim"), columns))
     return lines
 
 
@@ -114,13 +103,8 @@ def _end_of(name: str, width: int) -> str:
     return f"…{name}" if width > 0 else ""
 
 
-def _others(units: Sequence[Unit]) -> Text:
-    return Text(f"… {len(units)} more: {by_state(units)}", style="dim")
-
-
-def by_state(units: Iterable[Unit]) -> str:
+def in_words(states: Counter[str]) -> str:
     """`2 compiling, 5 built`."""
-    states = Counter(state_of(unit) for unit in units)
     return ", ".join(f"{states[state]} {state}" for state in MARKS if states[state])
 
 

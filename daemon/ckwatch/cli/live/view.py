@@ -17,7 +17,7 @@ from ckwatch.cli.amounts import count, duration, elapsed
 from ckwatch.cli.live import table
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.errors import Pages, cut, fitted, in_order, tally, wrapped
-from ckwatch.cli.live.table import MARKS, by_state, clock
+from ckwatch.cli.live.table import MARKS, clock, in_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.values import Diagnostic
@@ -54,14 +54,13 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
     footer = [_footer(look, messages)] if airy else []
     gap = [Text()] if airy else []
     left = look.rows - len(top) - len(footer) - len(gap)
-    units = table.in_order(board)
     if not messages:
-        body = table.table(board, units, look.columns, left, now)
+        body = table.table(board, look.columns, left, now)
     else:
         first = min(look.first, len(messages) - 1)
         below = fitted(messages[first:], pages, look.columns, max(left - 1, 0))
         room = max(left - 1 - len(below) - len(gap), int(left * UNIT_SHARE))
-        above = table.table(board, units, look.columns, room, now)
+        above = table.table(board, look.columns, room, now)
         left -= len(above) + len(gap)
         below = fitted(messages[first:], pages, look.columns, left - 1)
         body = [*above, *gap, _heading(messages, first, look.columns), *below]
@@ -78,13 +77,13 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
 
 def one_line(board: Board) -> str:
     """`6 units: 5 built, 1 failed; 2 errors`."""
-    told = by_state(board.units.values())
+    told = in_words(board.counts)
     messages = tally(in_order(board.diagnostics()))
     return f"{count(len(board.units), 'unit')}{f': {told}' if told else ''}{f'; {messages}' if messages else ''}"
 
 
 def _title(board: Board, columns: int) -> Text:
-    states = board.counts()
+    states = board.counts
     present = [state for state in MARKS if states[state]]
     root = board.workspace.root if board.workspace is not None else ""
     name = root.rpartition("/")[2] or root
