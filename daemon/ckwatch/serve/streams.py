@@ -139,7 +139,7 @@ class Stream(Response):
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. What `pieces` raises before the first piece passes."""
+        """Send it. What `send_to` raises passes; before the first piece it can still be answered."""
         sender = Sender(send, self.raw_headers, self.shared)
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
