@@ -80,7 +80,7 @@ async def test_what_is_refused_is_not_lent(client: Client, daemon: Bench) -> Non
 
 
 async def test_focus_and_view(client: Client, daemon: Bench) -> None:
-    await client.focus(["gemm/*"], ["x.j2"])
+    await client.focus("gemm/*", files=["x.j2"])
     await client.focus(everything=True)
     await client.view(archs=["gfx90a"], rules=False)
     with pytest.raises(CkwatchError, match="not understood"):
@@ -102,7 +102,7 @@ async def test_focus_and_view(client: Client, daemon: Bench) -> None:
 
 async def test_everything_is_lent_again_to_the_next_daemon(client: Client, daemon: Bench) -> None:
     async with client.overlay("x", "text"):
-        await client.focus(["gemm"])
+        await client.focus("gemm")
         await daemon.killed()
         daemon.engine.asked.clear()
         await daemon.engine.until("overlay", "focus")

@@ -210,16 +210,16 @@ class Client:
             yield overlay
 
     async def focus(
-        self, units: Iterable[str] = (), files: Iterable[str | os.PathLike[str]] = (), *, everything: bool = False
+        self, *patterns: str, files: Iterable[str | os.PathLike[str]] = (), everything: bool = False
     ) -> None:
-        """What this client looks at comes first: units (patterns) and those that files belong to.
+        """What this client looks at comes first: units, and those that files belong to.
 
         `everything`: every unit is built as long as this client is there. Holds until it is called again.
         """
         from ckwatch.wire.messages import FocusRequest
 
         chosen = FocusRequest.model_construct(
-            units=list(units), files=[self._absolute(path) for path in files], everything=everything
+            units=list(patterns), files=[self._absolute(path) for path in files], everything=everything
         )
         self._was_heard = True
         await self._lending.look_at(chosen if chosen.units or chosen.files or everything else None)
