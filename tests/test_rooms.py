@@ -10,8 +10,11 @@ import pytest
 import ckwatch
 
 ROOT = Path(ckwatch.__file__).parent
-PURE = ("model", "sourcemap", "fingerprint", "rules", "diagnostics")
-SHELL = ("config", "render", "toolchain", "compile", "store", "build", "cli")
+PURE = ("model", "sourcemap", "fingerprint", "rules", "diagnostics", "events", "machine", "graph")
+SHELL = (
+    *("config", "render", "toolchain", "compile", "store", "build", "cli", "watch", "history", "runtime", "serve"),
+    *("client", "wire", "endpoint", "readiness", "trust"),
+)
 FORBIDDEN_IN_PURE = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic"}
 RICH_ALLOWED = {"diagnostics/terminal.py"}  # prints to a console that it is given
 

@@ -161,9 +161,6 @@ class Event:
     at: float = 0.0
 
 
-# Ends of work.
-
-
 @dataclass(frozen=True, slots=True)
 class Loaded(Event):
     """The end of `Load`; `workspace` is None when it cannot be read, which `problem` explains."""
@@ -219,9 +216,6 @@ class Ended(Event):
 
     work: Work
     fault: str | None = None
-
-
-# From outside.
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +319,6 @@ AnyEvent = (
     | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested | ClientLost
     | MemoryMeasured | Warned | Continued
 )  # fmt: skip
-
-
-# Effects.
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.client.building import BuildLines
     from ckwatch.wire.messages import BuildLine
 
+NO_COMPILER = "no compiler"
 OUTCOMES = ("checked", "built", "failed", "faulted")
 
 
@@ -90,12 +91,6 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
     began, begun = time.time(), time.monotonic()
     here = await to_thread.run_sync(Path.cwd)
     _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
-    if not check_only:
-        await client.sync()
-        problem = (await client.workspace()).toolchain_problem
-        if problem is not None:
-            message, _, hint = problem.rpartition("\n")
-            raise ToolchainError(message or hint, hint if message else None)
     ended: list[Ended] = []
     try:
         async with client.building(*patterns, force=not check_only and options.force, check_only=check_only) as lines:
@@ -110,7 +105,11 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
         if output.json:
             output.line(event="start", schema=JSON_SCHEMA, units=[])
         return _finish(output, [], tuple(mistakes), begun)
-    mistakes = [diagnostic_of(found) for found in (await client.workspace()).diagnostics]
+    workspace = await client.workspace()
+    mistakes = [diagnostic_of(found) for found in workspace.diagnostics]
+    if workspace.toolchain_problem is not None and any(one.outcome == NO_COMPILER for one in ended):
+        message, _, hint = workspace.toolchain_problem.rpartition("\n")
+        raise ToolchainError(message or hint, hint if message else None)
     if not check_only and options.out:
         from ckwatch.cli.export import export
 

@@ -17,6 +17,8 @@ from ckwatch.client import Client
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
+UNTOLD = ("checked", "no compiler")
+"""Outcomes that are the same for all units; what is to be said of them is said once."""
 
 
 class Progress:
@@ -61,7 +63,7 @@ class Progress:
         """Print a unit's line; units that were merely checked are counted at the end."""
         self._done += 1
         self._began.pop(unit, None)
-        if outcome == "checked":
+        if outcome in UNTOLD:
             return
         origin = "from the store" if from_store else f"{seconds:.1f} s" if seconds else ""
         line = Text.assemble((f"{outcome:>8}", STYLES.get(outcome, "yellow")), f"  {unit:<{self._width}}  {origin}")

@@ -58,6 +58,7 @@ class Daemon:
         self._started = time.monotonic()
         self._shown: dict[tuple[str, str], tuple[int, wire.Unit | wire.File | wire.Workspace]] = {}
         self._clients: set[str] = set()
+        self._turns = anyio.Lock()
         self.stopping = anyio.Event()
         self.on_stop: Callable[[], None] = self.stopping.set
 
@@ -120,15 +121,18 @@ class Daemon:
             return [wire.Change(seq=feed.seq, topic="reset")]
         found = feed.after(scope, after, AT_ONCE)
         if not found:
-            await feed.wait(after)
+            while not found:
+                # What changes may be other clients' views only.
+                await feed.wait(feed.seq)
+                found = feed.after(scope, after, AT_ONCE)
             await anyio.sleep(GATHERED_S)
+        async with self._turns:  # fifty followers that wake up together take turns on the event loop
+            await anyio.lowlevel.checkpoint()
             found = feed.after(scope, after, AT_ONCE)
-            if not found:  # changes of other clients' views
-                return []
-        changes = []
-        for seq, topic in found:
-            state = await self._topic(scope, topic)
-            changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
+            changes = []
+            for seq, topic in found:
+                state = await self._topic(scope, topic)
+                changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
         return changes
 
     async def workspace(self, client: str | None) -> WorkspaceDetail:
