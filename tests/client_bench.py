@@ -210,11 +210,13 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(folder: Path, engine: ClientEngine | None = None, **limits: float) -> AsyncIterator[Bench]:
-    """A fake daemon behind a relay, both with sockets in `folder`."""
+async def bench(
+    folder: Path, engine: ClientEngine | None = None, *, socket: Path | None = None, **limits: float
+) -> AsyncIterator[Bench]:
+    """A fake daemon behind a relay, both with sockets in `folder`; the daemon's own may be given."""
     engine = engine or ClientEngine()
     within = Limits(**limits)  # type: ignore[arg-type]  # counts are whole numbers
-    path = folder / "d.sock"
+    path = socket or folder / "d.sock"
     clients = Clients(engine.forget, within)
     with anyio.fail_after(SECONDS):
         async with clients.running(), anyio.create_task_group() as tasks:

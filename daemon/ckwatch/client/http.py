@@ -15,6 +15,7 @@ from socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socket
 from urllib.parse import quote, urlencode
 
 import anyio
+import anyio.lowlevel
 import h11
 
 from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
@@ -184,6 +185,7 @@ class Exchange:
 
 async def connection_to(path: str | os.PathLike[str]) -> socket:
     """A connection to the Unix socket at `path`. Raises DaemonGoneError if nobody listens."""
+    await anyio.lowlevel.checkpoint_if_cancelled()
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
     try:
         connection.setblocking(False)

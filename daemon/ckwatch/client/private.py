@@ -36,10 +36,9 @@ async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> A
             clients = Clients(engine.forget)
             serving = anyio.CancelScope()
             app = make_app(engine, clients, stop=serving.cancel)
-            listener = bind(Endpoint(path, path.with_name("lock"), path.with_name("log")))
 
             async def serve(*, task_status: TaskStatus[None]) -> None:
-                with serving:
+                with serving, bind(Endpoint(path, path.with_name("lock"), path.with_name("log"))) as listener:
                     async with clients.running():
                         await serve_on(listener, app, started=task_status.started)
 

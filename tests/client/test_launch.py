@@ -1,0 +1,149 @@
+"""Starting a daemon: one of them, with its own words when it cannot."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from socket import AF_UNIX, socket
+
+import anyio
+import pytest
+
+from ckwatch import readiness
+from ckwatch.client import DaemonGoneError, connect, launch
+from ckwatch.client.launch import ensure_daemon, find_daemon
+from ckwatch.endpoint import endpoint_of
+from ckwatch.errors import CkwatchError, UntrustedError
+from ckwatch.readiness import Readiness
+from ckwatch.trust import is_trusted, trust
+
+PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "started_daemon.py"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws ü"
+    folder.mkdir()
+    (folder / "ckwatch.toml").touch()
+    trust(folder)
+    return folder
+
+
+@asynccontextmanager
+async def ended(root: Path) -> AsyncIterator[None]:
+    """Ends the daemon that was started."""
+    try:
+        yield
+    finally:
+        with socket(AF_UNIX) as connection:
+            connection.connect(str(endpoint_of(root).socket))
+            connection.send(b"x")
+            await anyio.wait_readable(connection)
+
+
+async def test_a_daemon_is_started_once(root: Path) -> None:
+    assert await find_daemon(root) is None
+    async with ended(root):
+        endpoint = await ensure_daemon(root, program=(*PROGRAM, "serve"))
+        assert await ensure_daemon(root, program=("/does/not/exist",)) == endpoint
+        assert await find_daemon(root) == endpoint
+        (process,) = map(int, (root / "started").read_text().split())
+        assert os.getsid(process) != os.getsid(0)
+        assert not _is_child(process)
+
+
+def _is_child(process: int) -> bool:
+    parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]
+    return int(parent) == os.getpid()
+
+
+async def test_many_at_once_start_one(root: Path) -> None:
+    async with ended(root):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(lambda: ensure_daemon(root, program=(*PROGRAM, "serve")))
+        assert len((root / "started").read_text().split()) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "message"),
+    [
+        ("fail", CkwatchError, "the reason\nthe advice"),
+        ("die", DaemonGoneError, "died while it started\na word before the end"),
+        ("garbage", DaemonGoneError, "died while it started"),
+    ],
+)
+async def test_a_daemon_that_does_not_start(root: Path, what: str, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        await ensure_daemon(root, program=(*PROGRAM, what))
+
+
+async def test_no_program(root: Path) -> None:
+    with pytest.raises(CkwatchError, match="the daemon cannot be started"):
+        await ensure_daemon(root, program=("/does/not/exist",))
+
+
+async def test_a_daemon_that_takes_too_long(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "START_LIMIT_S", 0.3)
+    with pytest.raises(DaemonGoneError, match="is not ready"):
+        await ensure_daemon(root, program=(*PROGRAM, "linger"))
+
+
+async def test_an_untrusted_workspace(tmp_path: Path) -> None:
+    (tmp_path / "ckwatch.toml").touch()
+    with pytest.raises(UntrustedError):
+        await ensure_daemon(tmp_path, program=("/does/not/exist",))
+    with pytest.raises(UntrustedError):
+        async with connect(tmp_path):
+            pytest.fail("it was let in")
+    assert not is_trusted(tmp_path)
+
+
+async def test_a_folder_that_others_can_enter(root: Path, runtime: Path) -> None:
+    endpoint_of(root).socket.parent.mkdir(mode=0o755)
+    endpoint_of(root).socket.parent.chmod(0o755)
+    for attempt in (find_daemon, ensure_daemon):
+        with pytest.raises(CkwatchError, match="lets others in"):
+            await attempt(root)
+
+
+async def test_connect_without_a_daemon(root: Path) -> None:
+    with pytest.raises(DaemonGoneError, match="there is no daemon for") as raised:
+        async with connect(root, start=False):
+            pytest.fail("there is none")
+    assert raised.value.hint == "`ckwatch start` starts one"
+
+
+async def test_connect_without_a_workspace(tmp_path: Path) -> None:
+    with pytest.raises(CkwatchError, match=r"no ckwatch\.toml in"):
+        async with connect(tmp_path):
+            pytest.fail("there is none")
+
+
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [
+        (readiness.READY, readiness.READY),
+        (readiness.TAKEN, readiness.TAKEN),
+        (readiness.failed(CkwatchError("ü" * 20_000, "h")), Readiness("failed", "ü" * 10_000, "h")),
+    ],
+)
+def test_what_is_told_is_heard(told: Readiness, heard: Readiness) -> None:
+    listening, telling = os.pipe()
+    with os.fdopen(listening, "rb") as pipe:
+        readiness.tell(telling, told)
+        assert readiness.understood(pipe.read()) == heard
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"state": "ready"}', b"\xff"])
+def test_what_is_not_understood_is_a_death(data: bytes) -> None:
+    assert readiness.understood(data) == readiness.DIED
+
+
+def test_nobody_listens() -> None:
+    listening, telling = os.pipe()
+    os.close(listening)
+    readiness.tell(telling, readiness.READY)

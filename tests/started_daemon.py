@@ -1,0 +1,60 @@
+"""A program that starts as the daemon does, and then does what its first argument says."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from ckwatch import readiness
+from ckwatch.endpoint import acquire, bind, endpoint_of
+from ckwatch.errors import CkwatchError
+
+
+def main() -> None:
+    """Parts from its parent, as the daemon does."""
+    parser = ArgumentParser()
+    parser.add_argument("what")
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--ready-fd", type=int)
+    options = parser.parse_args()
+    if os.fork():
+        os._exit(0)
+    match options.what:
+        case "serve":
+            _serve(options.root, options.ready_fd)
+        case "die":
+            print("a word before the end", file=sys.stderr)
+            os._exit(1)
+        case "fail":
+            readiness.tell(options.ready_fd, readiness.failed(CkwatchError("the reason", "the advice")))
+        case "garbage":
+            os.write(options.ready_fd, b"ready or not")
+        case "linger":
+            nobody_listens = select.poll()
+            nobody_listens.register(options.ready_fd, 0)
+            nobody_listens.poll()
+
+
+def _serve(root: Path, ready_fd: int) -> None:
+    """Accept connections until one of them sends something."""
+    endpoint = endpoint_of(root)
+    if acquire(endpoint) is None:
+        readiness.tell(ready_fd, readiness.TAKEN)
+        return
+    with bind(endpoint) as listener, (root / "started").open("a") as started:
+        started.write(f"{os.getpid()}\n")
+        started.flush()
+        readiness.tell(ready_fd, readiness.READY)
+        listener.setblocking(True)
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                if connection.recv(1):
+                    return
+
+
+if __name__ == "__main__":
+    main()
