@@ -68,14 +68,22 @@ class BenchToolchain(FakeToolchain):
 
 
 class Bench:
-    """The workspace in `root`; `open` starts a daemon on it."""
+    """The workspace in `root`; `open` starts a daemon on it. Without `make` all files are there already."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder
         self.root = folder / "ws ü"
         self.header = folder / "include/h.h"
         self.store = folder / "store"
         self.history = folder / "history.sqlite"
+        script = folder / "hipcc"
+        self.toolchain = BenchToolchain(
+            script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
+        )
+        if make:
+            self._make(script)
+
+    def _make(self, script: Path) -> None:
         for path in (self.root / "templates", self.header.parent):
             path.mkdir(parents=True)
         self.header.write_text("int h;\n")
@@ -83,14 +91,10 @@ class Bench:
         self.write("k.kernel.toml", KERNEL)
         self.write("templates/k.hip.j2", TEMPLATE)
         self.write("templates/macros.j2", MACROS)
-        script = folder / "hipcc"
-        script.write_text(COMPILER.format(folder=folder, placeholder=PLACEHOLDER))
+        script.write_text(COMPILER.format(folder=self.folder, placeholder=PLACEHOLDER))
         script.chmod(0o755)
-        (folder / "object").write_bytes(OBJECT)
-        (folder / "so").write_bytes(elf(dynamic_symbols((PLACEHOLDER, 1, 0, 5))))
-        self.toolchain = BenchToolchain(
-            script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
-        )
+        (self.folder / "object").write_bytes(OBJECT)
+        (self.folder / "so").write_bytes(elf(dynamic_symbols((PLACEHOLDER, 1, 0, 5))))
 
     def write(self, name: str, text: str) -> str:
         """Save a file of the workspace as most editors do; its absolute path."""

@@ -6,6 +6,7 @@ import os
 import pickle
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,7 +38,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(tuple(Path(argument) for argument in sys.argv[1:]), sys.stdin.buffer, answers)
+    with suppress(BrokenPipeError):  # whoever asked has gone
+        serve(tuple(Path(argument) for argument in sys.argv[1:]), sys.stdin.buffer, answers)
+    os._exit(0)  # there is nothing to close but that pipe
 
 
 if __name__ == "__main__":

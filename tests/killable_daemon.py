@@ -1,0 +1,46 @@
+"""Daemons to be killed: for each line on stdin, a daemon in a process of its own (forked, so that none loads anew).
+
+`python killable_daemon.py FOLDER` serves the workspace of `daemon_bench.Bench(FOLDER)`, which is there already, with the
+scripted compiler. It prints each daemon's process number, and its exit status when it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ckwatch.runtime.opening import open_engine
+from ckwatch.serve.daemon import run_daemon
+from daemon_bench import Bench
+
+
+def serve(bench: Bench) -> None:
+    """Be the daemon."""
+    find: Any = lambda _choice, _environment: bench.toolchain  # noqa: E731
+    opening = partial(open_engine, environment={}, find_toolchain=find, history=bench.history)
+    anyio.run(partial(run_daemon, bench.root, open_engine=opening, idle_exit_s=0))
+
+
+def main() -> None:
+    """Fork a daemon per line, one at a time."""
+    bench = Bench(Path(sys.argv[1]), make=False)
+    for _ in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            status = 1
+            try:
+                serve(bench)
+                status = 0
+            finally:
+                os._exit(status)
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
