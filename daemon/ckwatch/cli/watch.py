@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import select
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,6 +20,7 @@ from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.errors import Pages, in_order
 from ckwatch.cli.live.feed import Feed
 from ckwatch.cli.live.lines import GATHERED_S, Lines
+from ckwatch.cli.live.pipe import reader_gone, write
 from ckwatch.cli.live.sources import Sources
 from ckwatch.cli.live.view import Look, one_line, view
 from ckwatch.cli.live.words import Meant
@@ -143,7 +142,8 @@ class _Looking:
         self._screen.draw(view(self._board, self._pages, look, now), (columns, rows))
 
 
-async def _show_lines(board: Board, output: Output, feed: Feed, _tasks: TaskGroup) -> None:
+async def _show_lines(board: Board, output: Output, feed: Feed, tasks: TaskGroup) -> None:
+    tasks.start_soon(reader_gone)
     sources = Sources()
     lines = Lines(board, lambda found: rendered(found, sources.read_line, output.root))
     lost = False
@@ -161,30 +161,15 @@ async def _show_lines(board: Board, output: Output, feed: Feed, _tasks: TaskGrou
             text += f"{LOST}\n"
         lost = feed.lost
         await feed.settle(board)
-        await _write(text)
+        await write(text)
         await feed.woken(GATHERED_S) if lines.waiting else await feed.woken()
 
 
-async def _show_json(board: Board, feed: Feed, _tasks: TaskGroup) -> None:
+async def _show_json(board: Board, feed: Feed, tasks: TaskGroup) -> None:
+    tasks.start_soon(reader_gone)
     while not feed.over:
         now = time.time()
         changes = [change for change in feed.take() if board.note(change, now)]
-        await _write("".join(f"{change.model_dump_json()}\n" for change in changes))
+        await write("".join(f"{change.model_dump_json()}\n" for change in changes))
         await feed.settle(board)
         await feed.woken()
-
-
-async def _write(text: str) -> None:
-    """To standard output, whose reader may be slow or gone."""
-    if text:
-        await to_thread.run_sync(_write_all, text.encode(sys.stdout.encoding, "replace"), abandon_on_cancel=True)
-
-
-def _write_all(data: bytes) -> None:
-    descriptor = sys.stdout.fileno()
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(descriptor, left) :]
-        except BlockingIOError:
-            select.select([], [descriptor], [])
