@@ -20,8 +20,7 @@ from ckwatch import __version__
 from ckwatch.cli.amounts import duration, memory
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
-from ckwatch.client.connecting import connect
-from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client import DaemonGoneError, connect
 from ckwatch.config.finding import find_workspace
 from ckwatch.endpoint import Endpoint, endpoint_of, owner
 from ckwatch.errors import CkwatchError

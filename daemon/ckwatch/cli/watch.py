@@ -14,8 +14,8 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.build.selection import sort_words
 from ckwatch.cli import INTERRUPTED
+from ckwatch.cli.connecting import patterns_of, start_of
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.errors import Pages, in_order
 from ckwatch.cli.live.feed import Feed
@@ -27,7 +27,7 @@ from ckwatch.cli.live.words import Meant
 from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
-from ckwatch.client.connecting import connect
+from ckwatch.client import connect
 from ckwatch.config.finding import find_workspace
 from ckwatch.diagnostics.terminal import rendered
 from ckwatch.errors import plain_errors
@@ -46,13 +46,10 @@ Show = Callable[[Feed, TaskGroup], Awaitable[None]]
 
 def run(options: argparse.Namespace) -> int:
     """Watch until `q`, Ctrl-C, or until somebody stops the daemon."""
-    words = sort_words(options.words, Path.cwd())
-    root = find_workspace(options.workspace or words.start or Path.cwd())
+    root = find_workspace(start_of(options, options.words))
     require_trust(root, given=options.trust)
-    # The workspace's own folder means everything in it.
-    folders = [folder for folder in words.folders if folder != root.resolve()]
-    whole = len(folders) < len(words.folders)
-    meant = Meant() if whole else Meant(folders, words.patterns)
+    _, patterns = patterns_of(options.words, Path.cwd(), root)
+    meant = Meant(patterns)
     board = Board(meant)
     output = Output(options, root)
     on_terminal = not output.json and sys.stdout.isatty() and not output.console.is_dumb_terminal

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 SOUGHT_S = 0.5
 """How often a daemon that has ended is looked for, to say so."""
 
-USERS_FILES = ("kernel-file", "workspace")
-"""Sources of the diagnostics of files that say which units there are."""
-
 
 class Feed:
     """Changes queue up here until whoever shows them takes them."""
@@ -95,12 +92,7 @@ class Feed:
             return
         if not self._checked:
             self._checked = True
-            if not any(
-                found.source in USERS_FILES and found.severity == "error"
-                for file in board.files.values()
-                for found in file.diagnostics
-            ):
-                await self._check(board)
+            await self._check()
         units = frozenset(board.units)
         if self._building and units != self._asked:
             # one that has just been removed is not asked for the next time; a lost daemon is told when it is back
@@ -108,13 +100,19 @@ class Feed:
                 await self._client.focus(*(glob.escape(unit) for unit in sorted(units)))
                 self._asked = units
 
-    async def _check(self, board: Board) -> None:
-        for folder in self._meant.folders:
-            if not any(unit in Meant([folder]) for unit in board.units.values()):
-                raise CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml")
-        if self._meant.patterns:
-            with suppress(*LOST):
-                await self._client.units(*self._meant.patterns)
+    async def _check(self) -> None:
+        try:
+            await self._client.units(*self._meant.patterns)
+        except UnknownUnitError as error:
+            mistakes = (await self._client.workspace()).diagnostics
+            if any(found.severity == "error" for found in mistakes):
+                return  # a kernel that was left out because of them may be meant
+            folder = next((word for word in self._meant.patterns if word.startswith("/") and word in error.message), "")
+            if folder:
+                raise CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml") from None
+            raise
+        except LOST:
+            return
 
 
 async def _end_of(process: int) -> None:
