@@ -104,8 +104,8 @@ async def test_a_build(client: Client, daemon: Bench) -> None:
     daemon.engine.lines = [
         BuildLine(event="start", units=(ONE, "gemm/gone@gfx942")),
         BuildLine(event="heartbeat"),
-        BuildLine(event="unit", id=ONE, unit=unit_of()),
         BuildLine(event="unit", id="gemm/gone@gfx942", problem="removed"),
+        BuildLine(event="unit", id=ONE, unit=unit_of()),
     ]
     result = await client.build(ONE)
     assert [(unit.id, unit.ok, unit.problem) for unit in result.units] == [

@@ -22,7 +22,7 @@ from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError
 
 if TYPE_CHECKING:
     from ckwatch.client.building import BuildLines, Sweep
-    from ckwatch.client.results import BuildResult
+    from ckwatch.client.results import BuildResult, UnitResult
     from ckwatch.client.sweep import Condition, Parameters, Values
     from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
     from ckwatch.wire.values import Diagnostic, Unit
@@ -68,7 +68,7 @@ class Client:
         return await self._access.get(WorkspaceDetail, ("workspace",), await self._view())
 
     async def sync(self) -> None:
-        """Return when the daemon knows the files as they are on disk now."""
+        """Return when the daemon knows the files as they are now, on disk and as this client lends them."""
         from ckwatch.client.building import BuildLines
         from ckwatch.wire.messages import BuildRequest
 
@@ -170,16 +170,12 @@ class Client:
 
     async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
         """Build units and wait for fresh results. Being cancelled cancels what nobody else waits for."""
-        from ckwatch.client.results import BuildResult, unit_result
-
-        for last in (force, True):
-            try:
-                async with self.building(*patterns, force=force, check_only=check_only) as lines:
-                    return BuildResult(tuple([unit_result(line) async for line in lines if line.event == "unit"]))
-            except DaemonGoneError:
-                if last:
-                    raise
-        raise AssertionError
+        try:
+            return await self._built(patterns, force=force, check_only=check_only)
+        except DaemonGoneError:
+            if force:
+                raise
+        return await self._built(patterns, force=False, check_only=check_only)
 
     async def rerun(self, *patterns: str) -> BuildResult:
         """Compile units again, whatever the store has, and wait."""
@@ -262,6 +258,7 @@ class Client:
 
         if (parameters is None) == (instances is None):
             raise CkwatchError("a sweep needs either parameters or instances")
+        await self.sync()
         present = await self.units(glob.escape(kernel))
         if any(unit.kernel != kernel for unit in present):
             raise CkwatchError(f"a sweep is of a kernel; '{kernel}' is none", f"the kernel is '{present[0].kernel}'")
@@ -307,6 +304,20 @@ class Client:
         """Tell the daemon that this client goes; what it lends is dropped at once. The end of `connect` does this."""
         if self._was_heard:
             await self._access.leave(self.id)
+
+    async def _built(self, patterns: Sequence[str], *, force: bool, check_only: bool) -> BuildResult:
+        from ckwatch.client.results import BuildResult, unit_result
+
+        order: tuple[str, ...] = ()
+        found: dict[str, UnitResult] = {}
+        async with self.building(*patterns, force=force, check_only=check_only) as lines:
+            async for line in lines:
+                if line.event == "start":
+                    order = line.units
+                elif line.event == "unit":
+                    result = unit_result(line)
+                    found[result.id] = result
+        return BuildResult(tuple(found[unit] for unit in dict.fromkeys((*order, *found)) if unit in found))
 
     async def _viewer(self) -> str | None:
         """This client's id where its view is its own; the daemon then has what makes it so."""

@@ -42,7 +42,7 @@ class UnitResult:
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """Every unit of a build, in the order in which they settled."""
+    """Every unit of a build, in the order of the kernel files."""
 
     units: tuple[UnitResult, ...]
 
