@@ -25,7 +25,7 @@ WIDTH = 118
 
 def shown(arguments: list[str], folder: Path) -> Text:
     """A command as typed, and what it printed."""
-    environment = os.environ | {"COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
+    environment = os.environ | {"COLUMNS": str(WIDTH), "TERM": "xterm-256color", "CKWATCH_NO_DAEMON": "1"}
     done = subprocess.run(
         [CKWATCH, *arguments, "--color", "always"], cwd=folder, capture_output=True, text=True, env=environment
     )

@@ -89,7 +89,7 @@ class Daemon:
             memory_bytes=memory,
             idle_exit_s=0.0 if workspace is None else workspace.settings.daemon.idle_exit_s,
             log_file=None if self._log_file is None else str(self._log_file),
-            toolchain=None if compiler is None else f"clang {compiler.toolchain.clang_version}",
+            toolchain=None if compiler is None else compiler.toolchain.clang_version,
             warnings=shown.warnings,
         )
 
@@ -149,7 +149,7 @@ class Daemon:
             diagnostics=() if loaded is None else tuple(diagnostic_of(one, stale=False) for one in loaded.diagnostics),
             files=found.files,
             template_folders=tuple(str(folder) for folder in found.template_folders),
-            toolchain=None if compiler is None else f"clang {compiler.toolchain.clang_version}",
+            toolchain=None if compiler is None else compiler.toolchain.clang_version,
             toolchain_problem=None if loaded is None else loaded.toolchain_problem,
         )
 

@@ -18,6 +18,8 @@ Diagnosed = Mapping[str, tuple[model.Diagnostic, ...]]
 def unit_of(unit: UnitState) -> wire.Unit:
     """A unit's state."""
     result, render = unit.result, unit.render
+    refused = unit.fresh and render is not None and not render.ok
+    last, result = result, None if refused else result
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
     outcome = unit.outcome
     return wire.Unit.model_construct(
@@ -37,7 +39,7 @@ def unit_of(unit: UnitState) -> wire.Unit:
         from_store=result is not None and result.from_store,
         seconds=0.0 if result is None else result.seconds,
         finished_at=None if result is None else result.finished_at or None,
-        products={} if result is None else dict(result.products),
+        products={} if last is None else dict(last.products),
         cause=causes_of(unit.cause),
         edited=unit.edited,
     )
