@@ -205,9 +205,15 @@ def test_where_it_is(tmp_path: Path) -> None:
     assert path.parent == endpoint_of(tmp_path / "w", environment).log.parent
     assert path != database_path(tmp_path / "v", environment)
     assert not path.parent.exists()
-    path.parent.mkdir(parents=True, mode=0o755)
     with closing(opened(path)):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_is_there_keeps_its_mode(path: Path) -> None:
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    with closing(opened(path)):
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o1777
 
 
 ADDED = """

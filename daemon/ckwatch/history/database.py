@@ -140,8 +140,8 @@ class Database:
             if not os.path.lexists(self.path):
                 raise HistoryError(f"there is no history in {self.path}", _BEGINS)
         else:
+            # a folder that is there already may be anybody's: its mode stays
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.parent.chmod(0o700)
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={'ro' if self._read_only else 'rwc'}",
             uri=True,
