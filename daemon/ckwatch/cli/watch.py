@@ -85,7 +85,7 @@ async def _watch(root: Path, meant: Meant, show: Show, *, building: bool) -> Non
 async def _show_view(board: Board, output: Output, feed: Feed, tasks: TaskGroup) -> None:
     from ckwatch.cli.live.screen import Screen
 
-    screen = Screen(output.console)
+    screen = Screen(output.console, sys.stdin, sys.stdout)
     looking = _Looking(board, output, screen, feed)
     with screen.shown():
         tasks.start_soon(screen.signals, feed.wake)

@@ -151,7 +151,7 @@ def _around(line: Text, carets: str, width: int) -> Text:
     margin = carets.index("|") + 2
     room = width - margin
     first, end = carets.index("^") - margin, len(carets) - margin
-    hidden = min(first - room // 4, end - room)
+    hidden = min(first - room // 4, end - room + 1)
     if hidden > 0 and room > 4:
         source = line.plain[margin:]
         start, cells = 0, 0

@@ -10,12 +10,11 @@ import os
 import re
 import select
 import signal
-import sys
 import termios
 import tty
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 from rich.console import Console
@@ -35,12 +34,15 @@ _KEYS = {
 
 
 class Screen:
-    """The terminal of standard output, while its `shown` context is open. `console` knows its colours."""
+    """A terminal to write to, while the `shown` context is open, and to read keys from if `stdin` is one.
 
-    def __init__(self, console: Console) -> None:
+    `console` knows its colours.
+    """
+
+    def __init__(self, console: Console, stdin: TextIO, stdout: TextIO) -> None:
         self._console = console
-        self._out = sys.stdout.fileno()
-        self._in = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._out = stdout.fileno()
+        self._in = stdin.fileno() if stdin.isatty() else None
         self._before: list[Any] | None = None
         self._shown: list[str] | None = None
         self._size = (0, 0)

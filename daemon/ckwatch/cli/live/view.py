@@ -61,9 +61,10 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
         below = fitted(messages[first:], pages, look.columns, max(left - 1, 0))
         room = max(left - 1 - len(below) - len(gap), int(left * UNIT_SHARE))
         above = table.table(board, look.columns, room, now)
-        left -= len(above) + len(gap)
+        above += gap if above else []
+        left -= len(above)
         below = fitted(messages[first:], pages, look.columns, left - 1)
-        body = [*above, *gap, _heading(messages, first, look.columns), *below]
+        body = [*above, _heading(messages, first, look.columns), *below]
     lines = [*top, *gap, *body]
     if footer:
         lines = lines[: look.rows - 1]
