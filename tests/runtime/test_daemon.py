@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -136,6 +137,39 @@ async def test_a_workspace_file_that_is_gone_keeps_the_last_state(bench: Bench) 
         assert set(seen.units) == {"one", "two"}
         bench.write("ckwatch.toml", settings)
         await seen.until(lambda s: s.workspace.problem is None)
+
+
+async def test_the_workspace_deleted_and_made_again(bench: Bench) -> None:
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        files = {path: path.read_text() for path in bench.root.rglob("*") if path.is_file()}
+        await anyio.to_thread.run_sync(shutil.rmtree, bench.root)
+        await seen.until(lambda s: s.workspace.problem is not None)
+        for path, text in files.items():
+            bench.write(str(path.relative_to(bench.root)), text)
+        await seen.until(lambda s: s.workspace.problem is None and all(unit.fresh for unit in s.units.values()))
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 2", "Tile = 7"))
+        await seen.until(lambda s: bench.runs[-1] == "7" and all(unit.fresh for unit in s.units.values()))
+        assert {unit.outcome for unit in seen.units.values()} == {"built"}
+
+
+async def test_a_full_disk_is_told_and_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench.open() as daemon, following(daemon) as seen:
+        with monkeypatch.context() as patch:
+            patch.setattr("ckwatch.store.writing.os.fsync", _no_space)
+            bench.write("templates/macros.j2", "BROKEN x;\n")
+            lines = await build(daemon)
+            # What the compiler said is shown all the same.
+            told = [{found.source for found in line.diagnostics} for line in lines.values()]
+            assert told == [{"clang", "host"}] * 2
+            assert {line.unit.outcome for line in lines.values() if line.unit} == {"faulted"}
+            await seen.until(lambda s: "no space left" in s.workspace.warnings.get("store", ""))
+        assert {line.unit.outcome for line in (await build(daemon)).values() if line.unit} == {"failed"}
+        await seen.until(lambda s: not s.workspace.warnings)
+
+
+def _no_space(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 async def test_an_unsaved_text_is_seen_by_its_client_only(bench: Bench) -> None:

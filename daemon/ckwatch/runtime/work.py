@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from ckwatch.build.asking import compile_request
 from ckwatch.build.messages import placed
 from ckwatch.build.static_checks import static_checks
-from ckwatch.compile.request import BuildResult
+from ckwatch.compile.request import BuildResult, Fault
 from ckwatch.config.workspace import Workspace
 from ckwatch.diagnostics.places import ReadLine
 from ckwatch.events import (
@@ -34,6 +34,7 @@ from ckwatch.events import (
     Scan,
     Scanned,
     UnitKey,
+    Warned,
 )
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
@@ -62,6 +63,7 @@ class Workshop:
         self._threads = CapacityLimiter(4)
         self._look: Look | None = None
         self._look_at = 0.0
+        self._full: str | None = None
         self.compiled = 0
 
     async def load(self, effect: Load) -> Loaded:
@@ -129,6 +131,10 @@ class Workshop:
             on_start=lambda: self._post(CompileBegan(effect.work, at=time.time())),
         )
         self.compiled += 1
+        full = result.message if result.fault is Fault.NO_SPACE else None
+        if full != self._full:
+            self._full = full
+            self._post(Warned("store", full, at=time.time()))
         return Compiled(effect.work, await self._facts(effect, text, result), at=time.time())
 
     async def text(
