@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from ckwatch.client import Client
 from client_bench import Bench, bench
@@ -21,6 +22,13 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("XDG_STATE_HOME", folder + os.sep + "state")
         monkeypatch.setenv("CKWATCH_TRUST_FILE", folder + os.sep + "trusted")
         yield Path(folder)
+
+
+@pytest.fixture
+def nothing_blocks() -> Iterator[None]:
+    """The client keeps nobody else from their turn."""
+    with blockbuster_ctx("ckwatch.client"):
+        yield
 
 
 @pytest.fixture

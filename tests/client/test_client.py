@@ -11,6 +11,8 @@ from ckwatch.wire.messages import BuildLine
 from client_bench import Bench
 from fake_engine import unit_of
 
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
 ONE = "gemm/m128@gfx942"
 
 

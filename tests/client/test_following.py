@@ -16,6 +16,8 @@ from ckwatch.wire.values import Change, File, State
 from client_bench import Bench
 from fake_engine import unit_of
 
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
 ONE = "unit/gemm/m128@gfx942"
 A = File(path="/a", diagnostics=())
 B = File(path="/b", diagnostics=())

@@ -15,6 +15,8 @@ from ckwatch.client.failures import error_of
 from ckwatch.client.http import Exchange, target_of
 from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
 
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

@@ -20,6 +20,8 @@ from ckwatch.errors import CkwatchError, UntrustedError
 from ckwatch.readiness import Readiness
 from ckwatch.trust import is_trusted, trust
 
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
 PROGRAM = (sys.executable, str(Path(__file__).parents[1] / "started_daemon.py"))
 
 

@@ -11,6 +11,8 @@ from ckwatch.events import Options
 from client_bench import Bench
 from fake_engine import unit_of
 
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
 
 async def test_an_overlay(client: Client, daemon: Bench) -> None:
     async with client.overlay("templates/x.j2", "one") as lent:

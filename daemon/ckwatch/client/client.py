@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import glob
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -246,20 +244,22 @@ class Client:
     ) -> AsyncIterator[Sweep]:
         """Build instances that no file has, and see their results as they settle.
 
-        `parameters`: every combination of the values, for which `where` holds. `instances`: these, one by one. Both
-        stand on the parameters of the instance `base`, and without one on the kernel file's `[defaults]`. The instances
-        are called `name_128_32` by their values, or `name_0`, `name_1`, …
+        `parameters`: every combination of the values for which `where` holds, which is asked in a thread. `instances`:
+        these, one by one. Both stand on the parameters of the instance `base`, and without one on the kernel file's
+        `[defaults]`. The instances are called `name_128_32` by their values, or `name_0`, `name_1`, …
 
         The kernel file is lent with the instances at its end, in this client's view only, as long as the context is
         open. Raises CkwatchError for what is wrong with the sweep, in the words of the kernel file where it is there.
         """
+        from glob import escape
+
         from ckwatch.client import sweep as made
         from ckwatch.client.building import Sweep
 
         if (parameters is None) == (instances is None):
             raise CkwatchError("a sweep needs either parameters or instances")
         await self.sync()
-        present = await self.units(glob.escape(kernel))
+        present = await self.units(escape(kernel))
         if any(unit.kernel != kernel for unit in present):
             raise CkwatchError(f"a sweep is of a kernel; '{kernel}' is none", f"the kernel is '{present[0].kernel}'")
         taken = dict.fromkeys(unit.instance for unit in present)
@@ -267,7 +267,7 @@ class Client:
         beneath = await self._parameters_of(kernel, base, taken, next(iter(archs))) if base is not None else {}
         prefix = name or made.free_name(taken)
         if parameters is not None:
-            chosen = made.product_of(prefix, parameters, where, beneath)
+            chosen = await anyio.to_thread.run_sync(made.product_of, prefix, parameters, where, beneath)
         else:
             chosen = made.listed(prefix, instances or ())
         if both := next((instance for instance in chosen if instance in taken), None):
@@ -280,7 +280,7 @@ class Client:
         async with self._lending.lent(loan), AsyncExitStack() as stack:
             try:
                 lines = await stack.enter_async_context(
-                    self.building(*map(glob.escape, units), force=force, check_only=check_only)
+                    self.building(*map(escape, units), force=force, check_only=check_only)
                 )
                 missing = set(units).difference((await anext(lines)).units)
                 if missing:
@@ -339,7 +339,9 @@ class Client:
 
     async def _parameters_of(self, kernel: str, instance: str, present: Iterable[str], arch: str) -> Parameters:
         if instance not in present:
-            near = difflib.get_close_matches(instance, present, n=1, cutoff=0.5)
+            from difflib import get_close_matches
+
+            near = get_close_matches(instance, present, n=1, cutoff=0.5)
             hint = f"did you mean '{near[0]}'?" if near else f"instances of '{kernel}': {', '.join(present)}"
             raise UnknownUnitError(f"no instance of '{kernel}' is called '{instance}'", hint)
         detail = await self.unit(f"{kernel}/{instance}@{arch}")

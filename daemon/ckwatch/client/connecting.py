@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -93,4 +92,4 @@ def _only(socket: Path) -> Reach:
 def _identity(name: str | None) -> str:
     """A name that no other client has."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "python")[:40]
-    return f"{plain}-{secrets.token_hex(8)}"
+    return f"{plain}-{os.urandom(8).hex()}"

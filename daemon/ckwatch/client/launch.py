@@ -106,7 +106,7 @@ async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bo
         readiness = understood(await _heard(listening))
     finally:
         os.close(listening)
-    return _ready(readiness, endpoint)
+    return await to_thread.run_sync(_ready, readiness, endpoint)
 
 
 def _ready(readiness: Readiness, endpoint: Endpoint) -> bool:
