@@ -35,21 +35,23 @@ class Graph:
     def __init__(self) -> None:
         self._templates: dict[str, set[UnitKey]] = {}
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
-        self._known: dict[str, str | None] = {}
-        self._disputed: set[str] = set()
         self._header_sets: dict[str, _HeaderSet] = {}
         self._header_of: dict[UnitKey, str] = {}
         self._sets_with: dict[str, set[str]] = {}
+        self._known: dict[str, str | None] = {}
+        self._disputed: set[str] = set()
+        self._doubted: set[UnitKey] = set()
         self.version = 0
 
     def set_reads(self, key: UnitKey, reads: Mapping[str, str], missed: frozenset[str]) -> None:
         """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
+        self._doubted.discard(key)
         old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
         self._reads[key] = (reads, missed)
-        for path, digest in (*reads.items(), *((path, None) for path in missed)):
-            if self._known.setdefault(path, digest) != digest:
-                self._known[path] = digest
-                self._disputed.add(path)
+        for path, digest in reads.items():
+            self._learn(path, digest)
+        for path in missed:
+            self._learn(path, None)
         if old_reads.keys() == reads.keys() and old_missed == missed:
             return
         old, new = {*old_reads, *old_missed}, {*reads, *missed}
@@ -79,22 +81,28 @@ class Graph:
             self.version += 1
             for path in (*headers.present, *headers.absent):
                 self._sets_with.setdefault(path, set()).add(headers.name)
+                self._learn(path, headers.present.get(path))
         known.units.add(key)
+
+    def doubt(self, key: UnitKey) -> None:
+        """What the unit read may not be what was noted: until its next render any news of its files concerns it."""
+        self._doubted.add(key)
 
     def remove(self, key: UnitKey) -> None:
         """Forget the unit."""
         reads, missed = self._reads.pop(key, ({}, frozenset()))
         self._leave(key, {*reads, *missed})
         self.set_headers(key, None)
+        self._doubted.discard(key)
 
     def reads_of(self, key: UnitKey) -> Mapping[str, str]:
         """What the unit's last render read."""
         return self._reads[key][0] if key in self._reads else {}
 
-    def depends_on(self, key: UnitKey, paths: Iterable[str]) -> bool:
-        """Whether the unit's last render read one of `paths` or looked for it."""
+    def differs(self, key: UnitKey, texts: Mapping[str, str | None]) -> bool:
+        """Whether the unit's last render read or looked for one of `texts` (path → SHA-256) and found another."""
         reads, missed = self._reads.get(key, ({}, frozenset()))
-        return any(path in reads or path in missed for path in paths)
+        return any(path in missed or (path in reads and reads[path] != digest) for path, digest in texts.items())
 
     def readers(self, path: str) -> frozenset[UnitKey] | set[UnitKey]:
         """The units whose last render read `path` or looked for it."""
@@ -102,14 +110,17 @@ class Graph:
 
     def touched(self, path: str, digest: str | None) -> Touched:
         """The units for which `path` having the contents `digest` (None: not there) is news."""
-        rerender = frozenset(
-            key for key in self._templates.get(path, _NOBODY) if self._reads[key][0].get(path) != digest
-        )
+        reads, doubted = self._reads, self._doubted
+        rerender = [
+            key
+            for key in self._templates.get(path, _NOBODY)
+            if reads[key][0].get(path) != digest or (doubted and key in doubted)
+        ]
         recompile: set[UnitKey] = set()
         for name in self._sets_with.get(path, ()):
-            if self._header_sets[name].facts.present.get(path) != digest:
-                recompile |= self._header_sets[name].units
-        return Touched(rerender, frozenset(recompile))
+            known = self._header_sets[name]
+            recompile |= known.units if known.facts.present.get(path) != digest else known.units & doubted
+        return Touched(frozenset(rerender), frozenset(recompile))
 
     @property
     def templates(self) -> list[str]:
@@ -129,12 +140,17 @@ class Graph:
     def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:
         """What was last read of each file (None: it must not be there), and files of which units may have read
         different contents."""
-        known: dict[str, str | None] = {}
-        for known_set in self._header_sets.values():
-            known.update(known_set.facts.present)
-            known.update(dict.fromkeys(known_set.facts.absent))
-        known.update(self._known)
-        return known, frozenset(self._disputed)
+        return self._known.copy(), frozenset(self._disputed)
+
+    def _learn(self, path: str, digest: str | None) -> None:
+        if self._known.setdefault(path, digest) != digest:
+            self._known[path] = digest
+            self._disputed.add(path)
+
+    def _forget_unread(self, path: str) -> None:
+        if path not in self._templates and path not in self._sets_with:
+            self._known.pop(path, None)
+            self._disputed.discard(path)
 
     def _leave(self, key: UnitKey, paths: Iterable[str]) -> None:
         for path in paths:
@@ -142,8 +158,7 @@ class Graph:
             units.discard(key)
             if not units:
                 del self._templates[path]
-                del self._known[path]
-                self._disputed.discard(path)
+                self._forget_unread(path)
                 self.version += 1
 
     def _leave_set(self, key: UnitKey, name: str) -> None:
@@ -158,3 +173,4 @@ class Graph:
             names.discard(name)
             if not names:
                 del self._sets_with[path]
+                self._forget_unread(path)

@@ -76,6 +76,7 @@ def _check_queues(state: State) -> None:
 def _check_work(state: State) -> None:
     _require(state.cancelled <= state.running.keys(), "what is being stopped still runs")
     owned = {work.number for unit in state.all_units() for work in (unit.working, unit.compiler) if work is not None}
+    _require(state.heirs.keys() <= owned, "a compiler that was taken over is somebody's")
     for work in state.running.values():
         if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE):
             _require((work.number in owned) != (work.number in state.cancelled), f"{work} is somebody's, or stopped")
@@ -88,7 +89,9 @@ def _check_requests(state: State) -> None:
         if request.pending is None:
             continue
         _require(bool(request.pending), f"{request.name} waits for something")
-        for name in request.pending:
+        unasked = set(request.unasked)
+        _require(unasked <= request.pending, f"{request.name} asks for what it waits for")
+        for name in request.pending - unasked:
             _require(request.name in state.waiting.get(name, ()), f"{request.name} is known to wait for {name}")
             unit = state.seen(request.scope, name)
             _require(unit is not None, f"{request.name} waits for {name}, which there is")
@@ -106,5 +109,7 @@ def _check_views(state: State) -> None:
     for scope in state.scopes.values():
         for name, unit in scope.units.items():
             _require(unit.key == (scope.name, name), "a unit knows its scope", unit)
+            known = scope.name == MAIN or not scope.started or name in scope.members
+            _require(known or bool(scope.taking or scope.pending), "a view knows its units", unit)
         if scope.name == MAIN:
             _require(scope.units.keys() == scope.members.keys(), "the workspace has the states of all its units")

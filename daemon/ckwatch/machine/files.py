@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ckwatch.events import Cause, CompileFacts, FilesChanged, RenderFacts, Scan, Scanned, UnitKey, Work, WorkKind
-from ckwatch.machine.loading import request_loads
-from ckwatch.machine.state import State, Touch, UnitState
-from ckwatch.machine.units import Effects, begin, renew, want
+from ckwatch.machine.loads import request_loads
+from ckwatch.machine.state import Effects, State, Touch, UnitState
+from ckwatch.machine.tasks import begin
+from ckwatch.machine.units import renew
+from ckwatch.model.outcome import Outcome
 
-UNITS_AT_ONCE = 50
-"""Units that one step renews: half a millisecond."""
-
-PATHS_AT_ONCE = 200
+UNKNOWN = "?"
+"""In place of a SHA-256: equal to none."""
 
 
 def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
@@ -32,11 +32,10 @@ def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
 
 def note(state: State, digests: Mapping[str, str | None], at: float) -> None:
     """Remember the changes until they are acted upon, and as long as running work may have missed them."""
-    order = state.next()
-    for path, digest in digests.items():
-        state.changed.append((path, digest, at))
-        if state.running:
-            state.recent[path] = (order, digest)
+    state.changed.extend((path, digest, at) for path, digest in digests.items())
+    if state.running:
+        order = state.next()
+        state.recent.update({path: (order, digest) for path, digest in digests.items()})
 
 
 def request_scan(state: State, out: Effects) -> int:
@@ -50,8 +49,14 @@ def request_scan(state: State, out: Effects) -> int:
 
 
 def scanned(state: State, out: Effects, event: Scanned) -> None:
-    """A look at all tracked files has ended."""
+    """A look at all tracked files has ended. What was told of a file while it ran may be newer than what it saw."""
+    doubtful = [
+        path
+        for path, digest in event.digests.items()
+        if path in state.recent and state.recent[path][0] > event.work.number and state.recent[path][1] != digest
+    ]
     note(state, event.digests, event.at)
+    state.recent.update(dict.fromkeys(doubtful, (state.order, UNKNOWN)))
     end_scan(state, out)
 
 
@@ -67,20 +72,13 @@ def end_scan(state: State, out: Effects) -> None:
 
 def act(state: State, out: Effects) -> None:
     """Act on some of the news."""
-    for _ in range(PATHS_AT_ONCE):
-        if not state.changed or len(state.touched) >= UNITS_AT_ONCE:
+    for _ in range(state.paths_at_once):
+        if not state.changed or len(state.touched) >= state.units_at_once:
             break
         path, digest, at = state.changed.popleft()
         _touch_readers(state, path, digest, at)
-    for key in list(state.touched)[:UNITS_AT_ONCE]:
+    for key in list(state.touched)[: state.units_at_once]:
         apply_touch(state, out, key)
-    for _ in range(UNITS_AT_ONCE):
-        if not state.wants:
-            break
-        key, cause = state.wants.popleft()
-        wanted = state.find(key)
-        if wanted is not None:
-            want(state, out, wanted, cause)
 
 
 def apply_touch(state: State, out: Effects, key: UnitKey) -> bool:
@@ -100,19 +98,14 @@ def _touch_readers(state: State, path: str, digest: str | None, at: float) -> No
     known = any(path in state.graph.reads_of(key) for key in touched.rerender)
     what = "is gone" if digest is None else "changed" if known or touched.recompile else "appeared"
     cause = Cause(f"{short(state, path)} {what}", at)
+    news = Touch(cause, recompile=False, edit=True)
+    hidden = {scope.name for scope in state.scopes.values() if path in scope.overlays}
     for key in touched.rerender:
-        # What a client lends hides the file.
-        if path not in state.scopes[key.scope].overlays:
-            _touch(state, key, Touch(cause, recompile=False, edit=True))
+        if key.scope not in hidden:  # what a client lends hides the file
+            state.touch(key, news)
+    news = Touch(cause, recompile=True, edit=True)
     for key in touched.recompile:
-        _touch(state, key, Touch(cause, recompile=True, edit=True))
-
-
-def _touch(state: State, key: UnitKey, touch: Touch) -> None:
-    known = state.touched.get(key)
-    if known is not None and known.recompile:
-        touch = Touch(touch.cause, recompile=True, edit=True)
-    state.touched[key] = touch
+        state.touch(key, news)
 
 
 def short(state: State, path: str) -> str:
@@ -121,14 +114,23 @@ def short(state: State, path: str) -> str:
     return path.removeprefix(root)
 
 
-def missed_change(state: State, unit: UnitState, work: Work, render: RenderFacts | None) -> Touch | None:
-    """News that reached us while `work` ran, which it has not seen: its result is void."""
-    if not state.recent or render is None:
+def missed_change(
+    state: State, unit: UnitState, work: Work, render: RenderFacts | None, outcome: Outcome | None = None
+) -> Touch | None:
+    """News that reached us while `work` ran, which it has not seen: its result is void.
+
+    Of a work that failed for reasons of the host it is not known what it has seen.
+    """
+    if render is None:
         return None
-    overlays = state.scopes[unit.key.scope].overlays
+    scope = state.scopes[unit.key.scope]
+    if not state.recent and not scope.lent:
+        return None
     for path in (*render.reads, *render.missed):
         change = state.recent.get(path)
-        if change and change[0] > work.number and render.reads.get(path) != change[1] and path not in overlays:
+        seen = outcome is not Outcome.FAULTED and change is not None and render.reads.get(path) == change[1]
+        missed = change is not None and change[0] > work.number and not seen and path not in scope.overlays
+        if missed or scope.lent.get(path, 0) > work.number:
             return Touch(Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=False, edit=True)
     return None
 
@@ -148,9 +150,7 @@ def is_quiet(state: State) -> bool:
     """Whether all news is acted upon: what is fresh now belongs to the files as they are known."""
     scopes = state.scopes.values()
     return not (
-        state.changed
-        or state.touched
-        or state.wants
+        state.has_news
         or state.scanning
-        or any(scope.loading or scope.pending or scope.load_again is not None for scope in scopes)
+        or any(scope.loading or scope.aside or scope.load_again is not None for scope in scopes)
     )

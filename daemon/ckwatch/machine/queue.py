@@ -11,7 +11,7 @@ Priority = tuple[int, int, int]
 
 
 class WorkQueue:
-    """Units by priority. Adding one again moves it."""
+    """Units by priority. Adding one again moves it, unless only its order of arrival is another."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Priority, UnitKey]] = []
@@ -25,7 +25,8 @@ class WorkQueue:
 
     def add(self, key: UnitKey, priority: Priority) -> None:
         """Put the unit at its place."""
-        if self._priority.get(key) != priority:
+        known = self._priority.get(key)
+        if known is None or known[:2] != priority[:2]:
             self._priority[key] = priority
             heapq.heappush(self._heap, (priority, key))
 

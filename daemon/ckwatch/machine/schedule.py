@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ckwatch.events import Compile, LookUp, Record, Render, UnitKey, WorkKind
 from ckwatch.machine.queue import WorkQueue
-from ckwatch.machine.state import Phase, Scope, State, UnitState
-from ckwatch.machine.units import Effects, begin, expected_memory_bytes, show
+from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
+from ckwatch.machine.tasks import begin
+from ckwatch.machine.telling import show
+from ckwatch.machine.units import expected_memory_bytes
 
 RECORDED_AT_ONCE = 500
 
@@ -22,7 +24,8 @@ def start_work(state: State, out: Effects) -> None:
         unit, scope = _next(state, state.look_queue)
         unit.working = begin(state, WorkKind.LOOK_UP, unit.key, unit.generation, _tokens(unit))
         out.append(LookUp(unit.working, unit.unit, scope.overlays.copy(), scope.options))
-    while state.compile_queue and _fits(state):
+    # Of those that wait for a compiler some may turn out not to be wanted any more.
+    while state.compile_queue and not state.unwanted and _fits(state):
         unit, scope = _next(state, state.compile_queue)
         unit.phase = Phase.COMPILING
         memory = expected_memory_bytes(state, unit)

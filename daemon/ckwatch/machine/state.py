@@ -11,6 +11,7 @@ from ckwatch.events import (
     MAIN,
     Cause,
     CompileFacts,
+    Effect,
     KernelUnits,
     LoadedWorkspace,
     Options,
@@ -28,6 +29,10 @@ from ckwatch.model.outcome import Outcome
 
 COMPILER_MEMORY_BYTES = 2_500_000_000
 """Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up; until a unit's own peak is known."""
+
+
+Effects = list[Effect]
+"""What a step asks for so far."""
 
 
 class Phase(StrEnum):
@@ -49,8 +54,9 @@ class UnitState:
     `render` and `result` are the last ones; `fresh` tells whether they belong to the present input. `reusable`: equal
     tokens prove that `result` holds (no header, flag or compiler has changed since). `working` is the render or look-up
     of the present generation, `compiler` the running compile, perhaps of an older generation with the same tokens.
-    `edited` orders edits, 0 for never; `wanted`: compile it without being asked. `shown` are the files in which it has
-    diagnostics.
+    `edited` orders edits, 0 for never; `edited_now`: it was since the last good render, whose tokens are `tokens`.
+    `wanted`: compile it without being asked; `held`: somebody does not want it compiled until it is edited or asked
+    for. `shown` are the files in which it has diagnostics.
     """
 
     key: UnitKey
@@ -64,7 +70,10 @@ class UnitState:
     reusable: bool = False
     force: bool = False
     wanted: bool = False
+    held: bool = False
     edited: int = 0
+    edited_now: bool = False
+    tokens: str = ""
     working: Work | None = None
     compiler: Work | None = None
     shown: frozenset[str] = frozenset()
@@ -97,11 +106,13 @@ class Scope:
     """The workspace as somebody sees it: MAIN as it is on disk, others with a client's unsaved texts and options.
 
     A view holds states only of units that differ from MAIN's. `workspace` is the last load, None before the first.
+    `overlays` and `digests` are the texts lent and their SHA-256, `lent` tells when each was lent or taken back.
     """
 
     name: str
     overlays: dict[str, str] = field(default_factory=dict)
     digests: dict[str, str | None] = field(default_factory=dict)
+    lent: dict[str, int] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     workspace: LoadedWorkspace | None = None
     problem: str | None = None
@@ -110,15 +121,39 @@ class Scope:
     members: dict[str, Unit] = field(default_factory=dict)
     diagnostics: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
     loading: Work | None = None
+    urgent: bool = False
+    """Whether somebody waits for the load that runs."""
     load_again: bool | None = None
     """Set while a load runs and another is due; True when it is urgent."""
-    pending: list[tuple[str, KernelUnits | None]] = field(default_factory=list)
-    """Kernels of a load that have not been taken over yet."""
+    aside: LoadedWorkspace | None = None
+    """A view's load that waits for the workspace's own to be compared with."""
+    found: dict[str, KernelUnits] = field(default_factory=dict)
+    """The kernels of the last load by name."""
+    pending: dict[str, None] = field(default_factory=dict)
+    """Names of kernels that have to be taken over or compared with the workspace's."""
+    taking: list[tuple[str, Unit | None]] = field(default_factory=list)
+    """Units of the kernel that is being taken over, the last first; None for those that are gone."""
     started: bool = False
     """Whether all kernels of the first load were taken over: a unit that comes later was written just now."""
+    alike: bool = True
+    """Whether a view had the workspace's settings when it was last read."""
+    leaving: bool = False
+    """The client has no view any more; what is left of it is cleared away."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a view is like the workspace."""
+        options = self.options
+        return not self.overlays and not options.archs and options.rules and options.header_warnings is None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that a load found is taken over, and no load is awaited."""
+        awaited = self.load_again or (self.loading is not None and self.urgent) or self.aside is not None
+        return not (awaited or self.pending or self.taking)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Touch:
     """A unit that has a new input, noted but not yet acted upon."""
 
@@ -137,6 +172,8 @@ class BuildRequest:
     force: bool
     check_only: bool
     pending: set[str] | None = None
+    unasked: list[str] = field(default_factory=list)
+    """Those of `pending` that have not been looked at yet, the last first."""
     scan: int = 0
     """The number of a scan that begins after the request; files are as they are on disk when it has ended."""
 
@@ -153,15 +190,20 @@ class Focus:
 class State:
     """Everything.
 
-    `order` counts works, edits and changes of files, so that their sequence can be told. `changed` (paths) and then
-    `touched` (units) hold news that is not acted upon yet, `wants` units that somebody wants since a moment ago;
-    `recent` are the changes that running work may have missed. `waiting` maps unit names to the requests that wait.
+    One step acts on `units_at_once` units of each kind of news, half a millisecond, and `paths_at_once` files.
+    `order` counts works, edits and changes of files, so that their sequence can be told. News is noted at once and
+    acted upon piece by piece: `changed` files, `touched` units, `compares` (units of views that may differ from the
+    workspace's), `wants` and `unwanted` (units that somebody wants, or does not want, since a moment ago). `recent` are
+    the changes that running work may have missed. `waiting` maps unit names to the requests that wait. `heirs` are the
+    units that took over another's compiler.
     """
 
     root: str = "/"
     renders: int = 1
     look_ups: int = 2
     jobs: int = 1
+    units_at_once: int = 50
+    paths_at_once: int = 200
     memory_bytes: int | None = None
     build_everything: bool = False
     remembered: Mapping[str, Remembered] = field(default_factory=dict)
@@ -176,7 +218,10 @@ class State:
     compile_queue: WorkQueue = field(default_factory=WorkQueue)
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
     touched: dict[UnitKey, Touch] = field(default_factory=dict)
-    wants: deque[tuple[UnitKey, Cause]] = field(default_factory=deque)
+    compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    wants: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    unwanted: deque[tuple[str, str, Cause, bool]] = field(default_factory=deque)
+    heirs: dict[int, UnitKey] = field(default_factory=dict)
     continuing: bool = False
     recent: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     requests: dict[str, BuildRequest] = field(default_factory=dict)
@@ -208,14 +253,26 @@ class State:
     def seen(self, scope: str, unit: str) -> UnitState | None:
         """The unit as a client sees it: its own view's state, else the workspace's."""
         view = self.scopes.get(scope, self.main)
-        if view.workspace is not None and unit not in view.members:
+        if view.started and unit not in view.members:
             return None
         return view.units.get(unit) or self.main.units.get(unit)
 
     def members(self, scope: str) -> Mapping[str, Unit]:
         """The units that a client sees, by id."""
         view = self.scopes.get(scope, self.main)
-        return view.members if view.workspace is not None else self.main.members
+        return view.members if view.started else self.main.members
+
+    @property
+    def views(self) -> list[Scope]:
+        """The views of clients."""
+        return [scope for scope in self.scopes.values() if scope.name != MAIN and not scope.leaving]
+
+    def touch(self, key: UnitKey, touch: Touch) -> None:
+        """Note that the unit has a new input."""
+        known = self.touched.get(key)
+        if known is not None and ((known.recompile and not touch.recompile) or (known.edit and not touch.edit)):
+            touch = Touch(touch.cause, known.recompile or touch.recompile, known.edit or touch.edit)
+        self.touched[key] = touch
 
     def all_units(self) -> Iterator[UnitState]:
         """Every unit's state in every scope."""
@@ -227,14 +284,19 @@ class State:
         return sum(work.kind is kind for work in self.running.values())
 
     @property
+    def has_news(self) -> bool:
+        """Whether there is news that has not been acted upon."""
+        return bool(
+            self.changed
+            or self.touched
+            or self.compares
+            or self.wants
+            or self.unwanted
+            or any(scope.pending or scope.taking or scope.leaving for scope in self.scopes.values())
+            or any(request.unasked for request in self.requests.values())
+        )
+
+    @property
     def busy(self) -> bool:
         """Whether anything runs or waits to run."""
-        return bool(
-            self.running
-            or self.changed
-            or self.touched
-            or self.wants
-            or self.render_queue
-            or self.look_queue
-            or self.compile_queue
-        )
+        return bool(self.running or self.render_queue or self.look_queue or self.compile_queue or self.has_news)

@@ -34,16 +34,19 @@ from ckwatch.events import (
     Work,
     WorkKind,
 )
-from ckwatch.machine import clients, files, loading, units
+from ckwatch.machine import clients, files, loading, requests, units, views
+from ckwatch.machine.loads import end_load, request_load
 from ckwatch.machine.schedule import start_work
-from ckwatch.machine.state import State, UnitState
-from ckwatch.machine.units import Effects
+from ckwatch.machine.state import Effects, Phase, State, UnitState
+from ckwatch.machine.tasks import release
+from ckwatch.machine.telling import show
+from ckwatch.model.outcome import Outcome
 
 
 def start(state: State) -> tuple[Effect, ...]:
     """The first effects of a daemon."""
     out: Effects = []
-    loading.request_load(state, out, state.main, urgent=True)
+    request_load(state, out, state.main, urgent=True)
     return tuple(out)
 
 
@@ -52,9 +55,16 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     out: Effects = []
     busy = state.busy
     HANDLERS[type(event)](state, out, event)
-    _go_on(state, out, event.at)
-    clients.resolve_requests(state, out, event.at)
-    _ask_to_continue(state, out)
+    # A bounded piece of all that waits.
+    files.act(state, out)
+    loading.act(state, out, event.at)
+    views.act(state, out, event.at)
+    clients.act(state, out)
+    requests.act(state, out, event.at)
+    requests.resolve(state, out)
+    if state.has_news and not state.continuing:
+        state.continuing = True
+        out.append(Continue())
     start_work(state, out)
     if state.graph.version != state.followed:
         state.followed = state.graph.version
@@ -64,47 +74,31 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     return tuple(out)
 
 
-def _go_on(state: State, out: Effects, at: float) -> None:
-    """Do a bounded piece of what waits."""
-    files.act(state, out)
-    for scope in list(state.scopes.values()):
-        if scope.pending:
-            loading.take_kernels(state, out, scope, at)
-            break
-
-
-def _ask_to_continue(state: State, out: Effects) -> None:
-    more = state.changed or state.touched or state.wants or any(scope.pending for scope in state.scopes.values())
-    if more and not state.continuing:
-        state.continuing = True
-        out.append(Continue())
-
-
 def _continued(state: State, out: Effects, event: Continued) -> None:  # noqa: ARG001  # `step` goes on by itself
     state.continuing = False
 
 
 def _unit_at(state: State, work: Work) -> UnitState | None:
     """The unit for which `work` still matters."""
-    unit = state.find(work.key)
+    unit = state.find(state.heirs.get(work.number, work.key))
     return unit if unit is not None and (unit.working is work or unit.compiler is work) else None
 
 
 def _rendered(state: State, out: Effects, event: Rendered) -> None:
     unit = _unit_at(state, event.work)
     missed = None if unit is None else files.missed_change(state, unit, event.work, event.facts)
-    units.release(state, event.work)
+    release(state, event.work)
     if unit is None:
         return
     unit.working = None
     state.graph.set_reads(unit.key, event.facts.reads, event.facts.missed)
     if missed is not None:
-        state.touched[unit.key] = missed
+        state.touch(unit.key, missed)
     if files.apply_touch(state, out, unit.key):
         return
+    views.part_views(state, out, unit, event.at)
     units.rendered(state, out, unit, event.facts, event.at)
-    if unit.key.scope == MAIN and len(state.scopes) > 1:
-        clients.join_views(state, out, unit, event.at)
+    views.join_views(state, out, unit, event.at)
 
 
 def _looked_up(state: State, out: Effects, event: LookedUp) -> None:
@@ -114,27 +108,28 @@ def _looked_up(state: State, out: Effects, event: LookedUp) -> None:
         missed = files.missed_change(state, unit, event.work, unit.render)
         if missed is None and event.facts is not None:
             missed = files.missed_header(state, unit, event.work, event.facts)
-    units.release(state, event.work)
+    release(state, event.work)
     if unit is None:
         return
     unit.working = None
     if missed is not None:
-        state.touched[unit.key] = missed
+        state.touch(unit.key, missed)
     if not files.apply_touch(state, out, unit.key):
         units.looked_up(state, out, unit, event.facts, event.at)
 
 
 def _compiled(state: State, out: Effects, event: Compiled) -> None:
     unit = _unit_at(state, event.work)
-    missed = None if unit is None else files.missed_header(state, unit, event.work, event.facts)
-    stopped = not units.release(state, event.work)
-    if unit is None or stopped:
+    missed = None
+    if unit is not None and unit.phase is Phase.COMPILING:
+        missed = files.missed_header(state, unit, event.work, event.facts)
+        missed = missed or files.missed_change(state, unit, event.work, unit.render, event.facts.outcome)
+    release(state, event.work)
+    if unit is None:
         return
-    if missed is None and state.recent:
-        missed = files.missed_change(state, unit, event.work, unit.render)
-    if missed is not None and unit.key not in state.touched:
-        state.touched[unit.key] = missed
-    if state.touched.get(unit.key) is not None:
+    if missed is not None:
+        state.touch(unit.key, missed)
+    if unit.key in state.touched:
         unit.compiler = None
         files.apply_touch(state, out, unit.key)
         return
@@ -144,45 +139,57 @@ def _compiled(state: State, out: Effects, event: Compiled) -> None:
 def _ended(state: State, out: Effects, event: Ended) -> None:
     work = event.work
     unit = _unit_at(state, work)
-    ran = units.release(state, work)
+    missed = None if unit is None else files.missed_change(state, unit, work, unit.render, Outcome.FAULTED)
+    ran = release(state, work)
     fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
     match work.kind:
         case WorkKind.LOAD:
             scope = state.scopes.get(work.key.scope)
-            if scope is not None and scope.loading is work and loading.end_load(state, out, scope):
+            if scope is not None and scope.loading is work:
+                end_load(state, out, scope)
                 scope.problem = fault or scope.problem
                 out.append(Changed(scope.name, "workspace"))
+                if scope.name == MAIN:
+                    loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
             files.end_scan(state, out)
         case WorkKind.RECORD:
             state.recording = None
             _warn(state, out, "history", fault or None)
         case _:
-            if unit is not None and not files.apply_touch(state, out, unit.key):
+            if unit is None:
+                return
+            if missed is not None:
+                state.touch(unit.key, missed)
+            if unit.key in state.touched:
+                if unit.compiler is work:
+                    unit.compiler = None
+                files.apply_touch(state, out, unit.key)
+            else:
                 units.failed(state, out, unit, work, fault or "it was stopped", event.at)
 
 
 def _recorded(state: State, out: Effects, event: Recorded) -> None:
-    units.release(state, event.work)
+    release(state, event.work)
     state.recording = None
     _warn(state, out, "history", event.problem)
 
 
 def _loaded(state: State, out: Effects, event: Loaded) -> None:
-    units.release(state, event.work)
+    release(state, event.work)
     loading.loaded(state, out, event)
 
 
 def _scanned(state: State, out: Effects, event: Scanned) -> None:
     # Renders that began before the scan found the news may have missed it: noted before the work is released.
     files.scanned(state, out, event)
-    units.release(state, event.work)
+    release(state, event.work)
 
 
 def _compile_began(state: State, out: Effects, event: CompileBegan) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None:
-        units.show(out, unit)
+        show(out, unit)
 
 
 def _memory_measured(state: State, out: Effects, event: MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers
@@ -216,8 +223,8 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     OverlayChanged: clients.overlay_changed,
     OptionsChanged: clients.options_changed,
     Focused: clients.focused,
-    BuildRequested: clients.build_requested,
-    RequestDropped: clients.request_dropped,
+    BuildRequested: requests.build_requested,
+    RequestDropped: requests.request_dropped,
     CancelRequested: clients.cancel_requested,
     ClientLost: clients.client_lost,
     MemoryMeasured: _memory_measured,

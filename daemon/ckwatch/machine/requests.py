@@ -1,0 +1,94 @@
+"""Builds that somebody waits for.
+
+A request waits until the files on disk have been looked at and the workspace has been read after it was made; then its
+units are known, and each is told once when it is settled.
+"""
+
+from __future__ import annotations
+
+from ckwatch.events import BuildRequested, Cause, RequestDropped, Tell
+from ckwatch.machine.files import request_scan
+from ckwatch.machine.state import BuildRequest, Effects, Phase, State, Touch
+from ckwatch.machine.telling import tell_if_answered
+from ckwatch.machine.units import want
+from ckwatch.model.outcome import Outcome
+from ckwatch.model.selection import chosen
+
+
+def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
+    """Somebody wants fresh results. Files that have just been written are looked at first."""
+    request = BuildRequest(event.request, event.scope, event.patterns, event.force, event.check_only)
+    state.requests[event.request] = request
+    request.scan = request_scan(state, out)
+
+
+def resolve(state: State, out: Effects) -> None:
+    """Requests whose units can be told now: the files are known as they were when it was made, or later.
+
+    Nobody is told of a unit in the same step: `pending` is complete when it ends.
+    """
+    if not state.requests or state.changed or state.touched or state.compares:
+        return
+    for request in list(state.requests.values()):
+        if request.pending is None and state.scanned >= request.scan and _is_current(state, request.scope):
+            _resolve(state, out, request)
+
+
+def _is_current(state: State, name: str) -> bool:
+    main, scope = state.main, state.scopes.get(name, state.main)
+    read = main.workspace is not None or main.problem is not None
+    return read and main.is_current and scope.is_current and not scope.leaving
+
+
+def _resolve(state: State, out: Effects, request: BuildRequest) -> None:
+    names, unknown = chosen(state.members(request.scope), request.patterns)
+    if unknown is not None or not names:
+        out.append(Tell(request.name, None, unknown))
+        del state.requests[request.name]
+        return
+    request.pending = set(names)
+    request.unasked = names[::-1]
+
+
+def act(state: State, out: Effects, at: float) -> None:
+    """Ask for some of the units of requests that were resolved."""
+    left = state.units_at_once
+    for request in list(state.requests.values()):
+        while request.unasked and left > 0:
+            _ask(state, out, request, request.unasked.pop(), at)
+            left -= 1
+
+
+def _ask(state: State, out: Effects, request: BuildRequest, name: str, at: float) -> None:
+    state.waiting.setdefault(name, set()).add(request.name)
+    unit = state.seen(request.scope, name)
+    if unit is not None:
+        cause = Cause("asked for", at)
+        faulted = unit.phase is Phase.DONE and unit.result is not None and unit.result.outcome is Outcome.FAULTED
+        # Of what the host failed at, nothing was learned the last time.
+        if faulted and (not request.check_only or unit.render is None):
+            state.touch(unit.key, Touch(cause, recompile=True, edit=False))
+        elif request.force and not request.check_only:
+            unit.force = True
+            state.touch(unit.key, Touch(cause, recompile=True, edit=False))
+        elif not request.check_only:
+            unit.held = False
+            want(state, out, unit, cause)
+    tell_if_answered(state, out, request, name)
+
+
+def request_dropped(state: State, out: Effects, event: RequestDropped) -> None:  # noqa: ARG001  # as all handlers
+    """Nobody waits any more: what nobody else wants is not compiled."""
+    request = state.requests.pop(event.request, None)
+    if request is None:
+        return
+    cause = Cause("the request for it was given up", event.at)
+    for name in request.pending or ():
+        waiting = state.waiting.get(name, set())
+        waiting.discard(request.name)
+        if not waiting:
+            state.waiting.pop(name, None)
+        unit = state.seen(request.scope, name) if request.force else None
+        if unit is not None and not any(state.requests[other].force for other in waiting):
+            unit.force = False
+        state.unwanted.append((request.scope, name, cause, False))
