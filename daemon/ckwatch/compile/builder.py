@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -35,6 +35,8 @@ from ckwatch.store.locking import try_lock, unlock
 _ATTEMPTS = 3
 _POLL_S = 0.1
 
+_Taken = TypeVar("_Taken")
+
 
 class Builder:
     """Builds sources with one toolchain into one store. One event loop's; safe to call from many tasks."""
@@ -52,9 +54,7 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
-        require_supported(request.language)
-        arch = await self._resolved_host() if request.language is Language.CPP else request.arch
-        return await anyio.to_thread.run_sync(self._key, request, arch)
+        return await anyio.to_thread.run_sync(self._key, request, await self._arch(request))
 
     def look(self) -> Look:
         """One view of the header files, for all the units of one command."""
@@ -62,7 +62,19 @@ class Builder:
 
     async def find(self, request: CompileRequest, look: Look | None = None) -> BuildResult | None:
         """What the store has of `request`; nothing is compiled."""
-        return await self._find(await self.key(request), look)
+        return await self.find_and(request, lambda found: found, look)
+
+    async def find_and(
+        self, request: CompileRequest, take: Callable[[BuildResult], _Taken], look: Look | None = None
+    ) -> _Taken | None:
+        """What `take` makes of what the store has of `request`. It runs in a thread, the one that has looked."""
+        arch = await self._arch(request)
+
+        def found() -> _Taken | None:
+            result = self._find_now(self._key(request, arch), look)
+            return None if result is None else take(result)
+
+        return await anyio.to_thread.run_sync(found)
 
     async def build(
         self,
@@ -80,19 +92,25 @@ class Builder:
         store. With `force` it is compiled whatever the store has. Raises ToolchainError when the compiler cannot be
         started, StoreError when the store cannot be written (a full one is a `fault`).
         """
-        key = await self.key(request)
-        found = None if force else await self._find(key, look)
+        arch = await self._arch(request)
+        key, found = await anyio.to_thread.run_sync(self._key_and_result, request, arch, look, force)
         if found is not None:
             return found
         async with self._flight(key), self._lock_file(key):
             # Another task or process may have finished it while this one waited.
-            found = None if force else await self._find(key, None)
+            found = None if force else await anyio.to_thread.run_sync(self._find_now, key, None)
             if found is not None:
                 return found
             self.compiled += 1
             if on_start is not None:
                 on_start()
             return await self._compile(key, request, on_line, force)
+
+    def _key_and_result(
+        self, request: CompileRequest, arch: str, look: Look | None, force: bool
+    ) -> tuple[str, BuildResult | None]:
+        key = self._key(request, arch)
+        return key, None if force else self._find_now(key, look)
 
     def _key(self, request: CompileRequest, arch: str) -> str:
         flags = compile_flags(request, self._toolchain)
@@ -107,14 +125,14 @@ class Builder:
             products=[product.value for product in request.products],
         )
 
-    async def _resolved_host(self) -> str:
+    async def _arch(self, request: CompileRequest) -> str:
+        require_supported(request.language)
+        if request.language is not Language.CPP:
+            return request.arch
         async with self._host_arch:
             if self._host is None:
                 self._host = await host_arch(self._toolchain, self._store.folder)
             return self._host
-
-    async def _find(self, key: str, look: Look | None) -> BuildResult | None:
-        return await anyio.to_thread.run_sync(self._find_now, key, look)
 
     def _find_now(self, key: str, look: Look | None) -> BuildResult | None:
         artifact = self._store.lookup(key, self._roots, look)
@@ -215,16 +233,11 @@ class Builder:
         """One process at a time per key. A store that cannot be locked is written without: publishing bears it."""
         path = self._store.locks / f"{key}.lock"
         descriptor = None
-        with anyio.CancelScope(shield=True):
-            lockable = await anyio.to_thread.run_sync(_make_folder, path.parent)
         try:
-            while lockable:
+            while True:
                 with anyio.CancelScope(shield=True):
-                    try:
-                        descriptor = await anyio.to_thread.run_sync(try_lock, path)
-                    except OSError:
-                        lockable = False
-                if descriptor is not None:
+                    lockable, descriptor = await anyio.to_thread.run_sync(_try_lock, path)
+                if descriptor is not None or not lockable:
                     break
                 await anyio.sleep(_POLL_S)
             yield
@@ -234,12 +247,13 @@ class Builder:
                     await anyio.to_thread.run_sync(unlock, path, descriptor)
 
 
-def _make_folder(folder: Path) -> bool:
+def _try_lock(path: Path) -> tuple[bool, int | None]:
+    """Whether there can be locks, and the lock unless another has it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return True, try_lock(path)
     except OSError:
-        return False
-    return os.access(folder, os.W_OK)
+        return False, None
 
 
 def _without_space(error: StoreError, outcome: CompileOutcome | None) -> CompileOutcome:

@@ -146,12 +146,10 @@ async def compile_source(
     require_supported(request.language)
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
-    prefixes = await anyio.to_thread.run_sync(_prefixes, folder)
+    prefixes, problem = await anyio.to_thread.run_sync(_prepare, request, folder)
     job = _Job(request, toolchain, folder, launch, on_line, prefixes)
-    try:
-        await anyio.to_thread.run_sync(_prepare, request, folder)
-    except OSError as error:
-        return _unwritten(job, error)
+    if problem is not None:
+        return _unwritten(job, problem)
     compiled = await job.run(_compile_command(request, toolchain))
     headers = tuple(await anyio.to_thread.run_sync(read_headers, folder, _DEPENDENCIES, _HEADER_LIST))
     if compiled.exit_status != 0 or compiled.verdict is not Verdict.EXITED:
@@ -194,11 +192,17 @@ def _prefixes(folder: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*plain, *escaped]))
 
 
-def _prepare(request: CompileRequest, folder: Path) -> None:
-    (folder / request.language.source_name).write_bytes(request.source.encode("utf-8", "surrogateescape"))
+def _prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OSError | None]:
+    """Write what the compiler reads; the folder's spellings, and why it could not be written."""
+    prefixes = _prefixes(folder)
     names = " ".join(f"{name};" for name in request.exports)
-    (folder / _EXPORTS).write_text(f"{{ global: {names} local: *; }};\n")
-    (folder / _TEMPORARY).mkdir()
+    try:
+        (folder / request.language.source_name).write_bytes(request.source.encode("utf-8", "surrogateescape"))
+        (folder / _EXPORTS).write_text(f"{{ global: {names} local: *; }};\n")
+        (folder / _TEMPORARY).mkdir()
+    except OSError as error:
+        return prefixes, error
+    return prefixes, None
 
 
 def _compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:

@@ -105,7 +105,10 @@ class ArtifactStore:
             if headers is None:
                 self._discard(entry)
                 continue
-            if not headers.holds(look, roots):
+            holds = look.held.get(entry.name)
+            if holds is None:
+                holds = look.held[entry.name] = headers.holds(look, roots)
+            if not holds:
                 continue
             artifact = self._read(entry)
             if artifact is None or not self._is_whole(artifact):

@@ -137,6 +137,8 @@ class Look:
         self._contents = contents
         self._digests: dict[str, str | None] = {}
         self._exists: dict[str, bool] = {}
+        self.held: dict[str, bool] = {}
+        """Which sets of headers (`HeaderSet.key`) were found to be as they were, by who looked."""
 
     def digest(self, path: str) -> str | None:
         """The hash of the file at `path`, None if there is none that can be read."""
