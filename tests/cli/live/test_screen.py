@@ -18,7 +18,6 @@ from rich.text import Text
 
 from ckwatch.cli.live.screen import Screen
 
-
 LEFT = "\x1b[?25h\x1b[?1049l"
 """The terminal is given back: a cursor, and what was there before."""
 

@@ -105,10 +105,12 @@ class Lines:
 
     def _told_of(self, unit: Unit, state: str) -> Text:
         self._width = max(self._width, cell_len(unit.id))
-        line = Text.assemble((f"{state:>8}", MARKS[state][1]), f"  {unit.id:<{self._width}}  ")
-        line.append("from the store" if unit.from_store else duration(unit.seconds))
-        if unit.errors:
-            line.append(f"  {count(unit.errors, 'error')}")
-        if why := reason(unit):
-            line.append(f"  ({why})")
+        told = [
+            "from the store" if unit.from_store else duration(unit.seconds) if unit.seconds else "",
+            count(unit.errors, "error") if unit.errors else "",
+            f"({why})" if (why := reason(unit)) else "",
+        ]
+        line = Text.assemble((f"{state:>8}", MARKS[state][1]), f"  {unit.id:<{self._width}}")
+        for part in filter(None, told):
+            line.append(f"  {part}")
         return line
