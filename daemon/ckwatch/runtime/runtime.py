@@ -168,6 +168,8 @@ class Runtime:
             event = Ended(work, f"{type(error).__name__}: {error}", at=time.time())
         del self._scopes[work.number]
         await self._send.send(event)
+        if isinstance(effect, Render):
+            await self.workshop.finish(effect)
 
     async def _done(self, effect: Load | Scan | Render | LookUp | Compile | Record) -> AnyEvent:
         match effect:

@@ -61,6 +61,7 @@ class Workshop:
         self._tools = tools
         self._post = post
         self._threads = CapacityLimiter(4)
+        self._to_keep: dict[int, Callable[[], None]] = {}
         self._look: Look | None = None
         self._look_at = 0.0
         self._full: str | None = None
@@ -85,10 +86,12 @@ class Workshop:
         """Render a unit and check it without a compiler."""
         scope = effect.work.key.scope
         workspace = self.loads.workspace(scope)
-        outcome = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
+        outcome, keep = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
         text = outcome.rendered
         if text is not None:
             self.texts.put(effect.work.key, effect.work.generation, text)
+        if keep is not None:
+            self._to_keep[effect.work.number] = keep
         reads = outcome.read
         if not reads:
             reads = await to_thread.run_sync(_template_digest, effect.unit, workspace, limiter=self._threads)
@@ -103,6 +106,12 @@ class Workshop:
         )
         return Rendered(effect.work, facts, at=time.time())
 
+    async def finish(self, effect: Render) -> None:
+        """Keep what was rendered for the next daemon, once nobody waits for it."""
+        keep = self._to_keep.pop(effect.work.number, None)
+        if keep is not None:
+            await to_thread.run_sync(keep, limiter=self._threads)
+
     async def look_up(self, effect: LookUp) -> LookedUp:
         """See what the store has."""
         compiler = self._compiler()
@@ -110,10 +119,9 @@ class Workshop:
         if text is None or f"{text.symbol}:{text.token_key}" != effect.work.tokens:
             return LookedUp(effect.work, None, at=time.time())
         workspace = self.loads.workspace(effect.work.key.scope)
-        result = await compiler.builder.find(compile_request(workspace, effect.unit, text), self._recent_look(compiler))
-        if result is None:
-            return LookedUp(effect.work, None, at=time.time())
-        facts = await self._facts(effect, text, result)
+        take = partial(self._facts_now, effect, text)
+        request = compile_request(workspace, effect.unit, text)
+        facts = await compiler.builder.find_and(request, take, self._recent_look(compiler))
         return LookedUp(effect.work, facts, at=time.time())
 
     async def compile(self, effect: Compile) -> Compiled:
@@ -144,14 +152,17 @@ class Workshop:
         kept = self.texts.get(key, generation)
         if kept is not None:
             return kept
-        outcome = await self._outcome(self.loads.workspace(key.scope), unit, overlays, options)
+        outcome = await self.outcome(key, unit, overlays, options)
         if outcome.rendered is not None:
             self.texts.put(key, generation, outcome.rendered)
         return outcome.rendered
 
     async def outcome(self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: Options) -> RenderOutcome:
         """A render with all that is known of it."""
-        return await self._outcome(self.loads.workspace(key.scope), unit, overlays, options)
+        outcome, keep = await self._outcome(self.loads.workspace(key.scope), unit, overlays, options)
+        if keep is not None:
+            await to_thread.run_sync(keep, limiter=self._threads)
+        return outcome
 
     def _compiler(self) -> Compiler:
         compiler = self._tools.compiler
@@ -161,13 +172,14 @@ class Workshop:
 
     async def _outcome(
         self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: Options
-    ) -> RenderOutcome:
+    ) -> tuple[RenderOutcome, Callable[[], None] | None]:
+        """The render, and what is to be called in a thread to keep it."""
         cache = None
         if not overlays and options.rules:
             cache = self._tools.render_cache(workspace.template_folders)
             kept = None if cache is None else await to_thread.run_sync(cache.get, unit, limiter=self._threads)
             if kept is not None:
-                return kept
+                return kept, None
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
@@ -175,9 +187,7 @@ class Workshop:
             checks = partial(static_checks, unit, outcome.rendered, rules=options.rules)
             found = await to_thread.run_sync(checks, limiter=self._threads)
             outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
-        if cache is not None:
-            await to_thread.run_sync(cache.put, unit, outcome, limiter=self._threads)
-        return outcome
+        return outcome, None if cache is None else partial(cache.put, unit, outcome)
 
     def _recent_look(self, compiler: Compiler) -> Look:
         now = time.monotonic()
