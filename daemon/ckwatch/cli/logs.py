@@ -16,6 +16,7 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli import INTERRUPTED
 from ckwatch.cli.signals import stoppable
 from ckwatch.config.finding import find_workspace
 from ckwatch.endpoint import endpoint_of
@@ -33,7 +34,10 @@ def run(options: argparse.Namespace) -> int:
     log = endpoint_of(root).log
     if not options.follow and not log.exists():
         raise CkwatchError(f"there is no log {log}: no daemon has run for {root}", "`ckwatch start` starts one")
-    return anyio.run(partial(_print, log, options.lines, follow=options.follow))
+    try:
+        return anyio.run(partial(_print, log, options.lines, follow=options.follow))
+    except KeyboardInterrupt:  # the usual end
+        return INTERRUPTED
 
 
 async def _print(log: Path, lines: int, *, follow: bool) -> int:
