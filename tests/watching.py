@@ -8,7 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.watch import Batch, Watcher
+from ckwatch.watch import Batch, Watcher, make_watcher
+from ckwatch.watch.choosing import Kind
 from ckwatch.watch.inotify import Inotify
 
 PATIENCE_S = 20
@@ -84,11 +85,15 @@ async def watching(
     *,
     poll: bool = False,
     step_ms: int = 20,
-    make_inotify: Callable[[], Inotify] = Inotify,
+    kind: Kind = "inotify",
+    make_inotify: Callable[[], Inotify] | None = None,
 ) -> AsyncIterator[Told]:
     """A watcher that runs and has settled; stopped at the end."""
     told = Told()
-    told.watcher = Watcher(told.deliver, told.problem, poll=poll, step_ms=step_ms, make_inotify=make_inotify)
+    if make_inotify is not None:
+        told.watcher = Watcher(told.deliver, told.problem, poll=poll, step_ms=step_ms, make_inotify=make_inotify)
+    else:
+        told.watcher = make_watcher(kind, told.deliver, told.problem, poll=poll, step_ms=step_ms)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(told.watcher.run)
         await told.follow(folders, files)

@@ -174,13 +174,15 @@ class DaemonSection(Section):
 
     `build`: what it compiles without being asked: `wanted` (what was edited, is looked at or asked for) or
     `everything`. `settle_ms`: how long a file must be quiet before a change of it counts. `poll`: look at files
-    again and again, for file systems that send no events.
+    again and again, for file systems that send no events. `watcher`: what tells of changes, Linux's `inotify` or the
+    `watchfiles` library, which is slower and is used on other systems in any case.
     """
 
     idle_exit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
     build: Literal["wanted", "everything"] = "wanted"
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = 20
     poll: bool = False
+    watcher: Literal["inotify", "watchfiles"] = "inotify"
 
 
 class Settings(Section):

@@ -28,8 +28,7 @@ from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
 from ckwatch.toolchain import discover
-from ckwatch.watch.batch import Batch
-from ckwatch.watch.watcher import Watcher
+from ckwatch.watch import Batch, make_watcher
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +90,7 @@ async def _watch(tasks: TaskGroup, root: Path, runtime: Runtime, tools: Tools) -
     loads = runtime.workshop.loads
     settings = loads.workspaces[MAIN].settings.daemon
     news = Changes(root, runtime, tools)
-    watcher = Watcher(news.deliver, news.problem, step_ms=settings.settle_ms, poll=settings.poll)
+    watcher = make_watcher(settings.watcher, news.deliver, news.problem, step_ms=settings.settle_ms, poll=settings.poll)
     changed = anyio.Event()
 
     async def follow() -> None:

@@ -159,9 +159,12 @@ class Watcher:
                 self._take(await anyio.to_thread.run_sync(self._polling.scan, None, lambda: self._stopping))
                 pause_s = max(POLL_S, POLL_SHARE * (anyio.current_time() - began_s))
 
+    def _check_s(self) -> float:
+        return CHECK_S
+
     async def _check(self, tasks: TaskGroup) -> None:
         while True:
-            await anyio.sleep(CHECK_S)
+            await anyio.sleep(self._check_s())
             roots, folders = await anyio.to_thread.run_sync(self._looker.stale, self._seen)
             if roots:
                 self._chore.everything = True
