@@ -6,12 +6,10 @@ thousand headers hold one set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ckwatch.events import HeaderFacts, UnitKey
-
-_NOBODY: frozenset[UnitKey] = frozenset()
 
 
 @dataclass(slots=True)
@@ -33,7 +31,8 @@ class Graph:
     """The dependencies of all units of all scopes. `version` grows whenever the set of files does or shrinks."""
 
     def __init__(self) -> None:
-        self._templates: dict[str, set[UnitKey]] = {}
+        self._readers: dict[str, dict[UnitKey, str | None]] = {}
+        """Who read what of each template, None for looked for in vain."""
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
         self._header_sets: dict[str, _HeaderSet] = {}
         self._header_of: dict[UnitKey, str] = {}
@@ -48,20 +47,15 @@ class Graph:
         self._doubted.discard(key)
         old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
         self._reads[key] = (reads, missed)
-        for path, digest in reads.items():
+        for path, digest in (*reads.items(), *dict.fromkeys(missed).items()):
             self._learn(path, digest)
-        for path in missed:
-            self._learn(path, None)
-        if old_reads.keys() == reads.keys() and old_missed == missed:
-            return
-        old, new = {*old_reads, *old_missed}, {*reads, *missed}
-        for path in new - old:
-            units = self._templates.get(path)
-            if units is None:
-                units = self._templates[path] = set()
+            readers = self._readers.get(path)
+            if readers is None:
+                readers = self._readers[path] = {}
                 self.version += 1
-            units.add(key)
-        self._leave(key, old - new)
+            readers[key] = digest
+        if old_reads.keys() != reads.keys() or old_missed != missed:
+            self._leave(key, {*old_reads, *old_missed} - {*reads, *missed})
 
     def set_headers(self, key: UnitKey, headers: HeaderFacts | None) -> None:
         """Note what the last compile of the unit read."""
@@ -104,18 +98,17 @@ class Graph:
         reads, missed = self._reads.get(key, ({}, frozenset()))
         return any(path in missed or (path in reads and reads[path] != digest) for path, digest in texts.items())
 
-    def readers(self, path: str) -> frozenset[UnitKey] | set[UnitKey]:
+    def readers(self, path: str) -> Collection[UnitKey]:
         """The units whose last render read `path` or looked for it."""
-        return self._templates.get(path, _NOBODY)
+        return self._readers.get(path, ())
 
     def touched(self, path: str, digest: str | None) -> Touched:
         """The units for which `path` having the contents `digest` (None: not there) is news."""
-        reads, doubted = self._reads, self._doubted
-        rerender = [
-            key
-            for key in self._templates.get(path, _NOBODY)
-            if reads[key][0].get(path) != digest or (doubted and key in doubted)
-        ]
+        doubted = self._doubted
+        readers = self._readers.get(path, {})
+        rerender = [key for key, seen in readers.items() if seen != digest]
+        if doubted:
+            rerender += readers.keys() & doubted
         recompile: set[UnitKey] = set()
         for name in self._sets_with.get(path, ()):
             known = self._header_sets[name]
@@ -125,7 +118,7 @@ class Graph:
     @property
     def templates(self) -> list[str]:
         """Every path that a render read or looked for."""
-        return list(self._templates)
+        return list(self._readers)
 
     @property
     def headers(self) -> list[str]:
@@ -148,16 +141,16 @@ class Graph:
             self._disputed.add(path)
 
     def _forget_unread(self, path: str) -> None:
-        if path not in self._templates and path not in self._sets_with:
+        if path not in self._readers and path not in self._sets_with:
             self._known.pop(path, None)
             self._disputed.discard(path)
 
     def _leave(self, key: UnitKey, paths: Iterable[str]) -> None:
         for path in paths:
-            units = self._templates[path]
-            units.discard(key)
-            if not units:
-                del self._templates[path]
+            readers = self._readers[path]
+            del readers[key]
+            if not readers:
+                del self._readers[path]
                 self._forget_unread(path)
                 self.version += 1
 

@@ -61,8 +61,7 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
         drop_view(state, out, view, event.at)
         return
     touch = Touch(Cause("other options", event.at), recompile=True, edit=False)
-    for unit in view.units.values():
-        state.touch(unit.key, touch)
+    state.touch([unit.key for unit in view.units.values()], touch)
     view.pending.update(dict.fromkeys(view.kernels))
     request_load(state, out, view, urgent=True)
 

@@ -98,14 +98,11 @@ def _touch_readers(state: State, path: str, digest: str | None, at: float) -> No
     known = any(path in state.graph.reads_of(key) for key in touched.rerender)
     what = "is gone" if digest is None else "changed" if known or touched.recompile else "appeared"
     cause = Cause(f"{short(state, path)} {what}", at)
-    news = Touch(cause, recompile=False, edit=True)
     hidden = {scope.name for scope in state.scopes.values() if path in scope.overlays}
-    for key in touched.rerender:
-        if key.scope not in hidden:  # what a client lends hides the file
-            state.touch(key, news)
-    news = Touch(cause, recompile=True, edit=True)
-    for key in touched.recompile:
-        state.touch(key, news)
+    # What a client lends hides the file.
+    seen = [key for key in touched.rerender if key.scope not in hidden] if hidden else touched.rerender
+    state.touch(seen, Touch(cause, recompile=False, edit=True))
+    state.touch(touched.recompile, Touch(cause, recompile=True, edit=True))
 
 
 def short(state: State, path: str) -> str:

@@ -50,8 +50,7 @@ def _accept(state: State, out: Effects, scope: Scope, workspace: LoadedWorkspace
     others = _settings(known) != _settings(workspace)
     if others:
         touch = Touch(Cause("the settings or the compiler changed", at), recompile=True, edit=False)
-        for unit in scope.units.values():
-            state.touch(unit.key, touch)
+        state.touch([unit.key for unit in scope.units.values()], touch)
     scope.found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     first = before is None
     gone = [name for name in scope.kernels if name not in scope.found]

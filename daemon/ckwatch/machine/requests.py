@@ -67,10 +67,10 @@ def _ask(state: State, out: Effects, request: BuildRequest, name: str, at: float
         faulted = unit.phase is Phase.DONE and unit.result is not None and unit.result.outcome is Outcome.FAULTED
         # Of what the host failed at, nothing was learned the last time.
         if faulted and (not request.check_only or unit.render is None):
-            state.touch(unit.key, Touch(cause, recompile=True, edit=False))
+            state.touch([unit.key], Touch(cause, recompile=True, edit=False))
         elif request.force and not request.check_only:
             unit.force = True
-            state.touch(unit.key, Touch(cause, recompile=True, edit=False))
+            state.touch([unit.key], Touch(cause, recompile=True, edit=False))
         elif not request.check_only:
             unit.held = False
             want(state, out, unit, cause)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -267,12 +267,14 @@ class State:
         """The views of clients."""
         return [scope for scope in self.scopes.values() if scope.name != MAIN and not scope.leaving]
 
-    def touch(self, key: UnitKey, touch: Touch) -> None:
-        """Note that the unit has a new input."""
-        known = self.touched.get(key)
-        if known is not None and ((known.recompile and not touch.recompile) or (known.edit and not touch.edit)):
-            touch = Touch(touch.cause, known.recompile or touch.recompile, known.edit or touch.edit)
-        self.touched[key] = touch
+    def touch(self, keys: Iterable[UnitKey], touch: Touch) -> None:
+        """Note that the units have a new input. What is already noted is not weakened."""
+        found = dict.fromkeys(keys, touch)
+        for key in self.touched.keys() & found.keys() if self.touched else ():
+            known = self.touched[key]
+            if (known.recompile and not touch.recompile) or (known.edit and not touch.edit):
+                found[key] = Touch(touch.cause, known.recompile or touch.recompile, known.edit or touch.edit)
+        self.touched.update(found)
 
     def all_units(self) -> Iterator[UnitState]:
         """Every unit's state in every scope."""

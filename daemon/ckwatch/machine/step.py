@@ -93,7 +93,7 @@ def _rendered(state: State, out: Effects, event: Rendered) -> None:
     unit.working = None
     state.graph.set_reads(unit.key, event.facts.reads, event.facts.missed)
     if missed is not None:
-        state.touch(unit.key, missed)
+        state.touch([unit.key], missed)
     if files.apply_touch(state, out, unit.key):
         return
     views.part_views(state, out, unit, event.at)
@@ -113,7 +113,7 @@ def _looked_up(state: State, out: Effects, event: LookedUp) -> None:
         return
     unit.working = None
     if missed is not None:
-        state.touch(unit.key, missed)
+        state.touch([unit.key], missed)
     if not files.apply_touch(state, out, unit.key):
         units.looked_up(state, out, unit, event.facts, event.at)
 
@@ -128,7 +128,7 @@ def _compiled(state: State, out: Effects, event: Compiled) -> None:
     if unit is None:
         return
     if missed is not None:
-        state.touch(unit.key, missed)
+        state.touch([unit.key], missed)
     if unit.key in state.touched:
         unit.compiler = None
         files.apply_touch(state, out, unit.key)
@@ -160,7 +160,7 @@ def _ended(state: State, out: Effects, event: Ended) -> None:
             if unit is None:
                 return
             if missed is not None:
-                state.touch(unit.key, missed)
+                state.touch([unit.key], missed)
             if unit.key in state.touched:
                 if unit.compiler is work:
                     unit.compiler = None
