@@ -12,7 +12,9 @@ What it cannot do, other than the watcher on inotify:
   the last start is `RESTART_S` ago, and are polled so long.
 - Say that events were lost: the library keeps an overflow of the kernel's queue to itself. `complete` is false only
   for roots that came back and for errors of the library.
-- Wait for a writer that still has the file open: a file that is written slowly may be told twice.
+- Wait for a writer that still has the file open: a file that is written slowly may be told twice. So may what happens
+  in a new folder, or while an instance takes over from another; for so long, changes in a folder that was moved away
+  are told by its old name.
 - Stand a link to a folder that is deleted or led elsewhere: it drops the watch of the folder behind it, whatever other
   names that has. So all is polled then until a new instance has begun.
 - Tell names that are no UTF-8: they end the instance, which counts as everything having changed, and until it is
