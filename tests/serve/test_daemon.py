@@ -195,6 +195,14 @@ async def test_a_daemon_that_cannot_be_found_ends(root: Path, monkeypatch: pytes
         release(it.endpoint, other)
 
 
+async def test_a_daemon_whose_code_was_changed_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "IN_PLACE_S", 0.01)
+    async with running(root, Opened()) as it:
+        await it.ready.wait()
+        monkeypatch.setattr("ckwatch.endpoint._code_identity", lambda _package: b"edited")
+        await it.ended.wait()
+
+
 async def test_it_needs_trust(tmp_path: Path, root: Path) -> None:
     (tmp_path / "other").mkdir()
     opened = Opened()

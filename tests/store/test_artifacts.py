@@ -227,6 +227,22 @@ def test_leftovers_of_the_living_stay(store: ArtifactStore) -> None:
     assert list((store.folder / "runs").iterdir()) == []
 
 
+def test_compilers_that_nobody_waits_for_are_ended(store: ArtifactStore) -> None:
+    folder = store.folder / "runs" / "123-dead" / "1"
+    folder.mkdir(parents=True)
+    elsewhere = store.folder / "elsewhere"
+    elsewhere.mkdir()
+    forgotten, other = (subprocess.Popen(["sleep", "60"], cwd=place) for place in (folder, elsewhere))
+    try:
+        assert store.remove_leftovers() == 1
+        assert forgotten.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        for process in (forgotten, other):
+            process.kill()
+            process.wait()
+
+
 def test_least_recently_used_goes_first(store: ArtifactStore, publish: Publish, roots: Roots) -> None:
     keys = [f"{index:02x}" + "0" * 62 for index in range(4)]
     entries = [publish(key, bytes(10_000)) for key in keys]

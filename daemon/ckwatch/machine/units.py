@@ -281,7 +281,10 @@ def _queue_compile(state: State, out: Effects, unit: UnitState) -> None:
 
 def _compare_with_history(state: State, unit: UnitState, facts: RenderFacts, at: float) -> None:
     remembered = state.remembered.get(unit.key.unit)
-    if remembered is None or not facts.ok or remembered.tokens == facts.tokens:
+    if remembered is None or not facts.ok:
+        return
+    if remembered.tokens == facts.tokens:
+        unit.cause = Cause("the daemon started", at, remembered.cause)
         return
     changed = [path for path, digest in remembered.reads.items() if facts.reads.get(path) != digest]
     what = ", ".join(sorted(path.rsplit("/", 1)[-1] for path in changed)) or "the kernel file"

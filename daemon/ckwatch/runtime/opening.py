@@ -65,6 +65,8 @@ async def open_engine(
         # What a workspace is made of stays: looking through it for garbage would hold up the event loop.
         gc.collect()
         gc.freeze()
+        if tools.store is not None:
+            await to_thread.run_sync(tools.store.remove_leftovers)
         state.remembered = await memoirs.open()
         await memoirs.note_start(os.getpid(), __version__)
         daemon = Daemon(runtime, tools, memoirs, log_file)

@@ -1,8 +1,9 @@
 """A daemon's life: it gets the workspace's lock, opens the engine, serves it, and closes everything in order.
 
-It ends by a signal, on request, when nobody has used it for a while, and when its lock file is no longer there: then
-nobody can find it, and another may have taken its place. A second signal cuts the closing short. It may be killed at
-any moment; the next one replaces the socket that it left.
+It ends by a signal, on request, when nobody has used it for a while, and when nobody can find it any more: its lock
+file is gone, so that another may have taken its place, or its code was changed, so that clients look for one of the new
+code. A second signal cuts the closing short. It may be killed at any moment; the next one replaces the socket that it
+left.
 """
 
 from __future__ import annotations
@@ -93,18 +94,18 @@ class _Life:
             with self._scope:
                 async with open_engine(root, log_file=self._endpoint.log) as engine:
                     with anyio.CancelScope() as self._scope:
-                        await self._serve(engine, listener, on_ready)
+                        await self._serve(root, engine, listener, on_ready)
                     # Whoever comes now shall not wait for one that closes.
                     withdraw(self._endpoint, self._lock)
             tasks.cancel_scope.cancel()
 
-    async def _serve(self, engine: Engine, listener: socket, on_ready: Callable[[], None]) -> None:
+    async def _serve(self, root: Path, engine: Engine, listener: socket, on_ready: Callable[[], None]) -> None:
         activity = Activity()
         clients = Clients(engine.forget)
         app = make_app(engine, clients, activity=activity, stop=lambda: self.end("asked to"))
         async with clients.running(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_when_idle, engine, activity)
-            tasks.start_soon(self._end_when_displaced)
+            tasks.start_soon(self._end_when_displaced, root)
             await serve_on(listener, app, started=on_ready)
 
     async def _end_by_signal(
@@ -131,7 +132,11 @@ class _Life:
         idle_s = await activity.until_idle(ask)
         self.end(f"nobody has used it for {idle_s:g} s")
 
-    async def _end_when_displaced(self) -> None:
-        while await to_thread.run_sync(is_in_place, self._endpoint, self._lock):  # noqa: ASYNC110 - nothing tells it
+    async def _end_when_displaced(self, root: Path) -> None:
+        while await to_thread.run_sync(is_in_place, self._endpoint, self._lock):
+            if await to_thread.run_sync(endpoint_of, root) != self._endpoint:
+                # Clients look for a daemon of the new code, and two of them would do everything twice.
+                self.end("its code was changed")
+                return
             await anyio.sleep(IN_PLACE_S)
         self.end(f"its lock or socket is gone from {self._endpoint.lock.parent}")

@@ -218,6 +218,10 @@ class ArtifactStore:
             self._remove_unused_header_sets()
         return Collected(evicted, leftovers, total)
 
+    def remove_leftovers(self) -> int:
+        """Remove what processes that were killed have left, their compilers too; returns how many there were."""
+        return remove_leftovers(self.folder / "runs")
+
     def changed_headers(self, key: str, roots: Roots, look: Look) -> list[list[str]]:
         """For each entry of `key`, the one used last first: the headers that are not what they were.
 

@@ -10,6 +10,8 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -82,7 +84,10 @@ class RunFolder:
 
 
 def remove_leftovers(parent: Path) -> int:
-    """Remove the run folders in `parent` whose process has ended; returns how many there were."""
+    """Remove the run folders in `parent` whose process has ended; returns how many there were.
+
+    Processes that still work there (compilers of a process that was killed) are killed: nobody waits for them.
+    """
     removed = 0
     try:
         names = sorted({path.name.removesuffix(".lock") for path in parent.iterdir()})
@@ -98,8 +103,22 @@ def remove_leftovers(parent: Path) -> int:
             continue
         try:
             folder = parent / name
-            removed += folder.exists()
+            if folder.exists():
+                removed += 1
+                _end_processes_in(folder)
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             unlock(lock_file, lock)
     return removed
+
+
+def _end_processes_in(folder: Path) -> None:
+    inside = f"{os.path.realpath(folder)}{os.sep}"
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            working_folder = os.readlink(entry / "cwd")  # noqa: PTH115  # as it is, resolved or deleted
+        except OSError:
+            continue  # it has ended, or is another user's
+        if working_folder.startswith(inside):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(entry.name), signal.SIGKILL)
