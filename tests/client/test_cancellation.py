@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ckwatch import endpoint as endpoint_module
 from ckwatch.client import Client, connect
 from ckwatch.endpoint import endpoint_of, prepare_folder
 from ckwatch.wire.messages import BuildLine
@@ -84,7 +85,8 @@ WORKS = [overlays, follows, builds, watches_a_build, looks]
 
 
 @pytest.mark.parametrize("work", WORKS)
-async def test_a_client_at_every_await(tmp_path: Path, work: Work) -> None:
+async def test_a_client_at_every_await(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "_code_identity", lambda _package: b"not edited meanwhile")
     (tmp_path / "ckwatch.toml").touch()
     endpoint = endpoint_of(tmp_path)
     prepare_folder(endpoint.socket.parent)

@@ -11,6 +11,7 @@ import pytest
 
 from ckwatch.client import Client, DaemonGoneError, following
 from ckwatch.client.following import Known, states_of
+from ckwatch.client.lending import PAUSES_S
 from ckwatch.errors import ProtocolError
 from ckwatch.wire.values import Change, File, State
 from client_bench import Bench
@@ -127,6 +128,32 @@ async def test_a_killed_daemon_is_started_again(client: Client, daemon: Bench) -
         change = await anext(events)
         assert (change.topic, change.seq) == (ONE, 3)
     assert daemon.starts == 1
+
+
+async def test_a_daemon_that_is_lost_again_and_again_gets_more_and_more_time(
+    client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    sleep = anyio.sleep
+
+    async def record(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(anyio, "sleep", record)
+    async with client.events() as events:
+        await anext(events)
+        for number in range(4):
+            await daemon.relay.cut()
+            daemon.engine.change(ONE, unit_of(edited=number))
+            await anext(events)
+        assert slept == list(PAUSES_S[:4])
+        slept.clear()
+        monkeypatch.setattr(following, "STEADY_S", -1.0)
+        await daemon.relay.cut()
+        daemon.engine.change(ONE, unit_of(edited=9))
+        await anext(events)
+    assert slept == [0.0]
 
 
 async def test_a_stopped_daemon_ends_the_events(client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,8 @@ does the talking.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from itertools import chain, repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +18,7 @@ import anyio.lowlevel
 from ckwatch.client.access import Access, parsed
 from ckwatch.client.failures import LOST
 from ckwatch.client.http import Exchange
-from ckwatch.client.lending import PAUSES_S, Lending
+from ckwatch.client.lending import STEADY_S, Lending, pauses
 from ckwatch.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -63,13 +62,13 @@ class Known:
                 yield Change.model_construct(seq=seq, topic=topic, state=state)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Loss:
     """A daemon that went away: until when it is looked for, and how long to wait before each attempt."""
 
     stopped: bool
     deadline: float
-    pauses: Iterator[float] = field(default_factory=lambda: chain(PAUSES_S, repeat(PAUSES_S[-1])))
+    pauses: Iterator[float]
 
 
 class Events:
@@ -88,6 +87,7 @@ class Events:
         self._seq: int | None = None
         self._exchange: Exchange | None = None
         self._loss: _Loss | None = None
+        self._opened_at = 0.0
         self._closed = False
 
     def __aiter__(self) -> Self:
@@ -137,7 +137,6 @@ class Events:
             self._seq = None
             self._lose(stopped=False)
             return None
-        self._loss = None
         if change.topic == "heartbeat":
             return None
         self._seq = change.seq
@@ -148,18 +147,19 @@ class Events:
         if self._loss is None:
             await self._open()
             return
-        await anyio.sleep(next(self._loss.pauses))
+        loss = self._loss
+        await anyio.sleep(next(loss.pauses))
         try:
             # whoever stopped the daemon wants it to stay stopped until somebody asks for something
-            await self._access.reach(start=not self._loss.stopped)
+            await self._access.reach(start=not loss.stopped)
             await self._lending.settle()
             if self._lending.has_lent:
                 self._seq = None  # the daemon may have forgotten a view whose states were told here
             await self._open()
         except LOST:
-            if anyio.current_time() < self._loss.deadline:
+            if anyio.current_time() < loss.deadline:
                 return
-            if not self._loss.stopped:
+            if not loss.stopped:
                 raise
             self._closed = True
 
@@ -170,11 +170,14 @@ class Events:
             self._seq, self._pending = seq, self._known.renewed(seq, states)
         query = (("client", self._client), ("after", str(self._seq)))
         self._exchange = await self._access.open("GET", ("events",), query, again="never")
+        self._opened_at = anyio.current_time()
 
     def _lose(self, *, stopped: bool) -> None:
         self._hang_up()
-        if self._loss is None or self._loss.stopped != stopped:
-            self._loss = _Loss(stopped, anyio.current_time() + (RESTART_S if stopped else RECONNECT_S))
+        now = anyio.current_time()
+        limit_s = RESTART_S if stopped else RECONNECT_S
+        steady = self._loss is None or now - self._opened_at > STEADY_S
+        self._loss = _Loss(stopped, now + limit_s, pauses() if steady or self._loss is None else self._loss.pauses)
 
     def _hang_up(self) -> None:
         exchange, self._exchange = self._exchange, None

@@ -8,7 +8,7 @@ sends what the daemon does not have yet.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -33,8 +33,15 @@ FAREWELL_S = 2.0
 PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds before each attempt to reach a daemon that has gone; the last goes on."""
 
+STEADY_S = 10.0
+"""A connection that lasted so long was a good one: the next attempts begin without a pause."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def pauses() -> Iterator[float]:
+    """How long to wait before each attempt."""
+    return chain(PAUSES_S, repeat(PAUSES_S[-1]))
 
 
 class Overlay:
@@ -47,8 +54,14 @@ class Overlay:
 
     async def change(self, text: str) -> None:
         """Lend another text of the same file. Of several calls at a time, only the last text may reach the daemon."""
-        before, self._loan.text = self._loan.text, sendable(text)
-        await self._lending.settle(lambda: setattr(self._loan, "text", before))
+        before, given = self._loan.text, sendable(text)
+        self._loan.text = given
+
+        def undo() -> None:
+            if self._loan.text is given:
+                self._loan.text = before
+
+        await self._lending.settle(undo)
 
 
 class Lending:
@@ -64,6 +77,7 @@ class Lending:
         self._given: dict[Key, BaseModel | None] = {}
         self._lease: anyio.CancelScope | None = None
         self._order = anyio.Lock()
+        self._pauses = pauses()
 
     @property
     def view(self) -> str | None:
@@ -148,6 +162,7 @@ class Lending:
 
     async def _keep(self, exchange: Exchange, lease: anyio.CancelScope) -> None:
         stopped = False
+        began = anyio.current_time()
         try:
             with lease:
                 async for _ in exchange.parts():
@@ -160,7 +175,9 @@ class Lending:
         if self._lease is not lease:
             return
         self._lease = None
-        for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+        if anyio.current_time() - began > STEADY_S:
+            self._pauses = pauses()
+        for pause_s in self._pauses:
             await anyio.sleep(pause_s)
             if self._lease is not None or not self.loans.wanted():
                 return
