@@ -120,7 +120,7 @@ class Bench:
     @property
     def alive(self) -> list[int]:
         """Slow compilers that still run."""
-        return [pid for pid in self.pids if Path(f"/proc/{pid}").exists()]
+        return [pid for pid in self.pids if _runs(pid)]
 
     async def started(self, count: int) -> None:
         """Return when so many slow compiles have begun."""
@@ -139,6 +139,14 @@ class Bench:
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
         async with open_engine(self.root, environment={}, find_toolchain=find, history=self.history) as daemon:
             yield daemon
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is there and has not ended; one that has may wait for somebody to take note."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 async def build(daemon: Daemon, *patterns: str, client: str | None = None, force: bool = False) -> dict[str, BuildLine]:

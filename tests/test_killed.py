@@ -97,14 +97,39 @@ async def states(client: Client) -> dict[str, tuple[str | None, str | None]]:
     return {unit.id: (unit.outcome, unit.key) for unit in await client.units()}
 
 
-@pytest.mark.timeout(600)
-async def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("CKWATCH_TRUST_FILE", str(tmp_path / "trusted"))
     bench = Bench(tmp_path / "bench")
-    os.chmod(tmp_path, 0o700)  # noqa: PTH101  # the folder of the sockets
+    tmp_path.chmod(0o700)
     (tmp_path / "trusted").write_text(f"{bench.root}\n")
     (tmp_path / "trusted").chmod(0o600)
+    return bench
+
+
+async def test_the_next_daemon_ends_the_compilers_of_one_that_was_killed(bench: Bench) -> None:
+    reported: dict[str, str] = {}
+    bench.will("slow")
+    async with daemons(bench) as started:
+        process = await started.start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use, bench, reported)
+            await bench.started(2)
+            tasks.cancel_scope.cancel()
+            os.kill(process, signal.SIGKILL)
+        await started.ended()
+        assert len(bench.alive) == 2
+        bench.will("slow", now=False)
+        await started.start()
+        with anyio.fail_after(60):
+            await use(bench, reported)
+    assert bench.alive == []
+    assert set(reported.values()) == {"built"}
+
+
+@pytest.mark.timeout(600)
+async def test_killed_at_any_moment(bench: Bench) -> None:
     chance = random.Random(3)  # noqa: S311  # which moments are hit differs from run to run anyway
     reported: dict[str, str] = {}
     async with AsyncExitStack() as stack:
