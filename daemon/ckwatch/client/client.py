@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +15,7 @@ from ckwatch.client.access import Access, Again, parsed
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.following import Events
 from ckwatch.client.http import Query
+from ckwatch.client.launch import end_of
 from ckwatch.client.lending import Lending, Overlay, sendable
 from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ckwatch.wire.values import Diagnostic, Unit
 
     Item = TypeVar("Item")
-
-_STOP_S = 10.0
 
 
 class Client:
@@ -294,7 +293,7 @@ class Client:
         try:
             await self._access.reach(start=False)
             process = (await self.status()).pid
-            with _end_of(process) as ended:
+            with end_of(process) as ended:
                 await self._access.request("POST", ("stop",), again="never")
                 await ended()
         except DaemonGoneError:
@@ -363,29 +362,6 @@ async def status_of(access: Access) -> Status:
     from ckwatch.wire.messages import Status
 
     return await access.get(Status, ("status",))
-
-
-@contextmanager
-def _end_of(process: int) -> Iterator[Callable[[], Awaitable[None]]]:
-    """A function that waits until the process has ended. It must be there now."""
-    try:
-        descriptor = os.pidfd_open(process) if process != os.getpid() else -1
-    except OSError:
-        descriptor = -1  # it cannot be seen from here
-
-    async def ended() -> None:
-        if descriptor < 0:
-            return
-        with anyio.move_on_after(_STOP_S) as waiting:
-            await anyio.wait_readable(descriptor)
-        if waiting.cancelled_caught:
-            raise CkwatchError(f"the daemon has not ended within {_STOP_S:.0f} s", f"`kill {process}` ends it")
-
-    try:
-        yield ended
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def _unit_path(unit: str | Unit) -> tuple[str, str, str]:

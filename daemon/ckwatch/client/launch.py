@@ -1,4 +1,4 @@
-"""Finding the daemon of a workspace, or starting it.
+"""Finding the daemon of a workspace, starting it, and seeing it end.
 
 A daemon that is being started says over a pipe when it answers, or why it never will: nobody has to guess when to try,
 and its mistakes reach whoever wanted it in words. If several clients start one at the same time, one daemon lives, the
@@ -11,8 +11,8 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
 
 START_LIMIT_S = 30.0
 """How long a daemon may take until it answers."""
+
+STOP_LIMIT_S = 10.0
+"""How long a daemon may take to end."""
 
 PAUSES_S = (0.01, 0.02, 0.05, 0.1)
 """Seconds between attempts to meet a daemon that somebody else has started; the last goes on."""
@@ -66,6 +69,29 @@ async def ensure_daemon(root: Path, *, program: Sequence[str] = DAEMON) -> Endpo
                 return endpoint
     message = f"the daemon of {root} is not ready {START_LIMIT_S:.0f} s after its start"
     raise DaemonGoneError(message, f"its log is {endpoint.log}")
+
+
+@contextmanager
+def end_of(process: int) -> Iterator[Callable[[], Awaitable[None]]]:
+    """A function that waits until the process has ended. It must be there now."""
+    try:
+        descriptor = os.pidfd_open(process) if process != os.getpid() else -1
+    except OSError:
+        descriptor = -1  # it cannot be seen from here
+
+    async def ended() -> None:
+        if descriptor < 0:
+            return
+        with anyio.move_on_after(STOP_LIMIT_S) as waiting:
+            await anyio.wait_readable(descriptor)
+        if waiting.cancelled_caught:
+            raise CkwatchError(f"the daemon has not ended within {STOP_LIMIT_S:.0f} s", f"`kill {process}` ends it")
+
+    try:
+        yield ended
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def trust(root: Path) -> None:
