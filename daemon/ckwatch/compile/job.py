@@ -166,10 +166,7 @@ async def compile_source(
                 files[ProductKind.CODE_OBJECT] = folder / f"kernel.{request.arch.replace(':', '-')}.hsaco"
                 await anyio.to_thread.run_sync(files[ProductKind.CODE_OBJECT].write_bytes, code)
         files[ProductKind.DEPENDENCIES] = folder / _DEPENDENCIES
-        rule = format_dependency_file(_SHARED_OBJECT, headers)
-        await anyio.to_thread.run_sync(
-            files[ProductKind.DEPENDENCIES].write_bytes, rule.encode("utf-8", "surrogateescape")
-        )
+        await anyio.to_thread.run_sync(_write_dependencies, files[ProductKind.DEPENDENCIES], headers)
     except OSError as error:
         return _unwritten(job, error)
     except ValueError as error:
@@ -203,6 +200,10 @@ def _prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OS
     except OSError as error:
         return prefixes, error
     return prefixes, None
+
+
+def _write_dependencies(file: Path, headers: tuple[str, ...]) -> None:
+    file.write_bytes(format_dependency_file(_SHARED_OBJECT, headers).encode("utf-8", "surrogateescape"))
 
 
 def _compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:

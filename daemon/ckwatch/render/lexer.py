@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jinja2 import TemplateSyntaxError
+from jinja2 import Environment, TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
 
 from ckwatch.model.text import Position, Span
@@ -45,12 +45,34 @@ class Tag:
 
 
 class LocatingLexer(Lexer):
-    """Jinja2's lexer with `Located` line numbers."""
+    """Jinja2's lexer with `Located` line numbers.
+
+    It remembers the tokens of the last template: they are wanted for the tags and then by the parser, and finding them
+    takes as long as parsing.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._last: tuple[str, list[tuple[int, str, str]]] = ("", [])
 
     def tokeniter(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> Iterator[tuple[int, str, str]]:
         """Yield (line, type, text) as Jinja2 does. Between two tokens only stripped white space can be missing."""
+        if state is not None:
+            yield from self._tokens(source, name, filename, state)
+        elif source and source == self._last[0]:
+            yield from self._last[1]
+        else:
+            tokens = []
+            for token in self._tokens(source, name, filename, state):
+                tokens.append(token)
+                yield token
+            self._last = (source, tokens)
+
+    def _tokens(
+        self, source: str, name: str | None, filename: str | None, state: str | None
+    ) -> Iterator[tuple[int, str, str]]:
         text = normalise(source)
         lines = LineIndex(text)
         at = 0
