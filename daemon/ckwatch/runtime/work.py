@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.build.asking import compile_request
@@ -48,6 +49,10 @@ from ckwatch.store.contents import Look
 
 LOOK_S = 0.5
 """Headers are looked at once for all look-ups within this time; later changes come as news of their own."""
+
+KEEP_AFTER_S = 0.2
+FEW = 20
+"""A render is written to disk so long after it, when there are no more than these; each holds its text."""
 
 Post = Callable[[AnyEvent], None]
 
@@ -107,10 +112,15 @@ class Workshop:
         return Rendered(effect.work, facts, at=time.time())
 
     async def finish(self, effect: Render) -> None:
-        """Keep what was rendered for the next daemon, once nobody waits for it."""
-        keep = self._to_keep.pop(effect.work.number, None)
-        if keep is not None:
-            await to_thread.run_sync(keep, limiter=self._threads)
+        """Keep what was rendered for the next daemon: after an edit not before its compiler has started."""
+        if effect.work.number not in self._to_keep:
+            return
+        try:
+            if len(self._to_keep) <= FEW:
+                await anyio.sleep(KEEP_AFTER_S)
+        finally:
+            keep = self._to_keep.pop(effect.work.number)
+        await to_thread.run_sync(keep, limiter=self._threads)
 
     async def look_up(self, effect: LookUp) -> LookedUp:
         """See what the store has."""

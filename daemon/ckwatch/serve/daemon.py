@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -34,6 +35,10 @@ from ckwatch.trust import require_trusted
 _log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SWITCH_S = 0.001
+"""For so long a thread may keep the interpreter that the event loop is waiting for. By default it is 5 ms, and several
+threads that read files or hash take turns before the loop gets its own."""
+
 IN_PLACE_S = 60.0
 """How often the daemon looks whether it can still be found; also keeps its files from looking forgotten."""
 
@@ -53,6 +58,7 @@ async def run_daemon(
     what the engine's status says. `on_ready` is called as soon as requests are answered. To be run in the main thread.
     Raises UntrustedError, CkwatchError for a folder or socket that cannot be used, and what `open_engine` raises.
     """
+    sys.setswitchinterval(SWITCH_S)
     require_trusted(root)
     endpoint = endpoint_of(root)
     prepare_folder(endpoint.socket.parent)
