@@ -15,7 +15,7 @@ from ckwatch.events import HeaderFacts, UnitKey
 @dataclass(slots=True)
 class _HeaderSet:
     facts: HeaderFacts
-    units: set[UnitKey] = field(default_factory=set)
+    units: dict[UnitKey, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Touched:
     """Units that a changed file concerns; `recompile` where the file is no template, so that equal tokens prove
     nothing."""
 
-    rerender: frozenset[UnitKey]
-    recompile: frozenset[UnitKey]
+    rerender: tuple[UnitKey, ...]
+    recompile: tuple[UnitKey, ...]
 
 
 class Graph:
@@ -36,7 +36,7 @@ class Graph:
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
         self._header_sets: dict[str, _HeaderSet] = {}
         self._header_of: dict[UnitKey, str] = {}
-        self._sets_with: dict[str, set[str]] = {}
+        self._sets_with: dict[str, dict[str, None]] = {}
         self._known: dict[str, str | None] = {}
         self._disputed: set[str] = set()
         self._doubted: set[UnitKey] = set()
@@ -74,9 +74,9 @@ class Graph:
             known = self._header_sets[headers.name] = _HeaderSet(headers)
             self.version += 1
             for path in (*headers.present, *headers.absent):
-                self._sets_with.setdefault(path, set()).add(headers.name)
+                self._sets_with.setdefault(path, {})[headers.name] = None
                 self._learn(path, headers.present.get(path))
-        known.units.add(key)
+        known.units[key] = None
 
     def doubt(self, key: UnitKey) -> None:
         """What the unit read may not be what was noted: until its next render any news of its files concerns it."""
@@ -106,14 +106,15 @@ class Graph:
         """The units for which `path` having the contents `digest` (None: not there) is news."""
         doubted = self._doubted
         readers = self._readers.get(path, {})
-        rerender = [key for key, seen in readers.items() if seen != digest]
-        if doubted:
-            rerender += readers.keys() & doubted
-        recompile: set[UnitKey] = set()
+        rerender = [key for key, seen in readers.items() if seen != digest or (doubted and key in doubted)]
+        recompile: dict[UnitKey, None] = {}
         for name in self._sets_with.get(path, ()):
             known = self._header_sets[name]
-            recompile |= known.units if known.facts.present.get(path) != digest else known.units & doubted
-        return Touched(frozenset(rerender), frozenset(recompile))
+            if known.facts.present.get(path) != digest:
+                recompile |= known.units
+            elif doubted:
+                recompile |= dict.fromkeys(key for key in known.units if key in doubted)
+        return Touched(tuple(rerender), tuple(recompile))
 
     @property
     def templates(self) -> list[str]:
@@ -156,14 +157,14 @@ class Graph:
 
     def _leave_set(self, key: UnitKey, name: str) -> None:
         known = self._header_sets[name]
-        known.units.discard(key)
+        known.units.pop(key, None)
         if known.units:
             return
         del self._header_sets[name]
         self.version += 1
         for path in (*known.facts.present, *known.facts.absent):
             names = self._sets_with[path]
-            names.discard(name)
+            del names[name]
             if not names:
                 del self._sets_with[path]
                 self._forget_unread(path)

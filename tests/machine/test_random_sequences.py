@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
+import re
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -14,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ckwatch.events import (
     BuildRequested,
     CancelRequested,
+    Cause,
     ClientLost,
     CompileBegan,
     Focused,
@@ -21,6 +24,7 @@ from ckwatch.events import (
     Options,
     OptionsChanged,
     OverlayChanged,
+    Remembered,
     RequestDropped,
     Warned,
     WorkKind,
@@ -112,9 +116,17 @@ seeds = st.one_of(st.just(0), st.integers(1, 20))
 class Sequences(RuleBasedStateMachine):
     """What may happen, in any order."""
 
-    @initialize(at_once=st.sampled_from((1, 2, 50)), settled=st.booleans())
-    def begin(self, at_once: int, settled: bool) -> None:
+    @initialize(
+        at_once=st.sampled_from((1, 2, 50)), settled=st.sampled_from((True, True, False)), remembered=st.booleans()
+    )
+    def begin(self, at_once: int, settled: bool, remembered: bool) -> None:
         state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2)
+        if remembered:
+            earlier = Cause("new in the workspace", 1.0)
+            state.remembered = {
+                "k1/a@gfx942": Remembered("other tokens", {T1: "other", M1: FILES[M1]}, earlier, 3_000_000_000),
+                "k1/b@gfx942": Remembered("t1 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
+            }
         self.world = World(FILES, state)
         self.requests = 0
         for client in CLIENTS:
@@ -131,6 +143,24 @@ class Sequences(RuleBasedStateMachine):
     def edit_and_notice(self, edit: tuple[str, str | None]) -> None:
         self.world.write(*edit)
         self.world.deliver()
+
+    def _tweaked(self, path: str, number: int) -> str:
+        """The file with another token, or a kernel file with another parameter: nothing breaks."""
+        text = self.world.files.get(path) or FILES.get(path, "")
+        if path in KERNELS:
+            return re.sub(r"instance (\w) \d+", rf"instance \1 {number}", text or FILES[K1], count=1)
+        return "\n".join([line for line in text.split("\n") if "token" not in line] + [f"token {number}"]).strip()
+
+    @rule(path=st.sampled_from((*TEMPLATES, *HEADERS, K1, K2)), number=st.integers(2, 5), told=st.booleans())
+    def tweak(self, path: str, number: int, told: bool) -> None:
+        self.world.write(path, self._tweaked(path, number))
+        if told:
+            self.world.deliver()
+
+    @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5))
+    def lend_tweaked(self, client: str, path: str, number: int) -> None:
+        text = self._tweaked(path, number)
+        self.world.send(OverlayChanged(client, path, text, text))
 
     @rule(path=st.sampled_from(sorted(FILES)), back=st.integers(1, 3))
     def revert(self, path: str, back: int) -> None:
@@ -163,6 +193,15 @@ class Sequences(RuleBasedStateMachine):
         for number in range(count):
             if self.world.works:
                 self.world.answer(self._work(number), seed=seed)
+
+    @rule(seed=seeds, count=st.integers(5, 60))
+    def answer_all_but_compilers(self, seed: int, count: int) -> None:
+        for _ in range(count):
+            quick = [number for number, one in self.world.works.items() if one.effect.work.kind is not WorkKind.COMPILE]
+            if self.world.continues:
+                self.world.proceed()
+            elif quick:
+                self.world.answer(min(quick), seed=seed)
 
     @precondition(lambda self: self.world.works)
     @rule(which=st.integers(0, 9), fault=st.sampled_from((None, None, "out of memory")))
@@ -226,6 +265,22 @@ class Sequences(RuleBasedStateMachine):
             self.world.write(path, view.overlays[path])
             self.world.deliver()
 
+    @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5), works=st.integers(0, 40))
+    def write_and_save(self, client: str, path: str, number: int, works: int) -> None:
+        self.lend_tweaked(client, path, number)
+        self.answer_all_but_compilers(0, works)
+        self.world.write(path, self._tweaked(path, number))
+        self.world.deliver()
+        self.answer_all_but_compilers(0, works)
+
+    @rule(path=st.sampled_from((*TEMPLATES, *HEADERS)), number=st.integers(2, 5), seed=st.integers(1, 20))
+    def overtake(self, path: str, number: int, seed: int) -> None:
+        """A file changes while a compiler runs, which may have read the old one."""
+        compilers = [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
+        if compilers:
+            self.tweak(path, number, told=True)
+            self.world.answer(compilers[0], seed=seed)
+
     @rule(client=clients, which=st.integers(0, 9))
     def take_back(self, client: str, which: int) -> None:
         view = self.world.state.scopes.get(client)
@@ -265,7 +320,7 @@ class Sequences(RuleBasedStateMachine):
             self.world.drain()
 
 
-TestSequences = Sequences.TestCase
+TestSequences = pytest.mark.timeout(120 + EXAMPLES)(Sequences.TestCase)
 TestSequences.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,

@@ -16,6 +16,7 @@ from ckwatch.events import (
     AnyEvent,
     BuildRequested,
     Cancel,
+    CancelRequested,
     Changed,
     Compile,
     Compiled,
@@ -99,7 +100,7 @@ class World:
         self.requests: dict[str, Asked] = {}
         self.shown: dict[str, dict[str, object]] = {MAIN: {}}
         self.shown_files: dict[tuple[str, str], object] = {}
-        self.log: list[str] = []
+        self.rested: dict[str, str] = {}
         self.take(start(self.state))
 
     # The disk.
@@ -115,6 +116,8 @@ class World:
         else:
             self.files[path] = text
         self.unseen[path] = None
+        if path == TOML:
+            self.rested = {}  # other settings make units idle without an edit
 
     def between(self, path: str, version: int) -> list[str | None]:
         """The contents of the file from `version` until now."""
@@ -138,6 +141,8 @@ class World:
 
     def send(self, event: AnyEvent) -> tuple[Effect, ...]:
         """One step, checked."""
+        if isinstance(event, CancelRequested):
+            self.rested = {}
         if isinstance(event, BuildRequested):
             self.requests[event.request] = Asked(event, self.version)
         effects = step(self.state, event)
@@ -199,7 +204,17 @@ class World:
         assert tell.unit not in asked.told, f"{tell} twice"
         asked.told.append(tell.unit)
         unit = self.state.seen(asked.event.scope, tell.unit)
-        if tell.problem is not None or unit is None or asked.event.check_only:
+        if tell.problem is not None or unit is None or None in self.between(TOML, asked.version):
+            return
+        kernel = unit.unit.kernel.path
+        overlays = self.state.scopes[unit.key.scope].overlays
+        texts = [overlays[kernel]] if kernel in overlays else self.between(kernel, asked.version)
+        archs = (unit.unit.arch,)
+        found = [kernel_units(kernel, text, archs) for text in texts if text is not None]
+        same = [one for units in found if units for one in units.units if one.id == tell.unit]
+        said = f"{tell} is older than its request: {kernel}"
+        assert any(one.instance.parameters == unit.unit.instance.parameters for one in same), said
+        if asked.event.check_only:
             return
         assert unit.phase is Phase.DONE, f"{tell}: {unit.phase}"
         if unit.result is not None and unit.result.outcome is Outcome.FAULTED:
@@ -210,7 +225,6 @@ class World:
             assert unit.result is not None
             assert unit.result.headers is not None
             seen |= unit.result.headers.present.items() | dict.fromkeys(unit.result.headers.absent).items()
-        overlays = self.state.scopes[unit.key.scope].overlays
         for path, digest in seen:
             if path not in overlays:
                 assert digest in self.between(path, asked.version), f"{tell} is older than its request: {path}"
@@ -440,8 +454,15 @@ class World:
                 assert seen.fresh
                 self._verify_unit_of(client, seen, unit, workspace)
                 if seen.phase is Phase.IDLE:
+                    edited = client == MAIN and self.rested.get(name, seen.tokens) != seen.tokens
+                    assert not edited or workspace.toolchain_problem, f"{seen.key} was edited and not compiled"
                     idle = not is_wanted(self.state, seen) or workspace.toolchain_problem is not None
                     assert idle, f"{seen.key} was wanted"
+
+        units = self.state.main.units.items()
+        self.rested = {
+            name: unit.tokens for name, unit in units if unit.phase in (Phase.IDLE, Phase.DONE) and unit.tokens
+        }
 
     def _verify_unit_of(self, client: str, seen: UnitState, unit: Unit, workspace: LoadedWorkspace) -> None:
         view = self.state.scopes.get(client, self.state.main)

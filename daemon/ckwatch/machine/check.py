@@ -76,7 +76,7 @@ def _check_queues(state: State) -> None:
 def _check_work(state: State) -> None:
     _require(state.cancelled <= state.running.keys(), "what is being stopped still runs")
     owned = {work.number for unit in state.all_units() for work in (unit.working, unit.compiler) if work is not None}
-    _require(state.heirs.keys() <= owned, "a compiler that was taken over is somebody's")
+    _require(state.heirs.keys() <= state.running.keys(), "a compiler that was taken over runs")
     for work in state.running.values():
         if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE):
             _require((work.number in owned) != (work.number in state.cancelled), f"{work} is somebody's, or stopped")

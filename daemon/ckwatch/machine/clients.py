@@ -17,7 +17,8 @@ from ckwatch.events import (
 from ckwatch.machine.loads import request_load
 from ckwatch.machine.requests import request_dropped
 from ckwatch.machine.state import Effects, Focus, State, Touch
-from ckwatch.machine.units import give_up, is_wanted, want
+from ckwatch.machine.telling import awaiting
+from ckwatch.machine.units import give_up, is_wanted, unforce, want
 from ckwatch.machine.views import drop_view, new_view
 
 
@@ -72,7 +73,7 @@ def focused(state: State, out: Effects, event: Focused) -> None:  # noqa: ARG001
     if event.units or event.everything:
         state.focus[event.client] = Focus(event.units, event.everything)
     _look_away(state, before, event.client, event.at)
-    names = state.members(event.client) if event.everything else event.units
+    names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("somebody looks at it", event.at)
     state.wants.extend((event.client, name, cause) for name in names)
 
@@ -80,7 +81,7 @@ def focused(state: State, out: Effects, event: Focused) -> None:  # noqa: ARG001
 def _look_away(state: State, before: Focus | None, client: str, at: float) -> None:
     if before is None:
         return
-    names = state.members(client) if before.everything else before.units
+    names = state.members(client) if before.everything else sorted(before.units)
     cause = Cause("nobody looks at it any more", at)
     state.unwanted.extend((client, name, cause, False) for name in names)
 
@@ -111,9 +112,13 @@ def act(state: State, out: Effects) -> None:
             break
         scope, name, cause, hold = state.unwanted.popleft()
         unit = state.seen(scope, name)
-        if unit is not None and (hold or not is_wanted(state, unit)):
+        if unit is None:
+            continue
+        if unit.force and not any(request.force for request in awaiting(state, unit)):
+            unforce(state, out, unit)
+        if hold or not is_wanted(state, unit):
             give_up(state, out, unit, cause, hold=hold)
-        elif unit is not None:
+        else:
             want(state, out, unit, cause)
     for _ in range(state.units_at_once):
         if not state.wants:

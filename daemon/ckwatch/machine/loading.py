@@ -49,8 +49,9 @@ def _accept(state: State, out: Effects, scope: Scope, workspace: LoadedWorkspace
     known = before or state.main.workspace or workspace
     others = _settings(known) != _settings(workspace)
     if others:
-        touch = Touch(Cause("the settings or the compiler changed", at), recompile=True, edit=False)
-        state.touch([unit.key for unit in scope.units.values()], touch)
+        unread = [view for view in state.views if view.workspace is None] if scope.name == MAIN else []
+        keys = [unit.key for one in (scope, *unread) for unit in one.units.values()]
+        state.touch(keys, Touch(Cause("the settings or the compiler changed", at), recompile=True, edit=False))
     scope.found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     first = before is None
     gone = [name for name in scope.kernels if name not in scope.found]

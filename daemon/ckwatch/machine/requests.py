@@ -17,7 +17,8 @@ from ckwatch.model.selection import chosen
 
 def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
     """Somebody wants fresh results. Files that have just been written are looked at first."""
-    request = BuildRequest(event.request, event.scope, event.patterns, event.force, event.check_only)
+    force = event.force and not event.check_only
+    request = BuildRequest(event.request, event.scope, event.patterns, force, event.check_only)
     state.requests[event.request] = request
     request.scan = request_scan(state, out)
 
@@ -68,7 +69,7 @@ def _ask(state: State, out: Effects, request: BuildRequest, name: str, at: float
         # Of what the host failed at, nothing was learned the last time.
         if faulted and (not request.check_only or unit.render is None):
             state.touch([unit.key], Touch(cause, recompile=True, edit=False))
-        elif request.force and not request.check_only:
+        elif request.force:
             unit.force = True
             state.touch([unit.key], Touch(cause, recompile=True, edit=False))
         elif not request.check_only:
@@ -83,12 +84,9 @@ def request_dropped(state: State, out: Effects, event: RequestDropped) -> None: 
     if request is None:
         return
     cause = Cause("the request for it was given up", event.at)
-    for name in request.pending or ():
+    for name in sorted(request.pending or ()):
         waiting = state.waiting.get(name, set())
         waiting.discard(request.name)
         if not waiting:
             state.waiting.pop(name, None)
-        unit = state.seen(request.scope, name) if request.force else None
-        if unit is not None and not any(state.requests[other].force for other in waiting):
-            unit.force = False
         state.unwanted.append((request.scope, name, cause, False))

@@ -12,6 +12,7 @@ from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
 
 CANCELLED = "cancelled"
+LINKS_REMEMBERED = 8
 
 
 def priority(state: State, unit: UnitState) -> Priority:
@@ -52,7 +53,9 @@ def create(
     new = UnitState(UnitKey(scope.name, unit.id), unit, cause)
     if like is not None:
         new.render, new.result, new.tokens = like.render, like.result, like.tokens
-        new.reusable = like.reusable and compiles_alike(state, scope, like.unit, unit)
+        news = state.touched.get(like.key)
+        stale = news is not None and news.recompile
+        new.reusable = like.reusable and not stale and compiles_alike(state, scope, like.unit, unit)
         state.graph.set_reads(
             new.key, like.render.reads if like.render else {}, like.render.missed if like.render else frozenset()
         )
@@ -149,7 +152,8 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         unit.compiler = None
         settle(state, out, unit, Phase.DONE, Cause("the template or the instance has errors", at, unit.cause))
         return
-    if unit.edited_now and facts.tokens != unit.tokens:
+    faulted = unit.result is not None and unit.result.outcome is Outcome.FAULTED
+    if unit.edited_now and (facts.tokens != unit.tokens or faulted):
         unit.wanted, unit.held = True, False
     unit.edited_now = False
     unit.tokens = facts.tokens
@@ -246,6 +250,14 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
             queue.add(unit.key, priority(state, unit))
 
 
+def unforce(state: State, out: Effects, unit: UnitState) -> None:
+    """What the store has is good enough again."""
+    unit.force = False
+    if unit.phase is Phase.QUEUED:
+        state.compile_queue.remove(unit.key)
+        look(state, out, unit)
+
+
 def give_up(state: State, out: Effects, unit: UnitState, cause: Cause, *, hold: bool) -> None:
     """Do not compile the unit until it is edited or asked for; with `hold` not for those either who want it now."""
     unit.wanted = unit.force = False
@@ -283,11 +295,20 @@ def _compare_with_history(state: State, unit: UnitState, facts: RenderFacts, at:
     remembered = state.remembered.get(unit.key.unit)
     if remembered is None or not facts.ok:
         return
+    earlier = _newest(remembered.cause)
     if remembered.tokens == facts.tokens:
-        unit.cause = Cause("the daemon started", at, remembered.cause)
+        unit.cause = Cause("the daemon started", at, earlier)
         return
     changed = [path for path, digest in remembered.reads.items() if facts.reads.get(path) != digest]
     what = ", ".join(sorted(path.rsplit("/", 1)[-1] for path in changed)) or "the kernel file"
-    unit.cause = Cause(f"{what} changed while the daemon was not running", at, remembered.cause)
+    unit.cause = Cause(f"{what} changed while the daemon was not running", at, earlier)
     unit.wanted = True
     unit.edited = state.next()
+
+
+def _newest(cause: Cause) -> Cause:
+    """The newest links of a story: it would grow with every start."""
+    story: Cause | None = None
+    for link in reversed(cause.chain[:LINKS_REMEMBERED]):
+        story = Cause(link.what, link.at, story)
+    return story or cause

@@ -122,8 +122,8 @@ def drop_view(state: State, out: Effects, view: Scope, at: float) -> None:
         if work.key.scope == view.name and work.key.unit in view.units and work.number not in state.cancelled:
             follow_main(state, out, view, work.key.unit, at)
     out.extend(Changed(view.name, f"file/{path}") for path in view.diagnostics)
-    seen = view.members.keys() if view.started else state.main.members.keys()
-    others = [name for name in seen ^ state.main.members.keys() if name not in view.units]
+    ours, theirs = state.members(view.name), state.main.members
+    others = [name for name in {**ours, **theirs} if (name in ours) != (name in theirs) and name not in view.units]
     out.extend(Changed(view.name, f"unit/{name}") for name in others)
     view.leaving, view.alike = True, True
     view.overlays, view.digests, view.lent, view.options = {}, {}, {}, Options()
