@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.events import Cause, Record, Remembered
@@ -13,6 +14,9 @@ from ckwatch.history import History, HistoryError, UnitRecord
 from ckwatch.machine.state import State, UnitState
 from ckwatch.wire.messages import Run
 from ckwatch.wire.values import Cause as WireCause
+
+AT_ONCE = 50
+"""Units that are looked at before others have their turn on the event loop: two milliseconds."""
 
 RETRY_S = 30.0
 """After a history could not be written, it is left alone for so long; results go on in memory."""
@@ -33,15 +37,16 @@ class Memoirs:
     async def open(self) -> Mapping[str, Remembered]:
         """What earlier daemons left; nothing, and a problem, where it cannot be read."""
         try:
-            self._known = await to_thread.run_sync(self._open)
+            return await to_thread.run_sync(self._remember)
         except HistoryError as error:
             self.problem = str(error)
             return {}
-        return {name: _remembered(record) for name, record in self._known.items()}
 
     async def record(self, state: State, effect: Record) -> str | None:
         """Write what is new; what is wrong with the history, if anything."""
-        for name in effect.units:
+        for count, name in enumerate(effect.units):
+            if count % AT_ONCE == AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
             unit = state.main.units.get(name)
             record = None if unit is None else _record_of(unit)
             if record is not None and not _same(self._known.get(name), record):
@@ -100,6 +105,10 @@ class Memoirs:
         """A daemon ends."""
         if self._opened:
             await to_thread.run_sync(self._close)
+
+    def _remember(self) -> Mapping[str, Remembered]:
+        self._known = self._open()
+        return {name: _remembered(record) for name, record in self._known.items()}
 
     def _open(self) -> dict[str, UnitRecord]:
         self._history.open()

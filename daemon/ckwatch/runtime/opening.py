@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import time
@@ -23,6 +22,7 @@ from ckwatch.history import database_path
 from ckwatch.machine.state import State
 from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
+from ckwatch.runtime.garbage import collect_when_idle, young_only
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 
 FOLLOW_AGAIN_S = 0.25
 """The set of watched files is brought up to date at most so often."""
+
+AHEAD = 1
+"""Renders that are begun beyond those that workers are at: what comes before and after a render need not wait."""
 
 TIDY_S = 600.0
 """How often the store is kept within its size."""
@@ -54,37 +57,36 @@ async def open_engine(
     Raises CkwatchError when there is no `ckwatch.toml`. `launch` starts compilers, `find_toolchain` finds
     them; tests pass others.
     """
-    renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-    tools = Tools(environment, renders, launch, find_toolchain)
-    memoirs = Memoirs(history or database_path(root, environment))
-    state = State(renders=renders, root=str(root))
-    runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
-    try:
-        loads = runtime.workshop.loads
-        await to_thread.run_sync(partial(loads.load, MAIN, {}, Options()))
-        # What a workspace is made of stays: looking through it for garbage would hold up the event loop.
-        gc.collect()
-        gc.freeze()
-        if tools.store is not None:
-            await to_thread.run_sync(tools.store.remove_leftovers)
-        state.remembered = await memoirs.open()
-        await memoirs.note_start(os.getpid(), __version__)
-        daemon = Daemon(runtime, tools, memoirs, log_file)
-        async with plain_errors(), anyio.create_task_group() as tasks:
-            tasks.start_soon(runtime.run)
-            tasks.start_soon(_tidy, runtime, tools)
-            await _watch(tasks, root, runtime, tools)
-            if memoirs.problem is not None:
-                await runtime.post(Warned("history", memoirs.problem))
-            try:
-                yield daemon
-            finally:
-                tasks.cancel_scope.cancel()
-    finally:
-        runtime.close()
-        with anyio.CancelScope(shield=True):
-            await tools.aclose()
-            await memoirs.close()
+    with young_only():
+        renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
+        tools = Tools(environment, renders, launch, find_toolchain)
+        memoirs = Memoirs(history or database_path(root, environment))
+        state = State(renders=renders + AHEAD, root=str(root))
+        runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
+        try:
+            loads = runtime.workshop.loads
+            await to_thread.run_sync(partial(loads.load, MAIN, {}, Options()))
+            if tools.store is not None:
+                await to_thread.run_sync(tools.store.remove_leftovers)
+            state.remembered = await memoirs.open()
+            await memoirs.note_start(os.getpid(), __version__)
+            daemon = Daemon(runtime, tools, memoirs, log_file)
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                tasks.start_soon(runtime.run)
+                tasks.start_soon(collect_when_idle, lambda: state.busy)
+                tasks.start_soon(_tidy, runtime, tools)
+                await _watch(tasks, root, runtime, tools)
+                if memoirs.problem is not None:
+                    await runtime.post(Warned("history", memoirs.problem))
+                try:
+                    yield daemon
+                finally:
+                    tasks.cancel_scope.cancel()
+        finally:
+            runtime.close()
+            with anyio.CancelScope(shield=True):
+                await tools.aclose()
+                await memoirs.close()
 
 
 async def _watch(tasks: TaskGroup, root: Path, runtime: Runtime, tools: Tools) -> None:

@@ -1,0 +1,51 @@
+"""When garbage is collected: never all of it while something is going on.
+
+A whole collection looks at everything that the daemon knows, 5,000 units with all they read, and holds up every thread
+for a tenth of a second. Young garbage is collected as always. What has grown old is looked through when nothing has
+happened for a while, and then counts as permanent: the next time, only what is new is looked through.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+NEVER = 1_000_000_000
+
+EVERY_S = 60.0
+"""How often it is seen whether nothing happens."""
+
+WORTH = 20
+"""Young collections since the last whole one that make another worth while; each lets up to 7,000 objects grow old."""
+
+AT_LATEST = 500
+"""So many young collections, and a whole one is made whatever goes on: memory shall stay bounded."""
+
+
+@contextmanager
+def young_only() -> Iterator[None]:
+    """No whole collections by themselves while the body runs."""
+    before = gc.get_threshold()
+    gc.set_threshold(before[0], before[1], NEVER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+async def collect_when_idle(busy: Callable[[], bool]) -> None:
+    """Until cancelled. What there is now stays: it is not looked through."""
+    gc.freeze()
+    was_busy = True
+    while True:
+        await anyio.sleep(EVERY_S)
+        is_busy = busy()
+        passed = gc.get_count()[2]
+        if passed > AT_LATEST or (passed > WORTH and not is_busy and not was_busy):
+            gc.collect()
+            gc.freeze()
+        was_busy = is_busy
