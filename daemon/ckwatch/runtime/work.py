@@ -50,6 +50,10 @@ from ckwatch.store.contents import Look
 LOOK_S = 0.5
 """Headers are looked at once for all look-ups within this time; later changes come as news of their own."""
 
+HELD_S = 2.0
+"""Renders wait for an urgent load at most so long. It may change what is to be rendered, and beside a thousand of them
+it would take three times as long."""
+
 KEEP_AFTER_S = 0.2
 FEW = 20
 """A render is written to disk so long after it, when there are no more than these; each holds its text."""
@@ -66,6 +70,7 @@ class Workshop:
         self._tools = tools
         self._post = post
         self._threads = CapacityLimiter(4)
+        self._loads: dict[int, anyio.Event] = {}
         self._to_keep: dict[int, Callable[[], None]] = {}
         self._look: Look | None = None
         self._look_at = 0.0
@@ -76,7 +81,14 @@ class Workshop:
         """Read the workspace. Raises CkwatchError when that is not possible."""
         scope = effect.work.key.scope
         read = partial(self.loads.load, scope, effect.overlays, effect.options)
-        return Loaded(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+        if not effect.urgent:
+            return Loaded(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+        known = self._loads[effect.work.number] = anyio.Event()
+        try:
+            return Loaded(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+        finally:
+            del self._loads[effect.work.number]
+            known.set()
 
     async def scan(self, effect: Scan, known: Mapping[str, str | None], always: frozenset[str]) -> Scanned:
         """Look at every tracked file. `known`: what was last read; `always`: files to report in any case."""
@@ -88,7 +100,11 @@ class Workshop:
         return Scanned(effect.work, await to_thread.run_sync(look, limiter=self._threads), at=time.time())
 
     async def render(self, effect: Render) -> Rendered:
-        """Render a unit and check it without a compiler."""
+        """Render a unit and check it without a compiler: when it is known which units there are, or that takes long."""
+        if self._loads:
+            with anyio.move_on_after(HELD_S):
+                for load in list(self._loads.values()):
+                    await load.wait()
         scope = effect.work.key.scope
         workspace = self.loads.workspace(scope)
         outcome, keep = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
