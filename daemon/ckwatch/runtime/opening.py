@@ -38,6 +38,9 @@ FOLLOW_AGAIN_S = 0.25
 AHEAD = 1
 """Renders that are begun beyond those that workers are at: what comes before and after a render need not wait."""
 
+UNITS_AT_ONCE = 20
+"""What a step does to so many units, and telling of it, takes a millisecond or two; three times as long beside a load."""
+
 TIDY_S = 600.0
 """How often the store is kept within its size."""
 
@@ -61,7 +64,7 @@ async def open_engine(
         renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
         tools = Tools(environment, renders, launch, find_toolchain)
         memoirs = Memoirs(history or database_path(root, environment))
-        state = State(renders=renders + AHEAD, root=str(root))
+        state = State(renders=renders + AHEAD, units_at_once=UNITS_AT_ONCE, root=str(root))
         runtime = Runtime(state, lambda post: Workshop(root, tools, post), memoirs.record)
         try:
             loads = runtime.workshop.loads
