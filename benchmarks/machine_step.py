@@ -28,6 +28,7 @@ from ckwatch.events import (
     CompileFacts,
     Continue,
     Continued,
+    Effect,
     Ended,
     FilesChanged,
     Focused,
@@ -84,22 +85,26 @@ def kernel_units(number: int, instances: int = INSTANCES, tile: int = 128) -> Ke
 
 @dataclass(slots=True)
 class Daemon:
-    """The machine with workers that answer at once, always with success. `seconds` are the steps' durations."""
+    """The machine with workers that answer at once, always with success.
+
+    `effects` are those of the last step, `seconds` the durations of the steps that the last news took.
+    """
 
     kernels: list[KernelUnits]
     contents: dict[str, str] = field(default_factory=dict)
     state: State = field(default_factory=lambda: State(root="/ws"))
     works: deque[WorkEffect] = field(default_factory=deque)
     stopped: set[int] = field(default_factory=set)
+    effects: tuple[Effect, ...] = ()
     seconds: list[float] = field(default_factory=list)
     continues: bool = False
 
     def send(self, event: AnyEvent) -> None:
         """One step, timed."""
         began = time.thread_time()
-        effects = step(self.state, event)
+        self.effects = step(self.state, event)
         self.seconds.append(time.thread_time() - began)
-        for effect in effects:
+        for effect in self.effects:
             if isinstance(effect, WorkEffect):
                 self.works.append(effect)
             elif isinstance(effect, Cancel):

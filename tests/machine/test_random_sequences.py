@@ -30,6 +30,7 @@ from ckwatch.events import (
     WorkKind,
 )
 from ckwatch.machine.state import State
+from machine.audience import CLIENTS
 from machine.language import TOML
 from machine.world import World
 
@@ -55,7 +56,6 @@ FILES = {
 TEMPLATES = (T1, T2, M1, M2, OVER_M1)
 HEADERS = (H1, H2, FIRST_H1)
 KERNELS = (K1, K2, K3)
-CLIENTS = ("ann", "bob")
 
 template_lines = st.lists(
     st.sampled_from(
@@ -129,8 +129,6 @@ class Sequences(RuleBasedStateMachine):
             }
         self.world = World(FILES, state)
         self.requests = 0
-        for client in CLIENTS:
-            self.world.follow(client)
         if settled:
             self.world.send(BuildRequested("first", "", None))
             self.world.drain()
@@ -146,7 +144,7 @@ class Sequences(RuleBasedStateMachine):
 
     def _tweaked(self, path: str, number: int) -> str:
         """The file with another token, or a kernel file with another parameter: nothing breaks."""
-        text = self.world.files.get(path) or FILES.get(path, "")
+        text = self.world.disk.files.get(path) or FILES.get(path, "")
         if path in KERNELS:
             return re.sub(r"instance (\w) \d+", rf"instance \1 {number}", text or FILES[K1], count=1)
         return "\n".join([line for line in text.split("\n") if "token" not in line] + [f"token {number}"]).strip()
@@ -164,12 +162,12 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(sorted(FILES)), back=st.integers(1, 3))
     def revert(self, path: str, back: int) -> None:
-        history = self.world.history[path]
+        history = self.world.disk.history[path]
         self.world.write(path, history[-min(back, len(history))][1])
 
     @rule(path=st.sampled_from(TEMPLATES))
     def comment(self, path: str) -> None:
-        text = self.world.files.get(path)
+        text = self.world.disk.files.get(path)
         if text is not None and text.count("blank") < 3:
             self.world.write(path, f"blank\n{text}")
             self.world.deliver()
@@ -235,7 +233,7 @@ class Sequences(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def drop(self, which: int) -> None:
         name = f"r{which % self.requests + 1}"
-        self.world.requests[name].done = True
+        self.world.audience.requests[name].done = True
         self.world.send(RequestDropped(name))
 
     @rule(scope=scopes, units=st.frozensets(st.sampled_from(unit_ids)))
@@ -253,7 +251,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(client=clients, path=st.sampled_from(TEMPLATES + KERNELS))
     def lend_as_it_is(self, client: str, path: str) -> None:
-        text = self.world.files.get(path)
+        text = self.world.disk.files.get(path)
         if text is not None:
             self.world.send(OverlayChanged(client, path, text, text))
 
@@ -299,7 +297,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(client=clients)
     def lose(self, client: str) -> None:
-        for asked in self.world.requests.values():
+        for asked in self.world.audience.requests.values():
             asked.done = asked.done or asked.event.scope == client
         self.world.send(ClientLost(client))
 

@@ -139,7 +139,9 @@ def _compiled(state: State, out: Effects, event: Compiled) -> None:
 def _ended(state: State, out: Effects, event: Ended) -> None:
     work = event.work
     unit = _unit_at(state, work)
-    missed = None if unit is None else files.missed_change(state, unit, work, unit.render, Outcome.FAULTED)
+    missed = None
+    if unit is not None and (unit.working is work or unit.phase is Phase.COMPILING):
+        missed = files.missed_change(state, unit, work, unit.render, Outcome.FAULTED)
     ran = release(state, work)
     fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
     match work.kind:

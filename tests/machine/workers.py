@@ -1,0 +1,123 @@
+"""What comes of a piece of work, by what was on disk at any time since it began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ckwatch.events import (
+    MAIN,
+    AnyEvent,
+    Compile,
+    Compiled,
+    CompileFacts,
+    Ended,
+    Load,
+    Loaded,
+    LoadedWorkspace,
+    LookedUp,
+    LookUp,
+    Record,
+    Recorded,
+    Render,
+    Rendered,
+    Scan,
+    Scanned,
+    UnitKey,
+)
+from ckwatch.model.outcome import Outcome
+from machine.disk import Disk, over
+from machine.language import Read, Text, compile_text, render
+
+WorkEffect = Load | Scan | Render | LookUp | Compile | Record
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """A work that has not been answered.
+
+    `version` is the disk's when it began, `known` and `disputed` what the graph knew of the files then, `workspace` the
+    one that was loaded.
+    """
+
+    effect: WorkEffect
+    version: int
+    known: dict[str, str | None]
+    disputed: frozenset[str]
+    workspace: LoadedWorkspace | None
+    cancelled: bool = False
+
+
+class Workers:
+    """All workers, and what they keep: rendered texts, loaded workspaces, and the store.
+
+    `compiled` are the units for which a compiler ran to its end; `not_found` the units and generations of which the
+    store had nothing.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.texts: dict[UnitKey, tuple[int, Text]] = {}
+        self.workspaces: dict[str, LoadedWorkspace] = {}
+        self.store: dict[tuple[str, ...], set[str]] = {}
+        self.compiled: list[UnitKey] = []
+        self.not_found: set[tuple[UnitKey, int]] = set()
+
+    def end(self, one: Outstanding, seed: int) -> AnyEvent:
+        """The event in which a work ends that is neither cancelled nor breaks down."""
+        read = self.disk.reader(one.version, seed)
+        effect = one.effect
+        match effect:
+            case Load():
+                workspace = self.disk.workspace(read, effect.overlays, effect.options.archs)
+                if workspace is None:
+                    return Loaded(effect.work, None, "there is no ckwatch.toml")
+                self.workspaces[effect.work.key.scope] = workspace
+                return Loaded(effect.work, workspace)
+            case Scan():
+                now = {path: read(path) for path in one.known}
+                changed = {path: text for path, text in now.items() if path in one.disputed or text != one.known[path]}
+                return Scanned(effect.work, changed)
+            case Render():
+                facts, text = render(over(read, effect.overlays), effect.unit, effect.options)
+                if text is not None:
+                    self.texts[effect.work.key] = (effect.work.generation, text)
+                return Rendered(effect.work, facts)
+            case Record():
+                return Recorded(effect.work)
+            case LookUp() | Compile():
+                return self._built(one, effect, read, seed)
+
+    def loaded(self, scope: str) -> LoadedWorkspace | None:
+        """The workspace that was last loaded for the scope, or for all."""
+        return self.workspaces.get(scope) or self.workspaces.get(MAIN)
+
+    def _built(self, one: Outstanding, effect: LookUp | Compile, read: Read, seed: int) -> AnyEvent:
+        work = effect.work
+        now = self.loaded(work.key.scope)
+        workspace = one.workspace if seed % 2 and one.workspace is not None else now
+        if workspace is None or workspace.toolchain_problem is not None:
+            return Ended(work, "no compiler")
+        kept = self.texts.get(work.key)
+        # Texts are not kept for ever: some are rendered again.
+        text = kept[1] if kept is not None and kept[0] == work.generation and seed % 5 != 4 else None
+        if text is None:
+            _, text = render(over(read, effect.overlays), effect.unit, effect.options)
+        looks = isinstance(effect, LookUp)
+        if text is None or text.tokens != work.tokens:
+            if looks:
+                self.not_found.add((work.key, work.generation))
+                return LookedUp(work, None)
+            return Compiled(work, CompileFacts(Outcome.FAULTED, work.tokens))
+        made = compile_text(read, text, effect.unit, workspace.settings, effect.options)
+        assert made.headers is not None
+        first = (text.tokens, effect.unit.arch, str(effect.unit.kernel.flags), workspace.settings)
+        headers, found = self.store.setdefault(first, set()), made.headers.name
+        if found in headers and not (isinstance(effect, Compile) and effect.force):
+            made = replace(made, from_store=True)
+            return LookedUp(work, made) if looks else Compiled(work, made)
+        if looks:
+            self.not_found.add((work.key, work.generation))
+            return LookedUp(work, None)
+        self.compiled.append(work.key)
+        headers.add(found)
+        return Compiled(work, made)
