@@ -39,7 +39,7 @@ AHEAD = 1
 """Renders that are begun beyond those that workers are at: what comes before and after a render need not wait."""
 
 UNITS_AT_ONCE = 20
-"""What a step does to so many units, and telling of it, takes a millisecond or two; three times as long beside a load."""
+"""What a step does to so many units, and telling of it, takes a millisecond or two; thrice as long beside a load."""
 
 TIDY_S = 600.0
 """How often the store is kept within its size."""
