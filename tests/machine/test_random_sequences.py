@@ -19,6 +19,7 @@ from ckwatch.events import (
     Cause,
     ClientLost,
     CompileBegan,
+    FilesChanged,
     Focused,
     MemoryMeasured,
     Options,
@@ -34,13 +35,13 @@ from machine.audience import CLIENTS
 from machine.language import TOML
 from machine.world import World
 
-EXAMPLES = int(os.environ.get("CKWATCH_MACHINE_EXAMPLES", "60"))
-STEPS = int(os.environ.get("CKWATCH_MACHINE_STEPS", "60"))
+EXAMPLES = int(os.environ.get("CKWATCH_MACHINE_EXAMPLES", "80"))
+STEPS = 40
 
-K1, K2, K3 = (f"/ws/k{number}.kernel.toml" for number in (1, 2, 3))
+K1, K2, K3 = KERNELS = tuple(f"/ws/k{number}.kernel.toml" for number in (1, 2, 3))
 T1, T2, M1, M2 = (f"/ws/templates/{name}" for name in ("t1", "t2", "m1", "m2"))
-OVER_M1 = "/ws/over/m1"
-H1, H2, FIRST_H1 = "/ck/h1", "/ck/h2", "/ck/first/h1"
+TEMPLATES = (T1, T2, M1, M2, "/ws/over/m1")
+H1, H2, FIRST_H1 = HEADERS = ("/ck/h1", "/ck/h2", "/ck/first/h1")
 
 FILES = {
     TOML: "settings 0\njobs 2",
@@ -53,72 +54,53 @@ FILES = {
     H1: "token 0",
     H2: "token 0\nheader h1",
 }
-TEMPLATES = (T1, T2, M1, M2, OVER_M1)
-HEADERS = (H1, H2, FIRST_H1)
-KERNELS = (K1, K2, K3)
+TEMPLATE_TEXTS = (
+    *("", "token 1", "header h1", "header h2", "include m1", "include m2\nheader h1", "include m2\ninclude m1"),
+    *("warn", "hint", "fail", "broken", "warn\nheader h2", "hint\nheader h1\ninclude m2"),
+)
+HEADER_TEXTS = ("token 0", "token 1", "header h2", "warn", "fail", "token 1\nheader h2")
+KERNEL_TEXTS = (
+    *("template t1\ninstance a 1", "template t1\ninstance b 2\ninstance a 1", "template t2\ninstance a 1"),
+    *("template t1\nflags x\ninstance a 1\ninstance b 2", "blank\ntemplate t1\ninstance a 1\ninstance b 2"),
+    *("template t2\nflags x\ninstance c 1", "blank\ntemplate t2\ninstance c 1\ninstance d 4", "template m1\ninstance c 1"),
+    *("template t1\ninstance a 13", "template gone\ninstance c 1", "broken", "template t1"),
+)  # fmt: skip
+TOML_TEXTS = (
+    *("settings 0\njobs 2", "settings 1\njobs 2", "settings 0\njobs 1", "settings 1\njobs 3"),
+    *("settings 0\njobs 2\nno-compiler", "settings 0\njobs 2\neverything"),
+)
 
-template_lines = st.lists(
-    st.sampled_from(
-        [
-            "token 0",
-            "token 1",
-            "blank",
-            "include m1",
-            "include m2",
-            "header h1",
-            "header h2",
-            "warn",
-            "hint",
-            "fail",
-            "broken",
-        ]
-    ),
-    max_size=4,
-)
-header_lines = st.lists(st.sampled_from(["token 0", "token 1", "header h2", "warn", "fail"]), max_size=2)
-instances = st.lists(
-    st.tuples(st.sampled_from("abcd"), st.sampled_from((1, 2, 13))), max_size=3, unique_by=lambda one: one[0]
-)
-kernel_texts = st.builds(
-    lambda head, template, flags, found: "\n".join(
-        [*head, f"template {template}", *flags, *(f"instance {name} {value}" for name, value in found)]
-    ),
-    st.sampled_from(((), ("blank",), ("broken",), ())),
-    st.sampled_from(("t1", "t2", "m1", "gone")),
-    st.sampled_from(((), ("flags x",))),
-    instances,
-)
-toml_texts = st.builds(
-    lambda number, jobs, more: "\n".join([f"settings {number}", f"jobs {jobs}", *more]),
-    st.integers(0, 1),
-    st.integers(1, 3),
-    st.sampled_from(((), (), (), ("no-compiler",), ("everything",))),
-)
-edits = st.one_of(
-    st.tuples(st.sampled_from(TEMPLATES), st.one_of(st.none(), template_lines.map("\n".join))),
-    st.tuples(st.sampled_from(TEMPLATES), template_lines.map("\n".join)),
-    st.tuples(st.sampled_from(HEADERS), st.one_of(st.none(), header_lines.map("\n".join))),
-    st.tuples(st.sampled_from(KERNELS), st.one_of(st.none(), kernel_texts)),
-    st.tuples(st.just(TOML), st.one_of(toml_texts, toml_texts, toml_texts, st.none())),
-)
-overlays = st.one_of(
-    st.tuples(st.sampled_from(TEMPLATES), template_lines.map("\n".join)),
-    st.tuples(st.sampled_from(KERNELS), kernel_texts),
-    st.tuples(st.just(TOML), toml_texts),
-)
+Edit = tuple[str, str | None]
+
+
+def texts_of(path: str) -> tuple[str, ...]:
+    """What may stand in a file."""
+    kinds = {TEMPLATES: TEMPLATE_TEXTS, HEADERS: HEADER_TEXTS, KERNELS: KERNEL_TEXTS, (TOML,): TOML_TEXTS}
+    return next(texts for paths, texts in kinds.items() if path in paths)
+
+
+def edits(*paths: str) -> st.SearchStrategy[Edit]:
+    return st.sampled_from([(path, text) for path in paths for text in texts_of(path)])
+
+
+writable = (*TEMPLATES, *HEADERS, *KERNELS)
+changes = st.one_of(edits(*TEMPLATES), edits(*HEADERS), edits(*KERNELS), edits(TOML))
+lendable = st.one_of(edits(*TEMPLATES), edits(*TEMPLATES), edits(*KERNELS), edits(TOML))
 unit_ids = [f"k{kernel}/{name}@gfx942" for kernel in (1, 2, 3) for name in "abc"]
-patterns = st.sampled_from((None, ("k1",), ("k1/a", "k2"), ("k2/*",), ("k3",), ("*/c@gfx942",), ("nothing",)))
+units = st.frozensets(st.sampled_from(unit_ids), max_size=3)
+patterns = st.sampled_from((None, None, ("k1",), ("k1/a", "k2"), ("k2/*",), ("k3",), ("*/c@gfx942",), ("nothing",)))
 clients = st.sampled_from(CLIENTS)
 scopes = st.sampled_from(("", *CLIENTS))
-seeds = st.one_of(st.just(0), st.integers(1, 20))
+seeds = st.sampled_from((0, 0, *range(1, 20)))
+told = st.sampled_from((True, True, False))
+works = st.sampled_from((0, 1, 2, 3, 5, 8, 13, 30))
+"""How many works end before the next thing happens; compilers take longer."""
 
 
 class Sequences(RuleBasedStateMachine):
     """What may happen, in any order."""
 
-    @initialize(
-        at_once=st.sampled_from((1, 2, 50)), settled=st.sampled_from((True, True, False)), remembered=st.booleans()
-    )
+    @initialize(at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans())
     def begin(self, at_once: int, settled: bool, remembered: bool) -> None:
         state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2)
         if remembered:
@@ -133,68 +115,62 @@ class Sequences(RuleBasedStateMachine):
             self.world.send(BuildRequested("first", "", None))
             self.world.drain()
 
-    @rule(edit=edits)
-    def edit(self, edit: tuple[str, str | None]) -> None:
-        self.world.write(*edit)
+    # Files.
 
-    @rule(edit=edits)
-    def edit_and_notice(self, edit: tuple[str, str | None]) -> None:
-        self.world.write(*edit)
-        self.world.deliver()
+    @rule(edit=changes, told=told, works=works, seed=seeds)
+    def edit(self, edit: Edit, told: bool, works: int, seed: int) -> None:
+        self._write(*edit, told=told)
+        self._go_on(works, seed)
+
+    @rule(path=st.sampled_from((*writable, TOML)), told=told, works=works)
+    def remove(self, path: str, told: bool, works: int) -> None:
+        self._write(path, None, told=told)
+        self._go_on(works)
+
+    @rule(path=st.sampled_from(writable), number=st.integers(2, 5), told=told, works=works, seed=seeds)
+    def tweak(self, path: str, number: int, told: bool, works: int, seed: int) -> None:
+        self._write(path, self._tweaked(path, number), told=told)
+        self._go_on(works, seed)
+
+    @rule(path=st.sampled_from(sorted(FILES)), back=st.integers(1, 3), told=told, works=works)
+    def revert(self, path: str, back: int, told: bool, works: int) -> None:
+        history = self.world.disk.history[path]
+        self._write(path, history[-min(back, len(history))][1], told=told)
+        self._go_on(works)
+
+    @rule(path=st.sampled_from((*TEMPLATES, *KERNELS)), works=works)
+    def comment(self, path: str, works: int) -> None:
+        text = self.world.disk.files.get(path)
+        if text is not None and text.count("blank") < 3:
+            self._write(path, f"blank\n{text}", told=True)
+        self._go_on(works)
+
+    @rule(noticed=st.booleans(), complete=told)
+    def watch(self, noticed: bool, complete: bool) -> None:
+        self.world.notice() if noticed else self.world.deliver()
+        if not complete:
+            self.world.send(FilesChanged({}, complete=False))
+
+    def _write(self, path: str, text: str | None, *, told: bool) -> None:
+        self.world.write(path, text)
+        if told:
+            self.world.deliver()
 
     def _tweaked(self, path: str, number: int) -> str:
         """The file with another token, or a kernel file with another parameter: nothing breaks."""
         text = self.world.disk.files.get(path) or FILES.get(path, "")
         if path in KERNELS:
             return re.sub(r"instance (\w) \d+", rf"instance \1 {number}", text or FILES[K1], count=1)
-        return "\n".join([line for line in text.split("\n") if "token" not in line] + [f"token {number}"]).strip()
+        return "\n".join([line for line in text.split("\n") if line and "token" not in line] + [f"token {number}"])
 
-    @rule(path=st.sampled_from((*TEMPLATES, *HEADERS, K1, K2)), number=st.integers(2, 5), told=st.booleans())
-    def tweak(self, path: str, number: int, told: bool) -> None:
-        self.world.write(path, self._tweaked(path, number))
-        if told:
-            self.world.deliver()
+    # Workers.
 
-    @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5))
-    def lend_tweaked(self, client: str, path: str, number: int) -> None:
-        text = self._tweaked(path, number)
-        self.world.send(OverlayChanged(client, path, text, text))
+    @rule(works=works, seed=seeds)
+    def time_passes(self, works: int, seed: int) -> None:
+        self._go_on(works, seed)
 
-    @rule(path=st.sampled_from(sorted(FILES)), back=st.integers(1, 3))
-    def revert(self, path: str, back: int) -> None:
-        history = self.world.disk.history[path]
-        self.world.write(path, history[-min(back, len(history))][1])
-
-    @rule(path=st.sampled_from(TEMPLATES))
-    def comment(self, path: str) -> None:
-        text = self.world.disk.files.get(path)
-        if text is not None and text.count("blank") < 3:
-            self.world.write(path, f"blank\n{text}")
-            self.world.deliver()
-
-    @rule()
-    def notice(self) -> None:
-        self.world.notice()
-
-    @rule()
-    def deliver(self) -> None:
-        self.world.deliver()
-
-    @precondition(lambda self: self.world.works)
-    @rule(which=st.integers(0, 9), seed=seeds)
-    def answer(self, which: int, seed: int) -> None:
-        self.world.answer(self._work(which), seed=seed)
-
-    @precondition(lambda self: self.world.works)
-    @rule(count=st.integers(2, 20), seed=seeds)
-    def answer_several(self, count: int, seed: int) -> None:
-        for number in range(count):
-            if self.world.works:
-                self.world.answer(self._work(number), seed=seed)
-
-    @rule(seed=seeds, count=st.integers(5, 60))
-    def answer_all_but_compilers(self, seed: int, count: int) -> None:
-        for _ in range(count):
+    def _go_on(self, works: int, seed: int = 0) -> None:
+        for _ in range(works):
             quick = [number for number, one in self.world.works.items() if one.effect.work.kind is not WorkKind.COMPILE]
             if self.world.continues:
                 self.world.proceed()
@@ -202,111 +178,140 @@ class Sequences(RuleBasedStateMachine):
                 self.world.answer(min(quick), seed=seed)
 
     @precondition(lambda self: self.world.works)
-    @rule(which=st.integers(0, 9), fault=st.sampled_from((None, None, "out of memory")))
-    def end(self, which: int, fault: str | None) -> None:
+    @rule(which=st.integers(0, 9), seed=seeds, fault=st.sampled_from((None, None, None, "out of memory")))
+    def end(self, which: int, seed: int, fault: str | None) -> None:
         number = self._work(which)
-        if fault is not None or self.world.works[number].cancelled:
-            self.world.answer(number, fault=fault, cancelled=fault is None)
+        self.world.answer(number, seed=seed, fault=fault)
+
+    @precondition(lambda self: any(one.cancelled for one in self.world.works.values()))
+    @rule()
+    def stop(self) -> None:
+        for number, one in list(self.world.works.items()):
+            if one.cancelled:
+                self.world.answer(number, cancelled=True)
 
     @precondition(lambda self: self.world.works)
-    @rule()
-    def compiler_began(self) -> None:
-        for one in list(self.world.works.values()):
-            if one.effect.work.kind is WorkKind.COMPILE:
-                self.world.send(CompileBegan(one.effect.work))
+    @rule(count=st.integers(2, 20), seed=seeds)
+    def end_several(self, count: int, seed: int) -> None:
+        for number in range(count):
+            if self.world.works:
+                self.world.answer(self._work(number), seed=seed)
+
+    @precondition(lambda self: self._compilers())
+    @rule(which=st.integers(0, 3), seed=seeds)
+    def compiled(self, which: int, seed: int) -> None:
+        compilers = self._compilers()
+        number = compilers[which % len(compilers)]
+        self.world.send(CompileBegan(self.world.works[number].effect.work))
+        self.world.answer(number, seed=seed)
+
+    @precondition(lambda self: self._compilers())
+    @rule(path=st.sampled_from((*TEMPLATES, *HEADERS)), number=st.integers(2, 5), seed=st.integers(1, 20))
+    def overtake(self, path: str, number: int, seed: int) -> None:
+        """A file changes while a compiler runs, which may have read the old one."""
+        self._write(path, self._tweaked(path, number), told=True)
+        self.world.answer(self._compilers()[0], seed=seed)
 
     def _work(self, which: int) -> int:
         numbers = sorted(self.world.works)
         return numbers[which % len(numbers)]
 
-    @precondition(lambda self: self.world.continues)
-    @rule()
-    def proceed(self) -> None:
-        self.world.proceed()
+    def _compilers(self) -> list[int]:
+        return [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
 
-    @rule(scope=scopes, patterns=patterns, force=st.booleans(), check_only=st.booleans())
-    def build(self, scope: str, patterns: tuple[str, ...] | None, force: bool, check_only: bool) -> None:
+    # Clients.
+
+    @rule(scope=scopes, patterns=patterns, force=st.booleans(), check_only=st.booleans(), works=works)
+    def build(self, scope: str, patterns: tuple[str, ...] | None, force: bool, check_only: bool, works: int) -> None:
         self.requests += 1
         self.world.send(BuildRequested(f"r{self.requests}", scope, patterns, force, check_only))
+        self._go_on(works)
 
     @precondition(lambda self: self.requests)
-    @rule(which=st.integers(0, 9))
-    def drop(self, which: int) -> None:
-        name = f"r{which % self.requests + 1}"
+    @rule(back=st.integers(0, 2))
+    def drop(self, back: int) -> None:
+        name = f"r{max(self.requests - back, 1)}"
         self.world.audience.requests[name].done = True
         self.world.send(RequestDropped(name))
 
-    @rule(scope=scopes, units=st.frozensets(st.sampled_from(unit_ids)))
+    @rule(scope=scopes, units=units)
     def cancel(self, scope: str, units: frozenset[str]) -> None:
         self.world.send(CancelRequested(scope, units))
 
-    @rule(client=clients, units=st.frozensets(st.sampled_from(unit_ids), max_size=3), everything=st.booleans())
-    def focus(self, client: str, units: frozenset[str], everything: bool) -> None:
+    @rule(client=clients, units=units, everything=st.booleans(), works=works)
+    def focus(self, client: str, units: frozenset[str], everything: bool, works: int) -> None:
         self.world.send(Focused(client, units, everything))
+        self._go_on(works)
 
-    @rule(client=clients, overlay=overlays)
-    def lend(self, client: str, overlay: tuple[str, str]) -> None:
-        path, text = overlay
+    @rule(client=clients, overlay=lendable, works=works, seed=seeds)
+    def lend(self, client: str, overlay: tuple[str, str], works: int, seed: int) -> None:
+        self._lend(client, *overlay)
+        self._go_on(works, seed)
+
+    @rule(client=clients, path=st.sampled_from((*TEMPLATES, *KERNELS)), number=st.integers(1, 5), works=works)
+    def write(self, client: str, path: str, number: int, works: int) -> None:
+        """Typing in an editor; at first the text is the file's."""
+        text = self.world.disk.files.get(path)
+        if number > 1 or text is None:
+            text = self._tweaked(path, number)
+        self._lend(client, path, text)
+        self._go_on(works)
+
+    @rule(client=clients, which=st.integers(0, 9), works=works)
+    def save(self, client: str, which: int, works: int) -> None:
+        path = self._lent(client, which)
+        if path is not None:
+            self._write(path, self.world.state.scopes[client].overlays[path], told=True)
+        self._go_on(works)
+
+    @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5), before=works, works=works)
+    def write_and_save(self, client: str, path: str, number: int, before: int, works: int) -> None:
+        text = self._tweaked(path, number)
+        self._lend(client, path, text)
+        self._go_on(before)
+        self._write(path, text, told=True)
+        self._go_on(works)
+
+    @rule(client=clients, which=st.integers(0, 9), works=works)
+    def take_back(self, client: str, which: int, works: int) -> None:
+        path = self._lent(client, which)
+        if path is not None:
+            self.world.send(OverlayChanged(client, path, None, None))
+        self._go_on(works)
+
+    def _lend(self, client: str, path: str, text: str) -> None:
         self.world.send(OverlayChanged(client, path, text, text))
 
-    @rule(client=clients, path=st.sampled_from(TEMPLATES + KERNELS))
-    def lend_as_it_is(self, client: str, path: str) -> None:
-        text = self.world.disk.files.get(path)
-        if text is not None:
-            self.world.send(OverlayChanged(client, path, text, text))
-
-    @rule(client=clients, which=st.integers(0, 9))
-    def save(self, client: str, which: int) -> None:
+    def _lent(self, client: str, which: int) -> str | None:
         view = self.world.state.scopes.get(client)
-        if view is not None and view.overlays:
-            path = sorted(view.overlays)[which % len(view.overlays)]
-            self.world.write(path, view.overlays[path])
-            self.world.deliver()
-
-    @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5), works=st.integers(0, 40))
-    def write_and_save(self, client: str, path: str, number: int, works: int) -> None:
-        self.lend_tweaked(client, path, number)
-        self.answer_all_but_compilers(0, works)
-        self.world.write(path, self._tweaked(path, number))
-        self.world.deliver()
-        self.answer_all_but_compilers(0, works)
-
-    @rule(path=st.sampled_from((*TEMPLATES, *HEADERS)), number=st.integers(2, 5), seed=st.integers(1, 20))
-    def overtake(self, path: str, number: int, seed: int) -> None:
-        """A file changes while a compiler runs, which may have read the old one."""
-        compilers = [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
-        if compilers:
-            self.tweak(path, number, told=True)
-            self.world.answer(compilers[0], seed=seed)
-
-    @rule(client=clients, which=st.integers(0, 9))
-    def take_back(self, client: str, which: int) -> None:
-        view = self.world.state.scopes.get(client)
-        if view is not None and view.overlays:
-            path = sorted(view.overlays)[which % len(view.overlays)]
-            self.world.send(OverlayChanged(client, path, None, None))
+        paths = sorted(view.overlays) if view is not None else []
+        return paths[which % len(paths)] if paths else None
 
     @rule(
         client=clients,
         archs=st.sampled_from(((), (), ("gfx90a",), ("gfx942", "gfx90a"))),
-        rules=st.booleans(),
-        warnings=st.sampled_from((None, None, True, False)),
+        rules=told,
+        warnings=st.sampled_from((None, None, True)),
+        works=works,
     )
-    def options(self, client: str, archs: tuple[str, ...], rules: bool, warnings: bool | None) -> None:
+    def options(self, client: str, archs: tuple[str, ...], rules: bool, warnings: bool | None, works: int) -> None:
         self.world.send(OptionsChanged(client, Options(archs, rules, warnings)))
+        self._go_on(works)
 
-    @rule(client=clients)
-    def lose(self, client: str) -> None:
+    @rule(client=clients, works=works)
+    def lose(self, client: str, works: int) -> None:
         for asked in self.world.audience.requests.values():
             asked.done = asked.done or asked.event.scope == client
         self.world.send(ClientLost(client))
+        self._go_on(works)
 
-    @rule(capacity=st.sampled_from((0, 2_500_000_000, 6_000_000_000)))
-    def memory(self, capacity: int) -> None:
+    # The host.
+
+    @rule(
+        capacity=st.sampled_from((0, 2_500_000_000, 6_000_000_000)), message=st.sampled_from((None, "the disk is full"))
+    )
+    def host(self, capacity: int, message: str | None) -> None:
         self.world.send(MemoryMeasured(capacity))
-
-    @rule(message=st.sampled_from((None, "the disk is full")))
-    def warn(self, message: str | None) -> None:
         self.world.send(Warned("store", message))
 
     @rule()

@@ -206,13 +206,14 @@ class World:
 
     def drain(self) -> None:
         """Let everything that is under way come to its end, and look at what came of it."""
-        while self.disk.unseen or self.inbox or self.works or self.continues:
-            self.run()
+        self.run()
+        while self.disk.unseen or self.inbox or self.unread & self.state.scopes.keys():
             if self.disk.unseen or self.inbox:
                 self.deliver()
-            elif self.unread & self.state.scopes.keys():
+            else:
                 self.unread.clear()
                 self.send(FilesChanged({}, reload=True))
+            self.run()
         assert is_at_rest(self.state)
         for asked in self.audience.requests.values():
             assert asked.done, f"{asked.event.request} was never answered"

@@ -77,6 +77,8 @@ def follow_main(state: State, out: Effects, view: Scope, name: str, at: float) -
     if main is not None and view.workspace is not None and compiles_alike(state, view, main.unit, own.unit):
         _hand_over(state, out, own, main, at)
     remove(state, out, view, name, at)
+    if view.name in state.focus:
+        state.wants.append((view.name, name, Cause("somebody looks at it", at)))
 
 
 def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: float) -> None:
