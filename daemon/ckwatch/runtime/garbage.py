@@ -15,6 +15,9 @@ import anyio
 
 NEVER = 1_000_000_000
 
+_usual = gc.get_threshold()
+_inside = 0
+
 EVERY_S = 60.0
 """How often it is seen whether nothing happens."""
 
@@ -27,14 +30,19 @@ AT_LATEST = 500
 
 @contextmanager
 def young_only() -> Iterator[None]:
-    """No whole collections by themselves while the body runs."""
-    before = gc.get_threshold()
-    gc.set_threshold(before[0], before[1], NEVER)
+    """No whole collections by themselves while the body runs; a process may have several such bodies at a time."""
+    global _inside, _usual  # the interpreter has one collector
+    if not _inside:
+        _usual = gc.get_threshold()
+        gc.set_threshold(_usual[0], _usual[1], NEVER)
+    _inside += 1
     try:
         yield
     finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+        _inside -= 1
+        if not _inside:
+            gc.set_threshold(*_usual)
+            gc.unfreeze()
 
 
 async def collect_when_idle(busy: Callable[[], bool]) -> None:
