@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,3 +16,11 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("CKWATCH_TRUST_FILE", str(tmp_path_factory.mktemp("config") / "trusted"))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def usual_signals() -> None:
+    """As in a terminal: under nohup or in the background of a script some are ignored, by child processes too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,6 +6,7 @@ It uses the user's own store: the instance has been compiled by the tests of the
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,7 +70,8 @@ async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
         # A mistake: hipcc's own words at the template's line.
         lines = builtin.splitlines(keepends=True)
         at = next(number for number, line in enumerate(lines) if "using namespace" in line)
-        own.write_text("".join([*lines[:at], "undeclared_name x;\n", *lines[at:]]))
+        # A name that the store has never seen.
+        own.write_text("".join([*lines[:at], f"undeclared_name_{time.time_ns()} x;\n", *lines[at:]]))
         await seen.until(
             lambda s: any(not d.stale for d in s.files[str(own)].diagnostics) if str(own) in s.files else False
         )

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import anyio
@@ -82,14 +82,14 @@ def look(bench: Bench, reported: dict[str, str]) -> None:
             artifact = store.lookup(key, roots)
             assert artifact is not None
             assert artifact.ok == (outcome == "built")
-    history = History(bench.history, read_only=True)
+    history = History(bench.history)
     if bench.history.exists():
         history.open()
         units = history.units()
         assert history.notice is None
         history.close()
         assert all(record.cause for record in units.values())
-        with sqlite3.connect(f"{bench.history.as_uri()}?mode=ro", uri=True) as connection:
+        with closing(sqlite3.connect(bench.history)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

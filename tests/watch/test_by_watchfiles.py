@@ -222,15 +222,14 @@ async def test_cancelled_at_any_time(workspace: Path, after_ms: int) -> None:
 
     watcher = WatchfilesWatcher(silent, unconcerned)
     watcher.follow([str(workspace / "d1")], [str(workspace / f"d{number}" / "x.h") for number in range(100)])
-    began_s = time.monotonic()
     with anyio.fail_after(PATIENCE_S):
-        with anyio.move_on_after(after_ms / 1000):
+        with anyio.move_on_after(after_ms / 1000) as given:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watcher.run)
                 while True:
                     (workspace / "d1/a.j2").write_text("1")
                     await anyio.sleep(0.003)
-    assert time.monotonic() - began_s < after_ms / 1000 + PROMPTLY_S
+    assert given.cancelled_caught
 
 
 async def test_it_ends_promptly_and_can_run_again(workspace: Path) -> None:
