@@ -41,6 +41,9 @@ from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status
 AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
 
+SHOWN_KEPT = 1000
+"""Units whose last states are kept in the form in which they are sent: followers want the same ones at one time."""
+
 GATHERED_S = 0.01
 """Changes that follow one another within this time are told together."""
 
@@ -321,7 +324,10 @@ class Daemon:
             return kept[1]
         shown = unit_of(unit)
         if scope == unit.key.scope or unit.key.scope == MAIN:
+            self._shown.pop(key, None)
             self._shown[key] = (seq, shown)
+            if len(self._shown) > SHOWN_KEPT:
+                del self._shown[next(iter(self._shown))]
         return shown
 
     def _commands(self, state: UnitState) -> tuple[tuple[tuple[str, ...], ...], int]:

@@ -14,6 +14,12 @@ from ckwatch.wire import values as wire
 
 Diagnosed = Mapping[str, tuple[model.Diagnostic, ...]]
 
+# Every object would have a set of its own of the fields that were given: half of what thousands of units take.
+_UNIT_FIELDS = set(wire.Unit.model_fields)
+_CAUSE_FIELDS = set(wire.Cause.model_fields)
+_SPAN_FIELDS = set(wire.Span.model_fields)
+_POSITION_FIELDS = set(wire.Position.model_fields)
+
 
 def unit_of(unit: UnitState) -> wire.Unit:
     """A unit's state."""
@@ -23,6 +29,7 @@ def unit_of(unit: UnitState) -> wire.Unit:
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
     outcome = unit.outcome
     return wire.Unit.model_construct(
+        _UNIT_FIELDS,
         id=unit.key.unit,
         kernel=unit.unit.kernel.name,
         instance=unit.unit.instance.name,
@@ -47,7 +54,7 @@ def unit_of(unit: UnitState) -> wire.Unit:
 
 def causes_of(cause: Cause) -> tuple[wire.Cause, ...]:
     """The story of a state, newest first."""
-    return tuple(wire.Cause.model_construct(what=link.what, at=link.at) for link in cause.chain)
+    return tuple(wire.Cause.model_construct(_CAUSE_FIELDS, what=link.what, at=link.at) for link in cause.chain)
 
 
 def workspace_of(state: State, scope: str) -> wire.Workspace:
@@ -72,9 +79,10 @@ def span_of(span: Span) -> wire.Span:
     """A span."""
     start, end = span.start, span.end
     return wire.Span.model_construct(
+        _SPAN_FIELDS,
         path=span.path,
-        start=wire.Position.model_construct(line=start.line, column=start.column),
-        end=wire.Position.model_construct(line=end.line, column=end.column),
+        start=wire.Position.model_construct(_POSITION_FIELDS, line=start.line, column=start.column),
+        end=wire.Position.model_construct(_POSITION_FIELDS, line=end.line, column=end.column),
     )
 
 

@@ -7,7 +7,10 @@ from collections import OrderedDict
 from ckwatch.events import UnitKey
 from ckwatch.render.outcome import Rendered
 
-KEPT_CHARACTERS = 8_000_000
+KEPT_CHARACTERS = 2_000_000
+"""Their maps take three times as much."""
+
+KEPT = 500
 
 
 class Texts:
@@ -23,7 +26,7 @@ class Texts:
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
-        while self._size > self._limit and len(self._texts) > 1:
+        while (self._size > self._limit or len(self._texts) > KEPT) and len(self._texts) > 1:
             _, (_, oldest) = self._texts.popitem(last=False)
             self._size -= len(oldest.text)
 

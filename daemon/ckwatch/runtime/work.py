@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from sys import intern
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -120,8 +121,9 @@ class Workshop:
         facts = RenderFacts(
             not failed,
             outcome.diagnostics,
-            reads,
-            outcome.missed,
+            # Thousands of units read the same files.
+            {intern(path): intern(digest) for path, digest in reads.items()},
+            frozenset(map(intern, outcome.missed)),
             "" if text is None else f"{text.symbol}:{text.token_key}",
             "" if text is None else text.symbol,
         )

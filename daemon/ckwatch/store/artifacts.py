@@ -67,7 +67,7 @@ class ArtifactStore:
         self._header_sets = folder / "headers"
         self._lock = threading.Lock()
         self._run: RunFolder | None = None
-        self._in_use: set[Path] = set()
+        self._in_use: set[str] = set()
         self._sets: dict[str, HeaderSet] = {}
 
     def __enter__(self) -> Self:
@@ -170,7 +170,7 @@ class ArtifactStore:
         entry.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with self._lock:
-                self._in_use.add(entry)
+                self._in_use.add(str(entry))
             try:
                 staging.rename(entry)
             except FileNotFoundError:
@@ -207,7 +207,7 @@ class ArtifactStore:
             if total <= self.size_limit_bytes:
                 break
             with self._lock:
-                in_use = entry in self._in_use
+                in_use = str(entry) in self._in_use
             if in_use or last_use > recent:
                 continue
             if self._discard(entry):
@@ -263,7 +263,7 @@ class ArtifactStore:
 
     def _use(self, entry: Path) -> None:
         with self._lock:
-            self._in_use.add(entry)
+            self._in_use.add(str(entry))
         with suppress(OSError):
             os.utime(entry / _USED)
 
@@ -280,7 +280,7 @@ class ArtifactStore:
     def _discard(self, entry: Path) -> bool:
         """Make `entry` vanish in one step, then delete it; False when it cannot be removed."""
         with self._lock:
-            self._in_use.discard(entry)
+            self._in_use.discard(str(entry))
         try:
             away = self._run_folder().new_name()
             entry.rename(away)

@@ -3,8 +3,8 @@
 A hash is reused while path, size, modification and change time, and inode are the same. A file that was modified
 within the last two seconds is hashed but not remembered: it could change again without its times showing it.
 
-The memo is a SQLite file, shared by processes. It is never needed: where it cannot be read or written the hashes
-live in memory only.
+The memo is a SQLite file, shared by processes, and asked file by file: a store of 5,000 entries has 30,000. It is never
+needed: where it cannot be read or written some hashes live in memory only.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from pathlib import Path
 
 _SETTLED_NS = 2_000_000_000
 _Stamp = tuple[int, int, int, int]
+_Known = tuple[_Stamp, str]
+
+_RECENT = 4096
+_UNWRITTEN = 1000
+"""Hashes that are held in memory: those asked for last, and those to be written together."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS content (
@@ -39,8 +45,9 @@ class ContentIndex:
         self._database = database
         self._settled_ns = settled_ns
         self._lock = threading.RLock()
-        self._known: dict[str, tuple[_Stamp, str]] | None = None
-        self._new: dict[str, tuple[_Stamp, str]] = {}
+        self._recent: dict[str, _Known] = {}
+        self._new: dict[str, _Known] = {}
+        self._reader: sqlite3.Connection | None = None
 
     def digest(self, path: str) -> str | None:
         """The hash of the file at `path` as it is now, None if there is none that can be read."""
@@ -50,7 +57,7 @@ class ContentIndex:
             return None
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         with self._lock:
-            known = self._load().get(path)
+            known = self._ask(path)
         if known is not None and known[0] == stamp:
             return known[1]
         try:
@@ -59,8 +66,10 @@ class ContentIndex:
             return None
         if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > self._settled_ns:
             with self._lock:
-                self._load()[path] = (stamp, found)
+                self._recent.pop(path, None)
                 self._new[path] = (stamp, found)
+                if len(self._new) >= _UNWRITTEN:
+                    self.save()
         return found
 
     def look(self) -> Look:
@@ -71,7 +80,7 @@ class ContentIndex:
         """Drop what is known of files in `folder`, which was removed."""
         prefix = f"{folder}{os.sep}"
         with self._lock:
-            for memo in (self._load(), self._new):
+            for memo in (self._recent, self._new):
                 for path in [path for path in memo if path.startswith(prefix)]:
                     del memo[path]
             self._execute(
@@ -79,28 +88,46 @@ class ContentIndex:
             )
 
     def save(self) -> None:
-        """Write what was learned; does nothing where the memo cannot be written."""
+        """Write what was learned. Where that cannot be, a part of it is forgotten when it becomes much."""
         with self._lock:
             if self._new and self._execute(
                 "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?, ?, ?)",
                 [(path, *stamp, digest) for path, (stamp, digest) in self._new.items()],
             ):
+                self._recent |= self._new
                 self._new.clear()
+            for memo, limit in ((self._recent, _RECENT), (self._new, 10 * _UNWRITTEN)):
+                for path in list(memo)[: max(0, len(memo) - limit)]:
+                    del memo[path]
 
-    def _load(self) -> dict[str, tuple[_Stamp, str]]:
-        if self._known is None:
-            self._known = {}
-            if self._database is not None and self._database.exists():
-                try:
-                    connection = sqlite3.connect(f"{self._database.as_uri()}?mode=ro", uri=True, timeout=5)
-                    try:
-                        rows = connection.execute("SELECT path, size, mtime_ns, ctime_ns, inode, sha256 FROM content")
-                        self._known = {row[0]: (row[1:5], row[5]) for row in rows}
-                    finally:
-                        connection.close()
-                except sqlite3.Error:
-                    self._known = {}
-        return self._known
+    def _ask(self, path: str) -> _Known | None:
+        """What is known of the file; the memo has many more than are asked for again."""
+        known = self._new.get(path) or self._recent.get(path)
+        if known is not None or self._database is None:
+            return known
+        try:
+            if self._reader is None:
+                if not self._database.exists():
+                    return None
+                uri = f"{self._database.as_uri()}?mode=ro"
+                self._reader = sqlite3.connect(uri, uri=True, timeout=5, check_same_thread=False)
+                weakref.finalize(self, self._reader.close)
+            query = "SELECT size, mtime_ns, ctime_ns, inode, sha256 FROM content WHERE path = ?"
+            row = self._reader.execute(query, (path,)).fetchone()
+        except sqlite3.Error:
+            self._close_reader()
+            return None
+        if row is None:
+            return None
+        known = self._recent[path] = (row[:4], row[4])
+        if len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+        return known
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _execute(self, statement: str, rows: list[tuple[object, ...]], *, only_if_known: bool = False) -> bool:
         if self._database is None or (only_if_known and not self._database.exists()):
@@ -120,6 +147,7 @@ class ContentIndex:
                 return False
             except sqlite3.DatabaseError:
                 # Not a database any more. It is only a memo: begin a new one.
+                self._close_reader()
                 if attempt or not _remove_database(self._database):
                     return False
             else:
