@@ -16,7 +16,7 @@ from ckwatch.events import (
 )
 from ckwatch.machine.loads import request_load
 from ckwatch.machine.requests import request_dropped
-from ckwatch.machine.state import Effects, Focus, State, Touch
+from ckwatch.machine.state import Effects, Focus, Phase, State, Touch, Unwanted
 from ckwatch.machine.telling import awaiting
 from ckwatch.machine.units import give_up, is_wanted, unforce, want
 from ckwatch.machine.views import drop_view, new_view
@@ -72,24 +72,24 @@ def focused(state: State, out: Effects, event: Focused) -> None:  # noqa: ARG001
     before = state.focus.pop(event.client, None)
     if event.units or event.everything:
         state.focus[event.client] = Focus(event.units, event.everything)
-    _look_away(state, before, event.client, event.at)
+    _look_away(state, before, event.client, event.at, spare=True)
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("somebody looks at it", event.at)
     state.wants.extend((event.client, name, cause) for name in names)
 
 
-def _look_away(state: State, before: Focus | None, client: str, at: float) -> None:
+def _look_away(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:
     if before is None:
         return
     names = state.members(client) if before.everything else sorted(before.units)
     cause = Cause("nobody looks at it any more", at)
-    state.unwanted.extend((client, name, cause, False) for name in names)
+    state.unwanted.extend(Unwanted(client, name, cause, spare=spare) for name in names)
 
 
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
     """Somebody wants these units not to be compiled now."""
     cause = Cause("cancelled", event.at)
-    state.unwanted.extend((event.scope, name, cause, True) for name in sorted(event.units))
+    state.unwanted.extend(Unwanted(event.scope, name, cause, hold=True) for name in sorted(event.units))
 
 
 def client_lost(state: State, out: Effects, event: ClientLost) -> None:
@@ -102,7 +102,7 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
     view = state.scopes.get(event.client)
     if view is not None and not view.leaving:
         drop_view(state, out, view, event.at)
-    _look_away(state, before, event.client, event.at)
+    _look_away(state, before, event.client, event.at, spare=False)
 
 
 def act(state: State, out: Effects) -> None:
@@ -110,16 +110,16 @@ def act(state: State, out: Effects) -> None:
     for _ in range(state.units_at_once):
         if not state.unwanted:
             break
-        scope, name, cause, hold = state.unwanted.popleft()
-        unit = state.seen(scope, name)
+        unwanted = state.unwanted.popleft()
+        unit = state.seen(unwanted.scope, unwanted.unit)
         if unit is None:
             continue
         if unit.force and not any(request.force for request in awaiting(state, unit)):
             unforce(state, out, unit)
-        if hold or not is_wanted(state, unit):
-            give_up(state, out, unit, cause, hold=hold)
-        else:
-            want(state, out, unit, cause)
+        if not unwanted.hold and is_wanted(state, unit):
+            want(state, out, unit, unwanted.cause)
+        elif not (unwanted.spare and unit.phase is Phase.COMPILING):
+            give_up(state, out, unit, unwanted.cause, hold=unwanted.hold)
     for _ in range(state.units_at_once):
         if not state.wants:
             break

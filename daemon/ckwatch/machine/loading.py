@@ -8,7 +8,7 @@ from __future__ import annotations
 from ckwatch.events import MAIN, Cause, Changed, Loaded, LoadedWorkspace
 from ckwatch.machine.inputs import difference, has_moved
 from ckwatch.machine.loads import end_load, request_load
-from ckwatch.machine.state import Effects, Scope, State, Touch
+from ckwatch.machine.state import Effects, Scope, State, Touch, Unwanted
 from ckwatch.machine.telling import reconsider, show
 from ckwatch.machine.units import create, remove, renew
 from ckwatch.machine.views import differs, follow_main
@@ -80,7 +80,7 @@ def _build_everything(state: State, everything: bool, at: float) -> None:
         state.wants.extend((*key, cause) for key in keys)
     else:
         cause = Cause("not every unit is to be built any more", at)
-        state.unwanted.extend((*key, cause, False) for key in keys)
+        state.unwanted.extend(Unwanted(*key, cause, spare=True) for key in keys)
 
 
 def _settings(workspace: LoadedWorkspace) -> tuple[str, bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ckwatch.events import BuildRequested, Cause, RequestDropped, Tell
 from ckwatch.machine.files import request_scan
-from ckwatch.machine.state import BuildRequest, Effects, Phase, State, Touch
+from ckwatch.machine.state import BuildRequest, Effects, Phase, State, Touch, Unwanted
 from ckwatch.machine.telling import tell_if_answered
 from ckwatch.machine.units import want
 from ckwatch.model.outcome import Outcome
@@ -89,4 +89,4 @@ def request_dropped(state: State, out: Effects, event: RequestDropped) -> None: 
         waiting.discard(request.name)
         if not waiting:
             state.waiting.pop(name, None)
-        state.unwanted.append((request.scope, name, cause, False))
+        state.unwanted.append(Unwanted(request.scope, name, cause))

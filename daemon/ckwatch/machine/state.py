@@ -162,6 +162,18 @@ class Touch:
     edit: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """A unit that somebody does not want any more. `hold`: nor is anybody else to get it; `spare`: a compiler that runs
+    already may go on."""
+
+    scope: str
+    unit: str
+    cause: Cause
+    hold: bool = False
+    spare: bool = False
+
+
 @dataclass(slots=True)
 class BuildRequest:
     """Somebody waits for `pending`; None while it is not yet known which units are meant."""
@@ -220,7 +232,7 @@ class State:
     touched: dict[UnitKey, Touch] = field(default_factory=dict)
     compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
     wants: deque[tuple[str, str, Cause]] = field(default_factory=deque)
-    unwanted: deque[tuple[str, str, Cause, bool]] = field(default_factory=deque)
+    unwanted: deque[Unwanted] = field(default_factory=deque)
     heirs: dict[int, UnitKey] = field(default_factory=dict)
     continuing: bool = False
     recent: dict[str, tuple[int, str | None]] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.events import MAIN, Cause, Changed, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
 from ckwatch.machine.queue import Priority
-from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState
+from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState, Unwanted
 from ckwatch.machine.tasks import stop
 from ckwatch.machine.telling import NO_COMPILER, awaiting, can_compile, reconsider, show, tell, tell_checked
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
@@ -62,10 +62,11 @@ def create(
         state.graph.set_headers(new.key, like.result.headers if like.result else None)
         if unit.id in state.waiting or state.focus:
             # Who waited for the workspace's state or looked at it may see this one now.
-            state.unwanted.append((MAIN, unit.id, cause, False))
+            state.unwanted.append(Unwanted(MAIN, unit.id, cause))
     if edit:
         new.edited = state.next()
         new.edited_now = True
+        new.wanted = like is not None and like.unit.kernel.flags != unit.kernel.flags
     scope.units[unit.id] = new
     enter(state, out, new)
 

@@ -86,7 +86,7 @@ def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: 
     work, render = own.compiler, main.render
     if work is None or render is None or main.phase not in (Phase.LOOKING, Phase.QUEUED) or main.force:
         return
-    if own.phase is not Phase.COMPILING or work.tokens != render.tokens or own.key in state.touched:
+    if own.phase is not Phase.COMPILING or work.tokens != render.tokens:
         return
     own.compiler = None
     stop(state, out, main.working)
