@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 ReadSet = Mapping[str, str]
@@ -51,7 +52,7 @@ def record_of(unit: str | bytes, reads: ReadSet, values: tuple[Any, ...]) -> Uni
     token_key, key, outcome, finished_at, seconds, peak_memory_bytes, from_store, cause = values
     return UnitRecord(
         unit=unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass"),
-        token_key=token_key,
+        token_key=intern(token_key),
         key=key,
         outcome=outcome,
         finished_at=finished_at,
@@ -59,7 +60,7 @@ def record_of(unit: str | bytes, reads: ReadSet, values: tuple[Any, ...]) -> Uni
         peak_memory_bytes=peak_memory_bytes,
         from_store=bool(from_store),
         reads=reads,
-        cause=tuple((what, at) for what, at in json.loads(cause)),
+        cause=tuple((intern(what), at) for what, at in json.loads(cause)),
     )
 
 

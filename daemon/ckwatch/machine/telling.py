@@ -7,13 +7,15 @@ from ckwatch.machine.state import BuildRequest, Effects, Phase, State, UnitState
 
 NO_COMPILER = "no compiler"
 
+NOWHERE: frozenset[str] = frozenset()
+
 
 def show(out: Effects, unit: UnitState) -> None:
     """Publish the unit's state and its diagnostics."""
     shown = frozenset(diagnostic.span.path for diagnostic in unit.diagnostics)
     out.append(Changed(unit.key.scope, f"unit/{unit.key.unit}"))
     out.extend(Changed(unit.key.scope, f"file/{path}") for path in shown | unit.shown)
-    unit.shown = shown
+    unit.shown = shown or NOWHERE
 
 
 def awaiting(state: State, unit: UnitState) -> list[BuildRequest]:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -33,6 +34,7 @@ from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
+from ckwatch.runtime.states import States
 from ckwatch.runtime.tools import Tools
 from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
 from ckwatch.wire import values as wire
@@ -97,7 +99,7 @@ class Daemon:
         )
 
     async def snapshot(self, client: str | None) -> wire.Snapshot:
-        """Everything, at one moment: diagnostics are folded afterwards from what was taken down then."""
+        """Everything, units as they are when they are asked for."""
         scope = client or MAIN
         seq = self._runtime.feed.seq
         states: dict[str, wire.Unit | wire.File | wire.Workspace] = {"workspace": workspace_of(self._state, scope)}
@@ -105,17 +107,11 @@ class Daemon:
         view = self._state.scopes.get(scope)
         if view is not None:
             paths |= {*self._runtime.diagnosed.paths(scope), *view.diagnostics}
-        names = list(self._state.members(scope))
-        for at in range(0, len(names), AT_ONCE):
-            for name in names[at : at + AT_ONCE]:
-                unit = self._state.seen(scope, name)
-                if unit is not None:
-                    states[f"unit/{name}"] = self._unit(scope, unit)
-            # What changes while others have their turn comes again as a change after `seq`.
-            await anyio.lowlevel.checkpoint()
         for path in sorted(paths):
             states[f"file/{path}"] = await self.file(client, path)
-        return wire.Snapshot.model_construct(seq=seq, states=states)
+        # What changes until they are asked for comes again as a change after `seq`.
+        units = States(states, self._state.members(scope), partial(self._seen, scope))
+        return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
 
     async def changes(self, client: str | None, after: int) -> list[wire.Change]:
         """As the protocol says."""
@@ -309,11 +305,14 @@ class Daemon:
     async def _topic(self, scope: str, topic: str) -> wire.Unit | wire.File | wire.Workspace | None:
         kind, _, name = topic.partition("/")
         if kind == "unit":
-            unit = self._state.seen(scope, name)
-            return None if unit is None else self._unit(scope, unit)
+            return self._seen(scope, name)
         if kind == "file":
             return await self.file(scope or None, name)
         return workspace_of(self._state, scope)
+
+    def _seen(self, scope: str, name: str) -> wire.Unit | None:
+        unit = self._state.seen(scope, name)
+        return None if unit is None else self._unit(scope, unit)
 
     def _unit(self, scope: str, unit: UnitState) -> wire.Unit:
         """The unit's wire form, made once for all who see this state of it."""

@@ -22,6 +22,10 @@ RETRY_S = 30.0
 """After a history could not be written, it is left alone for so long; results go on in memory."""
 
 
+Mark = tuple[int, float]
+"""A hash of what makes a record another one, and when it was made: all that has to be known of what is written."""
+
+
 class Memoirs:
     """The history of one workspace, used by one task at a time. `problem` is shown to users."""
 
@@ -30,7 +34,7 @@ class Memoirs:
         self._opened = False
         self._unwritten: dict[str, UnitRecord] = {}
         self._removed: dict[str, None] = {}
-        self._known: dict[str, UnitRecord] = {}
+        self._known: dict[str, Mark] = {}
         self._tried_at = 0.0
         self.problem: str | None = None
 
@@ -50,7 +54,8 @@ class Memoirs:
             unit = state.main.units.get(name)
             record = None if unit is None else _record_of(unit)
             if record is not None and not _same(self._known.get(name), record):
-                self._known[name] = self._unwritten[name] = record
+                self._known[name] = _mark_of(record)
+                self._unwritten[name] = record
                 self._removed.pop(name, None)
         for name in effect.removed:
             if name not in state.main.units:
@@ -107,8 +112,9 @@ class Memoirs:
             await to_thread.run_sync(self._close)
 
     def _remember(self) -> Mapping[str, Remembered]:
-        self._known = self._open()
-        return {name: _remembered(record) for name, record in self._known.items()}
+        records = self._open()
+        self._known = {name: _mark_of(record) for name, record in records.items()}
+        return {name: _remembered(record) for name, record in records.items()}
 
     def _open(self) -> dict[str, UnitRecord]:
         self._history.open()
@@ -147,14 +153,14 @@ def _record_of(unit: UnitState) -> UnitRecord | None:
     )
 
 
-def _same(old: UnitRecord | None, new: UnitRecord) -> bool:
+def _mark_of(record: UnitRecord) -> Mark:
+    return hash((record.token_key, record.key, record.outcome, frozenset(record.reads.items()))), record.finished_at
+
+
+def _same(old: Mark | None, new: UnitRecord) -> bool:
     """Whether it is the same result, perhaps found once more."""
-    return (
-        old is not None
-        and (old.token_key, old.key, old.outcome) == (new.token_key, new.key, new.outcome)
-        and (new.from_store or old.finished_at == new.finished_at)
-        and old.reads == new.reads
-    )
+    mark = _mark_of(new)
+    return old is not None and old[0] == mark[0] and (new.from_store or old[1] == mark[1])
 
 
 def _remembered(record: UnitRecord) -> Remembered:

@@ -1,8 +1,13 @@
-"""Rendered texts that will be needed again soon. Five thousand of them would not fit; they can be rendered again."""
+"""Rendered texts that will be needed again soon. Five thousand of them would not fit; they can be rendered again.
+
+And what renders have read, once for all units that have read the same.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
+from sys import intern
 
 from ckwatch.events import UnitKey
 from ckwatch.render.outcome import Rendered
@@ -11,6 +16,8 @@ KEPT_CHARACTERS = 2_000_000
 """Their maps take three times as much."""
 
 KEPT = 500
+
+READS_KEPT = 50
 
 
 class Texts:
@@ -43,3 +50,20 @@ class Texts:
         kept = self._texts.pop(key, None)
         if kept is not None:
             self._size -= len(kept[1].text)
+
+
+class Reads:
+    """The reads of the last renders: units of one template are rendered one after the other."""
+
+    def __init__(self) -> None:
+        self._last: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+
+    def shared(self, reads: Mapping[str, str]) -> Mapping[str, str]:
+        """Equal to `reads`, and the same object as before if it can be."""
+        key = frozenset(reads.items())
+        known = self._last.get(key)
+        if known is None:
+            known = self._last[key] = {intern(path): intern(digest) for path, digest in reads.items()}
+            if len(self._last) > READS_KEPT:
+                del self._last[next(iter(self._last))]
+        return known

@@ -44,7 +44,8 @@ from ckwatch.render.outcome import Rendered as Text
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.runtime.changes import differences
 from ckwatch.runtime.loads import Loads
-from ckwatch.runtime.texts import Texts
+from ckwatch.runtime.products import Products
+from ckwatch.runtime.texts import Reads, Texts
 from ckwatch.runtime.tools import Compiler, Tools
 from ckwatch.store.contents import Look
 
@@ -59,6 +60,8 @@ KEEP_AFTER_S = 0.2
 FEW = 20
 """A render is written to disk so long after it, when there are no more than these; each holds its text."""
 
+NOTHING: frozenset[str] = frozenset()
+
 Post = Callable[[AnyEvent], None]
 
 
@@ -68,6 +71,7 @@ class Workshop:
     def __init__(self, root: Path, tools: Tools, post: Post) -> None:
         self.loads = Loads(root, tools)
         self.texts = Texts()
+        self._reads = Reads()
         self._tools = tools
         self._post = post
         self._threads = CapacityLimiter(4)
@@ -121,10 +125,9 @@ class Workshop:
         facts = RenderFacts(
             not failed,
             outcome.diagnostics,
-            # Thousands of units read the same files.
-            {intern(path): intern(digest) for path, digest in reads.items()},
-            frozenset(map(intern, outcome.missed)),
-            "" if text is None else f"{text.symbol}:{text.token_key}",
+            self._reads.shared(reads),
+            frozenset(map(intern, outcome.missed)) if outcome.missed else NOTHING,
+            "" if text is None else intern(f"{text.symbol}:{text.token_key}"),
             "" if text is None else text.symbol,
         )
         return Rendered(effect.work, facts, at=time.time())
@@ -249,7 +252,7 @@ class Workshop:
             effect.work.tokens,
             result.key,
             diagnostics,
-            {name: str(artifact.folder / file) for name, file in artifact.products.items()},
+            Products(artifact.folder, artifact.products),
             self._tools.headers_of(artifact),
             result.from_store,
             quiet,

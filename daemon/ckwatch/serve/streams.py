@@ -39,7 +39,7 @@ class SlowFollowerError(Exception):
 class Serialised:
     """The JSON of states, made once for all followers that are given the same object."""
 
-    def __init__(self, limit: int = 2048) -> None:
+    def __init__(self, limit: int = 1024) -> None:
         self._limit = limit
         self._kept: dict[int, tuple[object, bytes]] = {}
 
@@ -285,7 +285,7 @@ class UnitsAnswer(Stream):
         yield b"]" if self._units else b"[]"
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=1024)
 def _topic(topic: str) -> bytes:
     return text_bytes(topic)
 

@@ -112,6 +112,7 @@ class ContentIndex:
                 uri = f"{self._database.as_uri()}?mode=ro"
                 self._reader = sqlite3.connect(uri, uri=True, timeout=5, check_same_thread=False)
                 weakref.finalize(self, self._reader.close)
+                self._reader.execute("PRAGMA cache_size=-200")
             query = "SELECT size, mtime_ns, ctime_ns, inode, sha256 FROM content WHERE path = ?"
             row = self._reader.execute(query, (path,)).fetchone()
         except sqlite3.Error:
