@@ -5,29 +5,17 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.events import (
+    Cause,
     FilesChanged,
     Record,
     Scanned,
+    UnitKey,
     WorkKind,
 )
-from ckwatch.machine.state import Phase
+from ckwatch.machine.state import Phase, State, Touch
 from ckwatch.model.outcome import Outcome
 from machine.language import TOML
-from machine.workspace import (
-    FILES,
-    H2,
-    H3,
-    K1,
-    T2,
-    A,
-    Act,
-    C,
-    built,
-    edited,
-    old_reader,
-    story,
-    unit,
-)
+from machine.workspace import FILES, H2, H3, K1, T1, T2, A, Act, C, built, edited, old_reader, story, unit
 from machine.world import QUICK
 
 
@@ -130,9 +118,11 @@ def test_a_look_up_that_has_not_seen_a_header_that_changed_is_void() -> None:
 
 def test_news_that_waits_makes_results_void_already() -> None:
     world = built()
-    world.state.paths_at_once = 1
-    world.save(T2, "token 1\nheader h2")
+    for text in ("token 1\nheader h2", FILES[T2], "token 1\nheader h2"):
+        world.run()
+        world.save(T2, text)
     world.run(WorkKind.LOAD, WorkKind.RENDER, WorkKind.RECORD)
+    world.state.paths_at_once = 1
     world.write(T2, FILES[T2])
     # One file is acted upon in each step; that of the unit comes third.
     world.send(FilesChanged({"/one": "1", "/two": "1", T2: FILES[T2]}))
@@ -142,19 +132,38 @@ def test_news_that_waits_makes_results_void_already() -> None:
     world.drain()
 
 
-def test_weaker_news_does_not_replace_stronger() -> None:
+def test_what_an_older_work_has_seen_to_its_end_may_have_been_missed_by_a_younger_one() -> None:
     world = built()
-    world.state.units_at_once = 1
-    world.save(TOML, "settings 1\njobs 2")
-    world.run(WorkKind.LOAD)
+    world.save(T1, "token 1")
+    world.run(*QUICK)
+    older = {number for number, one in world.works.items() if one.effect.work.kind is WorkKind.COMPILE}
+    world.answer(max(older))  # the other one goes on
+    world.save(T2, "header h3")
+    world.run(*QUICK)
+    (younger,) = {number for number, one in world.works.items() if one.effect.work.kind is WorkKind.COMPILE} - older
+    world.save(H3, "token 1")
+    world.answer(min(older))
+    world.answer(younger, seed=old_reader(world, H3, "token 0"))
     world.drain()
-    world.heard()
-    world.write(TOML, "settings 2\njobs 2")
-    world.deliver()
-    world.answer(world.find(WorkKind.LOAD))  # the units wait for their turn
-    world.save(T2, "blank\n" + FILES[T2])
-    assert "look-up k2/c" in world.run(), "equal tokens prove nothing under other settings"
-    world.drain()
+    assert story(world, C) == ["compiled in 1.0 s: built", "/ck/h3 changed meanwhile"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "noted"),
+    [
+        ((False, True), (False, True), (False, True)),
+        ((True, False), (False, True), (True, True)),
+        ((False, True), (True, False), (True, True)),
+        ((True, True), (False, False), (True, True)),
+    ],
+)
+def test_weaker_news_does_not_replace_stronger(
+    first: tuple[bool, bool], second: tuple[bool, bool], noted: tuple[bool, bool]
+) -> None:
+    state, key = State(), UnitKey("", C)
+    for recompile, edit in (first, second):
+        state.touch([key], Touch(Cause("news", 0.0), recompile, edit))
+    assert (state.touched[key].recompile, state.touched[key].edit) == noted
 
 
 @pytest.mark.parametrize("kind", [WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE])

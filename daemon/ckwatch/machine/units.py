@@ -54,8 +54,10 @@ def create(
     if like is not None:
         new.render, new.result, new.tokens = like.render, like.result, like.tokens
         news = state.touched.get(like.key)
-        stale = news is not None and news.recompile
-        new.reusable = like.reusable and not stale and compiles_alike(state, scope, like.unit, unit)
+        header = news is not None and news.recompile
+        flags = like.unit.kernel.flags != unit.kernel.flags
+        new.reusable = like.reusable and not header and compiles_alike(state, scope, like.unit, unit)
+        new.wanted = like.wanted or (news is not None and news.recompile and news.edit) or (edit and flags)
         state.graph.set_reads(
             new.key, like.render.reads if like.render else {}, like.render.missed if like.render else frozenset()
         )
@@ -66,7 +68,6 @@ def create(
     if edit:
         new.edited = state.next()
         new.edited_now = True
-        new.wanted = like is not None and like.unit.kernel.flags != unit.kernel.flags
     scope.units[unit.id] = new
     enter(state, out, new)
 
