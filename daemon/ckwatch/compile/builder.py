@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -34,8 +34,19 @@ from ckwatch.store.locking import try_lock, unlock
 
 _ATTEMPTS = 3
 _POLL_S = 0.1
+_KEYS_KEPT = 32
+"""Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
 _Taken = TypeVar("_Taken")
+
+
+@dataclass(slots=True)
+class _Claim:
+    """A key that is nobody else's for now: what the store has of it, or an empty folder to compile in."""
+
+    lock: int | None
+    found: BuildResult | None
+    folder: Path | None = None
 
 
 class Builder:
@@ -47,6 +58,7 @@ class Builder:
         self._launch = launch
         self._roots = Roots(toolchain.roots)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
+        self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
         self._host: str | None = None
         self.compiled = 0
@@ -54,7 +66,11 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
-        return await anyio.to_thread.run_sync(self._key, request, await self._arch(request))
+        arch = await self._arch(request)
+        known = self._keys.get(request)
+        if known is not None:
+            return known
+        return await anyio.to_thread.run_sync(self._key, request, arch)
 
     def look(self) -> Look:
         """One view of the header files, for all the units of one command."""
@@ -92,27 +108,31 @@ class Builder:
         store. With `force` it is compiled whatever the store has. Raises ToolchainError when the compiler cannot be
         started, StoreError when the store cannot be written (a full one is a `fault`).
         """
-        arch = await self._arch(request)
-        key, found = await anyio.to_thread.run_sync(self._key_and_result, request, arch, look, force)
-        if found is not None:
-            return found
-        async with self._flight(key), self._lock_file(key):
-            # Another task or process may have finished it while this one waited.
-            found = None if force else await anyio.to_thread.run_sync(self._find_now, key, None)
-            if found is not None:
-                return found
-            self.compiled += 1
-            if on_start is not None:
-                on_start()
-            return await self._compile(key, request, on_line, force)
-
-    def _key_and_result(
-        self, request: CompileRequest, arch: str, look: Look | None, force: bool
-    ) -> tuple[str, BuildResult | None]:
-        key = self._key(request, arch)
-        return key, None if force else self._find_now(key, look)
+        key = await self.key(request)
+        async with self._flight(key):
+            # Between threads and the event loop this goes once: every turn takes a millisecond on a busy machine.
+            claim = await self._claim(key, look, force)
+            try:
+                if claim.found is not None:
+                    return claim.found
+                self.compiled += 1
+                if on_start is not None:
+                    on_start()
+                return await self._compile(key, request, claim, on_line, force)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._release, key, claim)
 
     def _key(self, request: CompileRequest, arch: str) -> str:
+        known = self._keys.get(request)
+        if known is None:
+            known = self._made_key(request, arch)
+            if len(self._keys) >= _KEYS_KEPT:
+                self._keys.clear()
+            self._keys[request] = known
+        return known
+
+    def _made_key(self, request: CompileRequest, arch: str) -> str:
         flags = compile_flags(request, self._toolchain)
         folders = [*request.include_folders, *self._toolchain.include_folders]
         return compile_key(
@@ -143,15 +163,20 @@ class Builder:
         except OSError:  # evicted by another process at this moment
             return None
 
-    async def _compile(self, key: str, request: CompileRequest, on_line: OnLine | None, force: bool) -> BuildResult:
+    async def _compile(
+        self, key: str, request: CompileRequest, claim: _Claim, on_line: OnLine | None, force: bool
+    ) -> BuildResult:
         for _ in range(_ATTEMPTS):
+            folder = claim.folder
             try:
-                folder = await anyio.to_thread.run_sync(self._store.work_folder)
+                if folder is None:
+                    folder = await anyio.to_thread.run_sync(self._store.work_folder)
             except StoreError as error:
                 if not error.no_space:
                     raise
                 outcome = _without_space(error, None)
                 return BuildResult(key, None, outcome, False, outcome.log, request.source)
+            claim.folder = None
             try:
                 # Most builds find everything in the store; what compiles is loaded when something must be.
                 from ckwatch.compile.job import compile_source
@@ -228,23 +253,38 @@ class Builder:
             else:
                 self._flights[key] = (lock, waiting - 1)
 
-    @asynccontextmanager
-    async def _lock_file(self, key: str) -> AsyncIterator[None]:
-        """One process at a time per key. A store that cannot be locked is written without: publishing bears it."""
-        path = self._store.locks / f"{key}.lock"
-        descriptor = None
-        try:
-            while True:
-                with anyio.CancelScope(shield=True):
-                    lockable, descriptor = await anyio.to_thread.run_sync(_try_lock, path)
-                if descriptor is not None or not lockable:
-                    break
-                await anyio.sleep(_POLL_S)
-            yield
-        finally:
-            if descriptor is not None:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(unlock, path, descriptor)
+    async def _claim(self, key: str, look: Look | None, force: bool) -> _Claim:
+        """What the store has, or the right to compile: one process at a time per key.
+
+        A store that cannot be locked is written without: publishing bears it.
+        """
+        while True:
+            with anyio.CancelScope(shield=True):
+                claim = await anyio.to_thread.run_sync(self._claim_now, key, look, force)
+            if claim is not None:
+                return claim
+            look = None
+            await anyio.sleep(_POLL_S)
+
+    def _claim_now(self, key: str, look: Look | None, force: bool) -> _Claim | None:
+        lockable, lock = _try_lock(self._lock_path(key))
+        if lock is None and lockable:
+            return None
+        claim = _Claim(lock, None if force else self._find_now(key, look))
+        if claim.found is None:
+            # Where there is none it is asked for again, which says why.
+            with suppress(StoreError):
+                claim.folder = self._store.work_folder()
+        return claim
+
+    def _release(self, key: str, claim: _Claim) -> None:
+        if claim.folder is not None:
+            shutil.rmtree(claim.folder, ignore_errors=True)
+        if claim.lock is not None:
+            unlock(self._lock_path(key), claim.lock)
+
+    def _lock_path(self, key: str) -> Path:
+        return self._store.locks / f"{key}.lock"
 
 
 def _try_lock(path: Path) -> tuple[bool, int | None]:

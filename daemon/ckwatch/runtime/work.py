@@ -168,6 +168,7 @@ class Workshop:
             compile_request(workspace, effect.unit, text),
             force=effect.force,
             on_start=lambda: self._post(CompileBegan(effect.work, at=time.time())),
+            look=self._recent_look(compiler),
         )
         self.compiled += 1
         full = result.message if result.fault is Fault.NO_SPACE else None

@@ -1,0 +1,28 @@
+"""`ckwatch build KERNEL --no-daemon` with the compiler that is done at once: `FOLDER KERNEL`, FOLDER a LargeWorkspace's.
+
+A process of its own, as somebody without a daemon would start it.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from benchmarks.large_workspace import LargeWorkspace
+from ckwatch.cli import main as command
+from ckwatch.runtime import opening
+
+
+def main(arguments: list[str]) -> int:
+    """Build the kernel; the exit status."""
+    folder, kernel = arguments
+    large = LargeWorkspace(Path(folder))
+    opening.open_engine = partial(  # type: ignore[assignment]  # the same, with two arguments chosen
+        opening.open_engine, find_toolchain=large.compiler.find_toolchain, history=large.history
+    )
+    return command(["build", "--no-daemon", "--workspace", str(large.root), kernel])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
