@@ -1,0 +1,147 @@
+"""Where the time of a trace went."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.timetrace.summary import Stage, TemplateCost, TimeTraceError, summarize
+
+DATA = Path(__file__).parent.parent / "data/timetrace"
+CLASS, FUNCTION = "InstantiateClass", "InstantiateFunction"
+
+Event = tuple[str, int, int, str]
+
+
+def trace(*events: Event) -> dict[str, Any]:
+    """A trace of (name, begin, end, detail) in µs, written as clang does: each when it ends."""
+    written = sorted(events, key=lambda event: event[2])
+    return {
+        "beginningOfTime": 0,
+        "traceEvents": [
+            {"ph": "X", "pid": 1, "tid": 1, "ts": begin, "dur": end - begin, "name": name, "args": {"detail": detail}}
+            for name, begin, end, detail in written
+        ],
+    }
+
+
+STAGES = {
+    "nothing": ((), {}),
+    "each moment counts once": (
+        (("ExecuteCompiler", 0, 100, ""), ("Frontend", 10, 60, ""), (CLASS, 20, 30, "A<1>"), ("Backend", 60, 90, "")),
+        {Stage.OTHER: 20, Stage.PARSING: 40, Stage.INSTANTIATION: 10, Stage.OPTIMIZER: 30},
+    ),
+    "what is not known counts to what is around it": (
+        (
+            (CLASS, 0, 50, "A<1>"),
+            ("EvaluateAsRValue", 10, 20, "x"),
+            ("NewInClang99", 12, 14, "y"),
+            ("Lonely", 60, 70, ""),
+        ),
+        {Stage.INSTANTIATION: 50, Stage.OTHER: 10},
+    ),
+    "anything that begins with Parse": (
+        (
+            ("ParseStatement", 0, 5, ""),
+            ("CodeGen Function", 2, 3, "f"),
+            ("CodeGenPasses", 5, 9, ""),
+            ("RunPass", 6, 8, ""),
+        ),
+        {Stage.PARSING: 4, Stage.IR: 1, Stage.CODE_GENERATION: 4},
+    ),
+    "ends that rounding put behind those around": (
+        (("Frontend", 0, 10, ""), (CLASS, 5, 11, "A<1>"), ("Backend", 10, 12, "")),
+        {Stage.PARSING: 5, Stage.INSTANTIATION: 5, Stage.OPTIMIZER: 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", STAGES)
+def test_stages(row: str) -> None:
+    events, expected = STAGES[row]
+    found = {stage: round(seconds * 1e6) for stage, seconds in summarize(trace(*events)).stages.items()}
+    assert found == {stage: expected.get(stage, 0) for stage in Stage}
+
+
+TEMPLATES = {
+    "instances of one template": (
+        ((CLASS, 0, 10, "A<1>"), (CLASS, 10, 30, "A<2>")),
+        {"A": (2, 30, 30)},
+    ),
+    "what is needed for it": (
+        ((FUNCTION, 0, 10, "f<1>"), (CLASS, 2, 5, "A<1>"), (CLASS, 3, 4, "B<1>")),
+        {"f": (1, 10, 7), "A": (1, 3, 2), "B": (1, 1, 1)},
+    ),
+    "nested instances count once": (
+        ((CLASS, 0, 10, "A<3>"), (CLASS, 1, 9, "A<2>"), (CLASS, 2, 8, "B<1>"), (CLASS, 3, 7, "A<1>"), (CLASS, 20, 21, "A<9>")),
+        {"A": (4, 11, 9), "B": (1, 6, 2)},
+    ),
+    "of the same extent": (
+        ((CLASS, 0, 10, "inner<1>"), (CLASS, 0, 10, "outer<1>")),
+        {"outer": (1, 10, 0), "inner": (1, 10, 10)},
+    ),
+    "what clang does meanwhile": (
+        ((CLASS, 0, 10, "A<1>"), ("EvaluateAsInitializer", 1, 4, "x"), ("CodeGen Function", 5, 7, "g"), ("RunPass", 5, 6, "")),
+        {"A": (1, 10, 8)},
+    ),
+    "nothing is instantiated for a queue": (
+        (("PerformPendingInstantiations", 0, 10, ""), (FUNCTION, 1, 9, "f<1>")),
+        {"f": (1, 8, 8)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", TEMPLATES)
+def test_templates(row: str) -> None:
+    events, expected = TEMPLATES[row]
+    found = {
+        cost.name: (cost.count, round(cost.inclusive_s * 1e6), round(cost.self_s * 1e6))
+        for cost in summarize(trace(*events)).templates
+    }
+    assert found == expected
+
+
+def test_the_greatest_own_time_comes_first() -> None:
+    found = summarize(trace((CLASS, 0, 9, "A<1>"), (CLASS, 1, 7, "B<1>"), (CLASS, 8, 9, "C<1>")))
+    assert [cost.name for cost in found.templates] == ["B", "A", "C"]
+
+
+def test_a_device_pass() -> None:
+    """Events of clang 22's trace of a CK GEMM, of which most were left out."""
+    found = summarize(json.loads((DATA / "device.json").read_text()))
+    assert {stage: round(seconds, 3) for stage, seconds in found.stages.items()} == {
+        Stage.PARSING: 10.319, Stage.INSTANTIATION: 16.947, Stage.IR: 0.009, Stage.OPTIMIZER: 7.595,
+        Stage.CODE_GENERATION: 0.161, Stage.OTHER: 0.373,
+    }  # fmt: skip
+    assert found.traced_s == pytest.approx(35.404473)
+    by_name = {cost.name: cost for cost in found.templates}
+    outermost_us = 773243 + 2014387 + 765750 + 2150095 + 904780 + 638094
+    between_us = 765347 - 763748  # a static_ford_impl in one applier, around another
+    applier = "ck::detail::applier::operator()"
+    assert by_name[applier] == TemplateCost(applier, 7, outermost_us / 1e6, (outermost_us - between_us) / 1e6)
+    assert by_name["ck::make_tuple"].inclusive_s == pytest.approx(0.00393)
+    own = sum(cost.self_s for cost in found.templates)
+    queue = 16.942797 - 16.7938  # PerformPendingInstantiations beside what it instantiates
+    assert own == pytest.approx(found.stages[Stage.INSTANTIATION] - queue, abs=1e-3)
+
+
+MALFORMED = {
+    "no object": [],
+    "no events": {},
+    "events that are no list": {"traceEvents": {}},
+    "an event that is none": {"traceEvents": [7]},
+    "no duration": {"traceEvents": [{"ph": "X", "name": "Frontend", "ts": 1}]},
+    "a time that is none": {"traceEvents": [{"ph": "X", "name": "Frontend", "ts": "x", "dur": 1}]},
+    "arguments that are none": {"traceEvents": [{"ph": "X", "name": "Frontend", "ts": 1, "dur": 1, "args": 3}]},
+    "a name that is none": {"traceEvents": [{"ph": "X", "name": ["Frontend"], "ts": 1, "dur": 1}]},
+    "a detail that is none": {"traceEvents": [{"ph": "X", "name": CLASS, "ts": 1, "dur": 1, "args": {"detail": 3}}]},
+}
+
+
+@pytest.mark.parametrize("row", MALFORMED)
+def test_what_is_no_trace(row: str) -> None:
+    with pytest.raises(TimeTraceError):
+        summarize(MALFORMED[row])
