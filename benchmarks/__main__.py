@@ -1,8 +1,59 @@
-"""Run every benchmark: `python -m benchmarks`."""
+"""Run benchmarks, all or those named: `python -m benchmarks`, `python -m benchmarks first_error idle --runs 1`.
 
-from benchmarks import edit_to_compiler, followers, idle, machine_step, many_files, rebuilding, rendering, watching
-from benchmarks.reporting import write
+What a program measured is written as soon as it is there; one that fails does not keep the others from running.
+"""
 
-PROGRAMS = (rendering, rebuilding, machine_step, watching, edit_to_compiler, idle, many_files, followers)
+from __future__ import annotations
 
-write([row for program in PROGRAMS for row in program.measure()])
+import sys
+import traceback
+from types import ModuleType
+
+from benchmarks import (
+    edit_to_artifact,
+    edit_to_compiler,
+    eight_instances,
+    first_error,
+    followers,
+    idle,
+    machine_step,
+    many_files,
+    rebuilding,
+    rendering,
+    watching,
+)
+from benchmarks.choosing import arguments, report
+
+PROGRAMS: tuple[ModuleType, ...] = (
+    rendering,
+    rebuilding,
+    machine_step,
+    watching,
+    edit_to_compiler,
+    idle,
+    many_files,
+    followers,
+    first_error,
+    edit_to_artifact,
+    eight_instances,
+)
+
+
+def main() -> int:
+    """The exit status: 1 when a program failed."""
+    by_name = {program.__name__.rpartition(".")[2]: program for program in PROGRAMS}
+    failed = []
+    for name in arguments(__doc__, tuple(by_name)) or by_name:
+        print(f"— {name}", flush=True)
+        try:
+            report(by_name[name].measure())
+        except Exception:  # noqa: BLE001  # the others are still to run
+            traceback.print_exc()
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,8 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import ckwatch
+from ckwatch.errors import ToolchainError
+from ckwatch.toolchain import discover
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -74,11 +77,16 @@ def machine() -> dict[str, str | int]:
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
+    compiler = {}
+    with suppress(ToolchainError):
+        toolchain = discover()
+        compiler = {"hip": toolchain.hip_version, "compiler": toolchain.clang_version}
     return {
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "ckwatch": ckwatch.__version__,
+        **compiler,
         "date": datetime.now(UTC).date().isoformat(),
     }
 
@@ -101,6 +109,11 @@ def write(rows: list[Row]) -> None:
     ]
     about = ", ".join(f"{key} {value}" for key, value in machine().items())
     (RESULTS / "latest.md").write_text(f"# Benchmarks\n\nLast run: {about}.\n\n{header}{''.join(lines)}")
+    show(rows)
+
+
+def show(rows: Iterable[Row]) -> None:
+    """Print the table."""
     table = Table("what", "ckwatch", "reference", "ratio", "goal", "met")
     for entry in rows:
         table.add_row(

@@ -1,0 +1,127 @@
+"""From an edit of one instance to its artifact, against hipcc on the same rendered source.
+
+Goal: at most 0.60 × one hipcc call, with ckwatch's flags and without its ladder. The second reference is the command of
+PyTorch Inductor's ROCm backend for the same source. The unit was built before with another tile, nothing else runs, and
+the edited instance is one that no store has.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import anyio
+
+from benchmarks.choosing import alone, asked_runs
+from benchmarks.gemm_example import (
+    BUILD_LIMIT_S,
+    EDITED,
+    ONE,
+    Example,
+    Follower,
+    Parameters,
+    example_daemon,
+    following,
+    rest,
+    until_idle,
+)
+from benchmarks.hipcc import Hipcc, Run
+from benchmarks.large_workspace import save
+from benchmarks.reporting import Row, row
+from ckwatch.client import Client
+from ckwatch.errors import CkwatchError
+from ckwatch.toolchain import discover
+from ckwatch.wire.values import Unit
+
+Source = tuple[str, str]
+"""A rendered text and the name of its exported function."""
+
+
+async def built_as_it_is(example: Example, client: Client) -> None:
+    """Look at all units, and build them before any edit."""
+    print(f"building {len(example.units)} units as they are")
+    await client.focus(*example.units)
+    with anyio.fail_after(BUILD_LIMIT_S):
+        result = await client.build(*example.units)
+    if not result.ok:
+        raise CkwatchError("the example does not compile")
+    await until_idle(client)
+
+
+def edition(number: int) -> Parameters:
+    """The edited tile, in a text that nobody has compiled before."""
+    return {**EDITED, "edition": int(time.time()) % 1_000_000 * 1000 + number}
+
+
+async def artifacts(example: Example, follower: Follower, text: str) -> tuple[float, tuple[Unit, ...]]:
+    """Save the kernel file; seconds until all units have fresh artifacts, and the units."""
+    before = follower.keys()
+    begun_s = time.monotonic()
+    save(example.kernel_file, text)
+    told_s, units = await follower.until(lambda: follower.built(example.units, before), BUILD_LIMIT_S)
+    return told_s - begun_s, units
+
+
+async def sources(example: Example, client: Client) -> list[Source]:
+    """What the units render to now."""
+    found = []
+    for unit in example.units:
+        rendered = await client.rendered(unit)
+        if rendered.text is None or rendered.symbol is None:
+            raise CkwatchError(f"{unit} renders to nothing")
+        found.append((rendered.text, rendered.symbol))
+    return found
+
+
+def succeeded(run: Run) -> float:
+    """The seconds of a run that must have left its shared object behind."""
+    if not run.ok:
+        raise CkwatchError("hipcc fails", run.text[-2000:])
+    return run.seconds
+
+
+async def compare(runs: int) -> list[Row]:
+    """Both rows."""
+    ours, by_hipcc, by_inductor = [], [], []
+    async with example_daemon(ONE) as (example, client), following(client) as follower:
+        hipcc = Hipcc(discover(), example.root.parent / "hipcc")
+        await built_as_it_is(example, client)
+        for number in range(runs):
+            seconds, units = await artifacts(example, follower, example.kernel_text(edition(number)))
+            if units[0].from_store:
+                raise CkwatchError("the edited instance was in the store")
+            ((text, symbol),) = await sources(example, client)
+            await rest(example, follower)
+            ours.append(seconds)
+            by_hipcc.append(succeeded(await hipcc.shared_object(text, symbol)))
+            by_inductor.append(succeeded(await hipcc.inductor(text)))
+            print(f"ckwatch {seconds:.2f} s, hipcc {by_hipcc[-1]:.2f} s, Inductor's command {by_inductor[-1]:.2f} s")
+    name = "one edited instance: edit to artifact"
+    return [
+        row(
+            name,
+            ours,
+            by_hipcc,
+            reference_name="one hipcc call",
+            unit="s",
+            goal="at most 0.60 ×",
+            met=lambda _, ratio: ratio <= 0.60,
+        ),
+        row(
+            f"{name}, against Inductor",
+            ours,
+            by_inductor,
+            reference_name="the command of PyTorch Inductor's ROCm backend",
+            unit="s",
+            goal="",
+        ),
+    ]
+
+
+def measure() -> list[Row]:
+    """Two rows."""
+    return anyio.run(compare, asked_runs())
+
+
+if __name__ == "__main__":
+    sys.exit(alone(measure, __doc__))

@@ -1,0 +1,261 @@
+"""The GEMM example as people work on it: its kernel file, its template, a daemon of its own, and edits as editors make.
+
+The workspace is a copy of `examples/gemm` with `gemm_f16` alone, so that an edit dirties what is measured and nothing
+else. Its store, sockets and logs are its own. The template is a copy of the built-in one with one more line, by the
+parameter `edition`: with another edition the text is one that no store and no compiler cache has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+import ckwatch_templates
+from benchmarks.large_workspace import save
+from benchmarks.process_memory import names_below
+from benchmarks.quick_daemon import apart
+from ckwatch.client import Client, connect
+from ckwatch.errors import CkwatchError, plain_errors
+from ckwatch.toolchain.process import kill_group
+from ckwatch.wire.values import Diagnostic, File, Unit
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
+TEMPLATE = "ck/gemm_universal.hip.j2"
+KERNEL = "gemm_f16"
+ARCH = "gfx942"
+
+ERROR_LIMIT_S = 180.0
+"""How long a first error may take."""
+
+BUILD_LIMIT_S = 1800.0
+"""How long a build of a few units may take."""
+
+QUIET_S = 1.0
+IDLE_EXIT_S = 900
+"""A daemon whose benchmark was killed ends by itself after so long."""
+
+_COMPILERS = ("hipcc", "clang", "cc1", "lld")
+_IN_NAMESPACE = "namespace {{ unit_namespace }} {\n"
+_IN_FUNCTION = "    using namespace {{ unit_namespace }};\n"
+
+Value = int | bool | str | tuple[int, ...]
+Parameters = Mapping[str, Value]
+Found = TypeVar("Found")
+
+A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
+B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
+
+BASE: Parameters = {"KPerBlock": 64, A_CLUSTER: (8, 32, 1), B_CLUSTER: (8, 32, 1), "edition": 0}
+"""What all instances have before an edit."""
+
+EDITED: Parameters = {"KPerBlock": 32, A_CLUSTER: (4, 64, 1), B_CLUSTER: (4, 64, 1)}
+"""What an edit changes, besides the edition: another tile."""
+
+
+def tile(pipeline: str, scheduler: str = "Intrawave", m_per_block: int = 128) -> dict[str, Value]:
+    """The parameters of an instance of 256 threads whose tile is `m_per_block` × 128 × KPerBlock."""
+    return {
+        "MPerBlock": m_per_block,
+        "NPerBlock": 128,
+        "MXdlPerWave": m_per_block // 64,
+        "NXdlPerWave": 2,
+        "BlkGemmPipeSched": scheduler,
+        "BlkGemmPipelineVer": pipeline,
+    }
+
+
+ONE: Mapping[str, Parameters] = {"v3_128x128_intrawave": tile("v3")}
+
+EIGHT: Mapping[str, Parameters] = {
+    "v1_128x128_intrawave": tile("v1"),
+    "v1_128x128_interwave": tile("v1", "Interwave"),
+    "v2_128x128_intrawave": tile("v2"),
+    "v2_128x128_interwave": tile("v2", "Interwave"),
+    "v3_128x128_intrawave": tile("v3"),
+    "v3_256x128_intrawave": tile("v3", m_per_block=256),
+    "v4_128x128_intrawave": tile("v4"),
+    "v5_128x128_intrawave": tile("v5"),
+}
+
+
+class Example:
+    """The workspace at `root`, with the given instances of the kernel `gemm_f16`."""
+
+    def __init__(self, root: Path, instances: Mapping[str, Parameters]) -> None:
+        self.root = root
+        self.template = root / "templates" / TEMPLATE
+        self.kernel_file = root / f"{KERNEL}.kernel.toml"
+        self.units = tuple(f"{KERNEL}/{name}@{ARCH}" for name in instances)
+        self._instances = instances
+        text = (EXAMPLE / self.kernel_file.name).read_text()
+        self._head = text[: text.index("[[instance]]")]
+
+    def make(self) -> None:
+        """Write the workspace."""
+        self.template.parent.mkdir(parents=True)
+        settings = (EXAMPLE / "ckwatch.toml").read_text()
+        store = json.dumps(str(self.root.parent / "store"))
+        own = f"\n[store]\nfolder = {store}\n\n[daemon]\nidle_exit_s = {IDLE_EXIT_S}\n"
+        (self.root / "ckwatch.toml").write_text(settings + own)
+        self.kernel_file.write_text(self.kernel_text())
+        self.template.write_text(self.template_text())
+
+    def kernel_text(self, changes: Parameters = BASE, instance_changes: Parameters | None = None) -> str:
+        """The kernel file with other defaults than `BASE`, and with other parameters in every instance."""
+        text = self._head
+        for name, value in {**BASE, **changes}.items():
+            line = f"{name} = {_toml(value)}"
+            text, count = re.subn(rf"^{name} = .*$", line, text, flags=re.MULTILINE)
+            if not count:
+                text = text.replace("[defaults]\n", f"[defaults]\n{line}\n", 1)
+        for instance, parameters in self._instances.items():
+            lines = (f"{name} = {_toml(value)}" for name, value in {**parameters, **(instance_changes or {})}.items())
+            text += "\n".join((f'[[instance]]\nname = "{instance}"', *lines, "\n"))
+        return text
+
+    def template_text(self, statement: str = "") -> str:
+        """The template with one more line, and with `statement` in the exported function."""
+        text = (ckwatch_templates.ROOT / TEMPLATE).read_text()
+        if _IN_NAMESPACE not in text or _IN_FUNCTION not in text:
+            raise CkwatchError(f"{TEMPLATE} is not the template that this benchmark edits")
+        text = text.replace(_IN_NAMESPACE, f"{_IN_NAMESPACE}\nconstexpr int edition = {{{{ edition }}}};\n", 1)
+        return text.replace(_IN_FUNCTION, f"{_IN_FUNCTION}    {statement}\n", 1) if statement else text
+
+
+def _toml(value: Value) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+class Follower:
+    """What the client has been told of units and files, and when something became so."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.units: dict[str, Unit] = {}
+        self.diagnostics: dict[str, tuple[Diagnostic, ...]] = {}
+        self._check: Callable[[], None] = lambda: None
+
+    async def follow(self) -> None:
+        """Listen; to be run beside everything else."""
+        async with self.client.events() as changes:
+            async for change in changes:
+                kind, _, name = change.topic.partition("/")
+                if kind == "unit":
+                    self.units.pop(name, None)
+                elif kind == "file":
+                    self.diagnostics.pop(name, None)
+                if isinstance(change.state, Unit):
+                    self.units[name] = change.state
+                elif isinstance(change.state, File):
+                    self.diagnostics[name] = change.state.diagnostics
+                self._check()
+
+    async def until(self, condition: Callable[[], Found | None], limit_s: float) -> tuple[float, Found]:
+        """When the news came that made `condition` true, by the monotonic clock, and what it returned.
+
+        Raises TimeoutError.
+        """
+        done = anyio.Event()
+        met: list[tuple[float, Found]] = []
+
+        def check() -> None:
+            if not met and (found := condition()) is not None:
+                met.append((time.monotonic(), found))
+                done.set()
+
+        self._check = check
+        check()
+        with anyio.fail_after(limit_s):
+            await done.wait()
+        self._check = lambda: None
+        return met[0]
+
+    def first_error(self) -> Diagnostic | None:
+        """An error that speaks of the present input."""
+        for diagnostics in self.diagnostics.values():
+            for diagnostic in diagnostics:
+                if diagnostic.severity == "error" and not diagnostic.stale:
+                    return diagnostic
+        return None
+
+    def built(self, names: tuple[str, ...], before: Mapping[str, str | None]) -> tuple[Unit, ...] | None:
+        """The units if each has a fresh artifact that is not the one of `before`. Raises where one has failed."""
+        units = tuple(self.units[name] for name in names if name in self.units)
+        new = [unit for unit in units if unit.fresh and unit.outcome is not None and unit.key != before[unit.id]]
+        for unit in new:
+            if unit.outcome in ("failed", "faulted"):
+                raise CkwatchError(f"{unit.id} {unit.outcome}", str(self.first_error()))
+        return units if len([unit for unit in new if unit.outcome == "built"]) == len(names) else None
+
+    def keys(self) -> dict[str, str | None]:
+        """Of the artifacts of all units, by the units' ids."""
+        return {name: unit.key for name, unit in self.units.items()}
+
+
+async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
+    """Return when the daemon has nothing to do, in the background neither, and has not had for a while.
+
+    Precompiled headers are made in the background: no compiler may run. Raises TimeoutError.
+    """
+    daemon = (await client.status()).pid
+    quiet_since = time.monotonic()
+    with anyio.fail_after(limit_s):
+        while time.monotonic() - quiet_since < QUIET_S:
+            await anyio.sleep(0.05)
+            compilers = [name for name in names_below(daemon) if name.startswith(_COMPILERS)]
+            if compilers or (await client.status()).busy:
+                quiet_since = time.monotonic()
+
+
+@asynccontextmanager
+async def example_daemon(instances: Mapping[str, Parameters]) -> AsyncIterator[tuple[Example, Client]]:
+    """The workspace in a temporary folder, with a daemon in a process of its own; both are gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="ckwatch-benchmark-") as folder, apart():
+        os.environ.pop("CKWATCH_NO_DAEMON", None)
+        example = Example(Path(folder).resolve() / "gemm", instances)
+        example.make()
+        async with connect(example.root, trust=True, client_name="benchmark") as client:
+            process = (await client.status()).pid
+            try:
+                yield example, client
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(client, process)
+
+
+@asynccontextmanager
+async def following(client: Client) -> AsyncIterator[Follower]:
+    """A follower that listens as long as the context is open."""
+    follower = Follower(client)
+    async with plain_errors(), anyio.create_task_group() as tasks:
+        tasks.start_soon(follower.follow)
+        yield follower
+        tasks.cancel_scope.cancel()
+
+
+async def rest(example: Example, follower: Follower, text: str | None = None) -> None:
+    """Put everything back as it was, and wait until nothing is left to do and no error is shown.
+
+    `text`: of the kernel file, otherwise that of `BASE`.
+    """
+    save(example.template, example.template_text())
+    save(example.kernel_file, text if text is not None else example.kernel_text())
+    await follower.client.sync()
+    await until_idle(follower.client)
+    await follower.until(lambda: True if follower.first_error() is None else None, ERROR_LIMIT_S)
+
+
+async def _end(client: Client, process: int) -> None:
+    with suppress(CkwatchError, TimeoutError), anyio.fail_after(30):
+        await client.stop()
+        return
+    kill_group(process)
