@@ -5,6 +5,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+PROGRAMS ?=
+
 .PHONY: demo test lint fast-test toolchain bench clean
 
 demo: toolchain
@@ -26,8 +28,9 @@ fast-test: .venv/.installed
 toolchain: .venv/.installed
 	@$(BIN)/ckwatch doctor --quiet || $(BIN)/ckwatch toolchain install
 
+# Hours for all; `make bench PROGRAMS="first_error idle"` runs some. What is measured against is fetched when it is needed.
 bench: toolchain
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(PROGRAMS)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -26,8 +26,8 @@ from benchmarks.gemm_example import (
     until_idle,
 )
 from benchmarks.hipcc import Hipcc, Run
-from benchmarks.large_workspace import save
 from benchmarks.reporting import Row, row
+from benchmarks.saving import save
 from ckwatch.client import Client
 from ckwatch.errors import CkwatchError
 from ckwatch.toolchain import discover

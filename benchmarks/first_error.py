@@ -34,8 +34,8 @@ from benchmarks.gemm_example import (
     until_idle,
 )
 from benchmarks.hipcc import Hipcc, Run
-from benchmarks.large_workspace import save
 from benchmarks.reporting import Row, row
+from benchmarks.saving import save
 from ckwatch.client import Client, connect
 from ckwatch.errors import CkwatchError
 from ckwatch.toolchain import discover
@@ -190,15 +190,17 @@ async def rules_off(
         whole.append(ended)
         print(
             f"bad tile parameter, {'host' if host_sees else 'device'} pass: ckwatch {seconds:.3f} s, "
-            f"hipcc {ended.seconds:.3f} s (its first error line after {ended.first_error_s:.3f} s)"
+            f"hipcc {ended.seconds:.3f} s (its first error line after {ended.first_error_s or 0.0:.3f} s)"
         )
     return ours, whole
 
 
 def failed(run: Run) -> Run:
     """A run that must have ended with errors."""
-    if run.ok:
-        raise CkwatchError("hipcc accepts the mistake")
+    if run.ok or run.first_error_s is None:
+        raise CkwatchError(
+            "hipcc accepts the mistake" if run.ok else f"hipcc fails without an error: {run.text[-500:]}"
+        )
     return run
 
 

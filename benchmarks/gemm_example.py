@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,12 +21,11 @@ from typing import TypeVar
 import anyio
 
 import ckwatch_templates
-from benchmarks.large_workspace import save
-from benchmarks.process_memory import names_below
+from benchmarks.process_memory import below
 from benchmarks.quick_daemon import apart
+from benchmarks.saving import save
 from ckwatch.client import Client, connect
 from ckwatch.errors import CkwatchError, plain_errors
-from ckwatch.toolchain.process import kill_group
 from ckwatch.wire.values import Diagnostic, File, Unit
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
@@ -162,7 +162,7 @@ class Follower:
     async def until(self, condition: Callable[[], Found | None], limit_s: float) -> tuple[float, Found]:
         """When the news came that made `condition` true, by the monotonic clock, and what it returned.
 
-        Raises TimeoutError.
+        Raises CkwatchError when it does not come in time.
         """
         done = anyio.Event()
         met: list[tuple[float, Found]] = []
@@ -174,9 +174,11 @@ class Follower:
 
         self._check = check
         check()
-        with anyio.fail_after(limit_s):
+        with anyio.move_on_after(limit_s):
             await done.wait()
         self._check = lambda: None
+        if not met:
+            raise CkwatchError(f"what is waited for has not come within {limit_s:.0f} s")
         return met[0]
 
     def first_error(self) -> Diagnostic | None:
@@ -211,7 +213,7 @@ async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
     with anyio.fail_after(limit_s):
         while time.monotonic() - quiet_since < QUIET_S:
             await anyio.sleep(0.05)
-            compilers = [name for name in names_below(daemon) if name.startswith(_COMPILERS)]
+            compilers = [name for name in below(daemon).values() if name.startswith(_COMPILERS)]
             if compilers or (await client.status()).busy:
                 quiet_since = time.monotonic()
 
@@ -258,4 +260,6 @@ async def _end(client: Client, process: int) -> None:
     with suppress(CkwatchError, TimeoutError), anyio.fail_after(30):
         await client.stop()
         return
-    kill_group(process)
+    for left in (process, *below(process)):
+        with suppress(OSError):
+            os.kill(left, signal.SIGKILL)

@@ -21,6 +21,7 @@ from unittest import mock
 import anyio
 
 from benchmarks.quick_compiler import HEADERS, PROGRAM, QuickCompiler
+from benchmarks.saving import save as save
 from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.machine.state import State
 from ckwatch.runtime.engine import Daemon
@@ -138,13 +139,6 @@ class LargeWorkspace:
                     async for _ in lines:
                         pass
                 await until_at_rest(daemon)
-
-
-def save(path: Path, text: str) -> None:
-    """Write a file as editors do."""
-    temporary = path.with_name(f"{path.name}~")
-    temporary.write_text(text)
-    temporary.rename(path)
 
 
 def machine_of(daemon: Daemon) -> State:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STEP_S = 0.05
@@ -17,41 +17,38 @@ _PROC = Path("/proc")
 
 
 def below(root: int) -> dict[int, str]:
-    """The processes that descend from `root`, without itself: their names by id."""
-    parents: dict[int, list[int]] = {}
-    names: dict[int, str] = {}
-    for entry in _PROC.iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            text = (entry / "stat").read_text(errors="replace")
-        except OSError:
-            continue  # it has ended meanwhile
-        process = int(entry.name)
-        names[process] = text[text.index("(") + 1 : text.rindex(")")]
-        parents.setdefault(int(text[text.rindex(")") + 2 :].split()[1]), []).append(process)
+    """The processes that descend from `root`, without itself: their names by id.
+
+    Linux tells the children of each thread (`CONFIG_PROC_CHILDREN`, on everywhere); all processes of the machine
+    would take ten times as long to read.
+    """
     found: dict[int, str] = {}
     queue = [root]
     while queue:
-        for child in parents.get(queue.pop(), ()):
-            found[child] = names[child]
+        for child in _children(queue.pop()):
+            try:
+                name = (_PROC / str(child) / "comm").read_text(errors="replace").strip()
+            except OSError:
+                continue  # it has ended meanwhile
+            found[child] = name
             queue.append(child)
     return found
 
 
-def names_below(root: int) -> list[str]:
-    """The names of the processes that descend from `root`."""
-    return list(below(root).values())
+def _children(process: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in (_PROC / str(process) / "task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def memory_bytes(process: int) -> int:
     """Its share of the memory now; 0 when it has ended."""
-    try:
+    with suppress(OSError):
         for line in (_PROC / str(process) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    except OSError:
-        pass
     return 0
 
 

@@ -1,0 +1,104 @@
+"""What the compile benchmarks rest on: edits that stay what they say they are, and honest measuring of memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks import choosing
+from benchmarks.edit_to_artifact import edition
+from benchmarks.first_error import DEVICE_SEES, HOST_SEES
+from benchmarks.gemm_example import BASE, EIGHT, ONE, Example, Parameters
+from benchmarks.process_memory import below, peak_below
+
+_ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
+    "as it is": (ONE, BASE, {}, set()),
+    "eight as they are": (EIGHT, BASE, {}, set()),
+    "eight with another tile": (EIGHT, edition(1), {}, set()),
+    "waves that do not divide the tile": (ONE, BASE, HOST_SEES, {"rule/m-per-block"}),
+    "more threads in the cluster than in the block": (ONE, BASE, DEVICE_SEES, {"rule/a-cluster-threads"}),
+}
+
+
+@pytest.mark.parametrize("name", _ROWS)
+def test_rules_take_what_must_compile_and_refuse_what_must_not(name: str, tmp_path: Path) -> None:
+    instances, defaults, changes, refused = _ROWS[name]
+    example = Example(tmp_path / "gemm", instances)
+    example.make()
+    example.kernel_file.write_text(example.kernel_text(defaults, changes))
+    done = subprocess.run(
+        [sys.executable, "-m", "ckwatch", "check", "--no-daemon", "--trust", "--json"],
+        cwd=example.root,
+        env={**os.environ, "CKWATCH_TRUST_FILE": str(tmp_path / "trusted"), "XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    units = [line for line in lines if line["event"] == "unit"]
+    assert {unit["unit"] for unit in units} == set(example.units), done.stderr
+    assert {found["code"] for unit in units for found in unit["diagnostics"]} == refused
+
+
+def test_the_mistake_is_in_the_exported_function_and_the_edition_in_front_of_it(tmp_path: Path) -> None:
+    plain = Example(tmp_path, ONE).template_text()
+    wrong = Example(tmp_path, ONE).template_text("(void)undeclared;")
+    assert wrong.replace("    (void)undeclared;\n", "") == plain
+    assert wrong.index("constexpr int edition") < wrong.index("def_kernel(") < wrong.index("(void)undeclared;")
+
+
+def test_an_edition_is_used_once() -> None:
+    texts = {Example(Path("/nowhere"), ONE).kernel_text(edition(number)) for number in range(5)}
+    assert len(texts) == 5
+
+
+def test_the_peak_counts_grandchildren_and_not_the_process_itself() -> None:
+    allocates = "import sys; data = b'x' * 60_000_000; print('there', flush=True); sys.stdin.read()"
+    parent = (
+        "import subprocess, sys; own = b'y' * 60_000_000; "
+        f"sys.exit(subprocess.call([sys.executable, '-c', {allocates!r}]))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        with peak_below(process.pid) as peak:
+            assert process.stdout.readline() == "there\n"
+            assert len(below(process.pid)) == 1
+            samples, deadline = peak.samples, time.monotonic() + 60
+            while peak.samples < samples + 2 and time.monotonic() < deadline:
+                pass
+        process.stdin.close()
+        assert process.wait() == 0
+    assert 60e6 < peak.bytes < 110e6
+
+
+def test_the_command_line_takes_programs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(choosing.RUNS, "5")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "idle", "first_error", "--runs", "1"])
+    assert choosing.arguments(None, ("first_error", "idle")) == ["idle", "first_error"]
+    assert choosing.asked_runs() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["idel"], "no benchmark is called idel; there are first_error, idle"),
+        (["--runs", "0"], "--runs takes a number from 1"),
+    ],
+)
+def test_the_command_line_says_what_is_wrong(
+    given: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *given])
+    with pytest.raises(SystemExit):
+        choosing.arguments(None, ("first_error", "idle"))
+    assert said in capsys.readouterr().err
