@@ -1,9 +1,10 @@
 """From an edit to its first error at the client, against hipcc and clangd on the same rendered source.
 
-Goals: an undeclared name in the template in at most 0.10 × `hipcc -fsyntax-only` and 0.5 × clangd, whose preamble is
-warm; a bad tile parameter in at most 0.02 × hipcc's failing run with the instance rules on, and with them off in
-0.15 × where the host pass sees it and 0.40 × where only the device pass does. What each pass sees is checked with the
-compiler. Beside hipcc's whole run, the time until its own first error line is shown.
+Goals: an undeclared name in a template in at most 0.10 × `hipcc -fsyntax-only` and 0.5 × clangd, whose preamble is
+warm, both where it ends the compile early and where it does not; a bad tile parameter in at most 0.02 × hipcc's failing
+run with the instance rules on, and with them off in 0.15 × where the host pass sees it and 0.40 × where only the device
+pass does. What each pass sees is checked with the compiler. Beside hipcc's whole run, the time until its own first
+error line is shown.
 
 The unit was built before, nothing else runs, and every mistake is a new one. The time is taken from before the save.
 """
@@ -47,6 +48,12 @@ HOST_SEES: Parameters = {"MXdlPerWave": 3}
 DEVICE_SEES: Parameters = {A_CLUSTER: (8, 64, 1)}
 """A thread cluster of 512 in a block of 256 threads."""
 
+IN_TYPE = "a template, in the instance's type"
+"""Nothing can be instantiated: compilers end soon."""
+
+IN_FUNCTION = "a template, in the exported function"
+"""All else is instantiated: compilers take as long as without the mistake, and print it on the way."""
+
 RULES = "rule"
 """The source of the instance rules' diagnostics."""
 
@@ -60,13 +67,17 @@ class Edits:
         self.hipcc = hipcc
         self._edition = int(time.time()) % 1_000_000 * 1000
 
-    async def undeclared_name(self) -> tuple[float, str]:
-        """A name that nobody declared, in the template: seconds until the error, and the rendered source."""
+    async def undeclared_name(self, *, in_type: bool) -> tuple[float, str]:
+        """A name that nobody declared, in a template: seconds until the error, and the rendered source."""
         name = f"undeclared_{self._new_edition()}"
-        found = await self._made(self.example.template, self.example.template_text(f"(void){name};"))
-        if name not in found[1].message:
-            raise CkwatchError(f"the first error is not about {name}: {found[1].message}")
-        return found[0], await self._source()
+        if in_type:
+            path, text = self.example.instance_template, self.example.instance_text(name)
+        else:
+            path, text = self.example.template, self.example.template_text(f"(void){name};")
+        seconds, found = await self._made(path, text)
+        if name not in found.message:
+            raise CkwatchError(f"the first error is not about {name}: {found.message}")
+        return seconds, await self._source()
 
     async def bad_parameters(self, parameters: Parameters, *, rules: bool) -> tuple[float, str]:
         """Parameters that the operation does not take, in the kernel file."""
@@ -99,20 +110,20 @@ class Edits:
         return rendered.text
 
 
-async def undeclared_names(edits: Edits, good: str, runs: int) -> list[Row]:
+async def undeclared_names(edits: Edits, good: str, runs: int, *, in_type: bool) -> list[Row]:
     """Two rows, or one without clangd."""
+    name = f"undeclared name in {IN_TYPE if in_type else IN_FUNCTION}: edit to diagnostic"
     ours: list[float] = []
     checks: list[float] = []
     sources: list[str] = []
     for _ in range(runs):
-        seconds, source = await edits.undeclared_name()
+        seconds, source = await edits.undeclared_name(in_type=in_type)
         await edits.undo()
         checked = failed(await edits.hipcc.check(source))
         ours.append(seconds * 1e3)
         checks.append(checked.seconds * 1e3)
         sources.append(source)
-        print(f"undeclared name: ckwatch {seconds:.3f} s, hipcc -fsyntax-only {checked.seconds:.3f} s")
-    name = "undeclared name in the template: edit to diagnostic"
+        print(f"{name}: ckwatch {seconds:.3f} s, hipcc -fsyntax-only {checked.seconds:.3f} s")
     rows = [
         row(
             name,
@@ -155,7 +166,7 @@ async def by_clangd(hipcc: Hipcc, good: str, sources: list[str]) -> list[float]:
             seconds, published = await clangd.change(source)
             if not any("undeclared" in found["message"] for found in published):
                 raise CkwatchError(f"clangd does not see the undeclared name: {published}")
-            print(f"undeclared name: clangd {seconds:.3f} s")
+            print(f"clangd {seconds:.3f} s")
             times.append(seconds * 1e3)
             await clangd.change(good)
     return times
@@ -250,7 +261,8 @@ async def compare(runs: int) -> list[Row]:
         assert good is not None
         async with following(client) as follower:
             edits = Edits(example, follower, hipcc)
-            rows = await undeclared_names(edits, good, runs)
+            rows = await undeclared_names(edits, good, runs, in_type=True)
+            rows += await undeclared_names(edits, good, runs, in_type=False)
             by_rules = await rules_on(edits, runs)
         async with without_rules(example) as follower:
             edits = Edits(example, follower, hipcc)
@@ -264,7 +276,7 @@ async def compare(runs: int) -> list[Row]:
 
 
 def measure() -> list[Row]:
-    """Seven rows; six without clangd."""
+    """Nine rows; seven without clangd."""
     return anyio.run(compare, asked_runs())
 
 

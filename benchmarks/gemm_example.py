@@ -1,8 +1,9 @@
 """The GEMM example as people work on it: its kernel file, its template, a daemon of its own, and edits as editors make.
 
 The workspace is a copy of `examples/gemm` with `gemm_f16` alone, so that an edit dirties what is measured and nothing
-else. Its store, sockets and logs are its own. The template is a copy of the built-in one with one more line, by the
-parameter `edition`: with another edition the text is one that no store and no compiler cache has seen.
+else. Its store, sockets and logs are its own. The template, and what it includes for the instance's type, are copies of
+the built-in ones with one more line, by the parameter `edition`: with another edition the text is one that no store and
+no compiler cache has seen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ckwatch.wire.values import Diagnostic, File, Unit
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 TEMPLATE = "ck/gemm_universal.hip.j2"
+INSTANCE = "ck/gemm_instance.j2"
 KERNEL = "gemm_f16"
 ARCH = "gfx942"
 
@@ -46,6 +48,7 @@ IDLE_EXIT_S = 900
 _COMPILERS = ("hipcc", "clang", "cc1", "lld")
 _IN_NAMESPACE = "namespace {{ unit_namespace }} {\n"
 _IN_FUNCTION = "    using namespace {{ unit_namespace }};\n"
+_IN_TYPE = "/* AElementwiseOperation */ PassThrough,"
 
 Value = int | bool | str | tuple[int, ...]
 Parameters = Mapping[str, Value]
@@ -93,6 +96,7 @@ class Example:
     def __init__(self, root: Path, instances: Mapping[str, Parameters]) -> None:
         self.root = root
         self.template = root / "templates" / TEMPLATE
+        self.instance_template = root / "templates" / INSTANCE
         self.kernel_file = root / f"{KERNEL}.kernel.toml"
         self.units = tuple(f"{KERNEL}/{name}@{ARCH}" for name in instances)
         self._instances = instances
@@ -108,6 +112,7 @@ class Example:
         (self.root / "ckwatch.toml").write_text(settings + own)
         self.kernel_file.write_text(self.kernel_text())
         self.template.write_text(self.template_text())
+        self.instance_template.write_text(self.instance_text())
 
     def kernel_text(self, changes: Parameters = BASE, instance_changes: Parameters | None = None) -> str:
         """The kernel file with other defaults than `BASE`, and with other parameters in every instance."""
@@ -124,11 +129,21 @@ class Example:
 
     def template_text(self, statement: str = "") -> str:
         """The template with one more line, and with `statement` in the exported function."""
-        text = (ckwatch_templates.ROOT / TEMPLATE).read_text()
-        if _IN_NAMESPACE not in text or _IN_FUNCTION not in text:
-            raise CkwatchError(f"{TEMPLATE} is not the template that this benchmark edits")
+        text = _built_in(TEMPLATE, _IN_NAMESPACE, _IN_FUNCTION)
         text = text.replace(_IN_NAMESPACE, f"{_IN_NAMESPACE}\nconstexpr int edition = {{{{ edition }}}};\n", 1)
         return text.replace(_IN_FUNCTION, f"{_IN_FUNCTION}    {statement}\n", 1) if statement else text
+
+    def instance_text(self, operation: str = "PassThrough") -> str:
+        """The included template of the instance's type, with another operation on A."""
+        return _built_in(INSTANCE, _IN_TYPE).replace(_IN_TYPE, _IN_TYPE.replace("PassThrough", operation))
+
+
+def _built_in(name: str, *anchors: str) -> str:
+    text = (ckwatch_templates.ROOT / name).read_text()
+    missing = [anchor.strip() for anchor in anchors if anchor not in text]
+    if missing:
+        raise CkwatchError(f"{name} is not the template that this benchmark edits: it has no `{missing[0]}`")
+    return text
 
 
 def _toml(value: Value) -> str:
@@ -244,13 +259,11 @@ async def following(client: Client) -> AsyncIterator[Follower]:
         tasks.cancel_scope.cancel()
 
 
-async def rest(example: Example, follower: Follower, text: str | None = None) -> None:
-    """Put everything back as it was, and wait until nothing is left to do and no error is shown.
-
-    `text`: of the kernel file, otherwise that of `BASE`.
-    """
+async def rest(example: Example, follower: Follower) -> None:
+    """Put everything back as it was, and wait until nothing is left to do and no error is shown."""
     save(example.template, example.template_text())
-    save(example.kernel_file, text if text is not None else example.kernel_text())
+    save(example.instance_template, example.instance_text())
+    save(example.kernel_file, example.kernel_text())
     await follower.client.sync()
     await until_idle(follower.client)
     await follower.until(lambda: True if follower.first_error() is None else None, ERROR_LIMIT_S)
