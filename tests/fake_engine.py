@@ -10,7 +10,16 @@ import anyio
 
 from ckwatch.errors import UnknownUnitError
 from ckwatch.events import Options
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import (
+    Artifact,
+    BuildLine,
+    RenderedText,
+    Run,
+    Status,
+    TimeTrace,
+    UnitDetail,
+    WorkspaceDetail,
+)
 from ckwatch.wire.values import Change, File, Position, Snapshot, Span, Unit, Workspace
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
@@ -43,6 +52,10 @@ class FakeEngine:
         self.states: dict[str, tuple[int, Unit | File | Workspace | None]] = {}
         self.lines: list[BuildLine] = []
         self.endless = False
+        self.traced = True
+        """Whether time traces end, with `fault_in_trace` where it is given."""
+        self.fault_in_trace: Exception | None = None
+        self.tracing = 0
         self.building = 0
         self.waiting = 0
         """Followers that wait for a change."""
@@ -167,6 +180,20 @@ class FakeEngine:
 
     async def runner(self, client: str | None, unit: str, path: str) -> None:
         self._ask("runner", client, self._unit(unit).id, path)
+
+    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
+        self._ask("time_trace", client, self._unit(unit).id, path)
+        self.tracing += 1
+        self.moved()
+        try:
+            while not self.traced:  # `moved` tells
+                await self.changed.wait()
+        finally:
+            self.tracing -= 1
+            self.moved()
+        if self.fault_in_trace is not None:
+            raise self.fault_in_trace
+        return TimeTrace(unit=unit, granularity_us=100, path=path)
 
     async def file(self, client: str | None, path: str) -> File:
         self._ask("file", client, path)

@@ -85,7 +85,7 @@ async def test_a_route_asks_the_engine_and_tells_what_it_says(row: Row, serve: S
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "forget"}
+    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "forget", "time_trace"}
     names = {"source": "rendered", "events": "changes", "leave": "forget"}
     assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ckwatch.client.building import BuildLines, Sweep
     from ckwatch.client.results import BuildResult, UnitResult
     from ckwatch.client.sweep import Condition, Parameters, Values
-    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
     from ckwatch.wire.values import Diagnostic, Unit
 
     Item = TypeVar("Item")
@@ -80,6 +80,17 @@ class Client:
 
         request = RunnerRequest.model_construct(path=self._absolute(path), client=await self._viewer())
         await self._access.request("POST", (*_unit_path(unit), "runner"), body=request)
+
+    async def time_trace(self, unit: str | Unit, path: str | os.PathLike[str] | None = None) -> TimeTrace:
+        """Where the time goes when the unit is compiled, which is done for this. `path`: a file for clang's traces."""
+        from ckwatch.client.time_traces import time_trace_in
+        from ckwatch.wire.messages import TimeTraceRequest
+
+        target = None if path is None else self._absolute(path)
+        request = TimeTraceRequest.model_construct(path=target, client=await self._viewer())
+        segments = (*_unit_path(unit), "time-trace")
+        async with self._access.answer("POST", segments, body=request, again="unheard") as exchange:
+            return await time_trace_in(exchange)
 
     async def units(self, *patterns: str) -> list[Unit]:
         """The state of units, in the order of the kernel files."""

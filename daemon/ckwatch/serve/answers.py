@@ -60,13 +60,18 @@ def problem(status: int, error: str, hint: str | None = None, details: Sequence[
     return json_answer(Problem(error=error, hint=hint, details=tuple(details)), status)
 
 
+def problem_of(error: CkwatchError) -> Problem:
+    """What a user did wrong, as a value."""
+    details: tuple[str, ...] = ()
+    if isinstance(error, DiagnosedError):
+        details = tuple(f"{diagnostic.span}: {diagnostic.message}" for diagnostic in error.diagnostics)
+    return Problem(error=error.message, hint=error.hint, details=details)
+
+
 def of_error(error: CkwatchError) -> Response:
     """What a user did wrong."""
     status = next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), HTTPStatus.BAD_REQUEST)
-    details = []
-    if isinstance(error, DiagnosedError):
-        details = [f"{diagnostic.span}: {diagnostic.message}" for diagnostic in error.diagnostics]
-    return problem(status, error.message, error.hint, details)
+    return json_answer(problem_of(error), status)
 
 
 async def on_error(_request: Request, error: Exception) -> Response:

@@ -23,7 +23,17 @@ from ckwatch.serve.handlers import Handlers
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import takes_no_query
 from ckwatch.serve.streams import NDJSON
-from ckwatch.wire.messages import Artifact, BuildLine, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import (
+    Artifact,
+    BuildLine,
+    Problem,
+    RenderedText,
+    Run,
+    Status,
+    TimeTraceLine,
+    UnitDetail,
+    WorkspaceDetail,
+)
 from ckwatch.wire.values import Change, File, Snapshot, Unit
 
 PREFIX = "/v1"
@@ -50,6 +60,7 @@ ROUTES = (
     Route("GET", "/units/{kernel}/{instance}/artifact", "artifact", Artifact | None),
     Route("GET", "/units/{kernel}/{instance}/runs", "runs", list[Run]),
     Route("POST", "/units/{kernel}/{instance}/runner", "runner"),
+    Route("POST", "/units/{kernel}/{instance}/time-trace", "time_trace", TimeTraceLine, NDJSON),
     Route("GET", "/workspace", "workspace", WorkspaceDetail),
     Route("GET", "/files", "file", File),
     Route("GET", "/log", "log", str, "text/plain"),

@@ -7,7 +7,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from ckwatch.events import Options
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import (
+    Artifact,
+    BuildLine,
+    RenderedText,
+    Run,
+    Status,
+    TimeTrace,
+    UnitDetail,
+    WorkspaceDetail,
+)
 from ckwatch.wire.values import Change, File, Snapshot, Unit
 
 
@@ -36,6 +45,10 @@ class Engine(Protocol):
     async def workspace(self, client: str | None) -> WorkspaceDetail: ...
     async def runner(self, client: str | None, unit: str, path: str) -> None:
         """Write a standalone program for a unit that was built to `path`."""
+        ...
+
+    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
+        """Compile a unit to see where its time goes; `path` is a file for clang's traces. Cancelling ends compilers."""
         ...
 
     async def file(self, client: str | None, path: str) -> File: ...

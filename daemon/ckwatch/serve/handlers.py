@@ -20,6 +20,7 @@ from ckwatch.serve.engine import Engine
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import AsClient, FileQuery, LogQuery, RunsQuery, SinceQuery, SourceQuery, UnitsQuery
 from ckwatch.serve.streams import BuildStream, EventStream, Shared, SnapshotAnswer, UnitsAnswer
+from ckwatch.serve.time_traces import TimeTraceStream
 from ckwatch.wire.messages import (
     BuildRequest,
     CancelRequest,
@@ -27,6 +28,7 @@ from ckwatch.wire.messages import (
     FocusRequest,
     OverlayRequest,
     RunnerRequest,
+    TimeTraceRequest,
     ViewRequest,
 )
 
@@ -88,6 +90,10 @@ class Handlers:
         async with self._clients.present(request.client):
             await self._engine.runner(request.client, f"{kernel}/{instance}", request.path)
         return _done()
+
+    async def time_trace(self, kernel: Kernel, instance: Instance, request: TimeTraceRequest) -> Response:
+        """Where a unit's compile time goes: it is compiled for this. Closing the connection gives it up."""
+        return TimeTraceStream(self._engine, self._clients, self._shared, f"{kernel}/{instance}", request)
 
     async def workspace(self, query: Annotated[AsClient, Query()]) -> Response:
         """The workspace itself, with what is wrong in its settings and kernel files."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What decides: brackets that are part of an operator's name (`operator<<int>` is `<` with an argument, `operator<<<int>`
+# What decides: brackets in an operator's name (`operator<<int>` is `<` with an argument, `operator<<<int>`
 # is `<<` with one), literals, names that are in parentheses, arrows, and all other brackets.
 _TOKEN = re.compile(
     r"(?P<operator>\boperator(?:<=>|<<=|>>=|->\*?|<<(?=<|\(|$)|>>|<=|>=|<|>|\(\)|\[\]))"

@@ -144,6 +144,57 @@ class RunnerRequest(Request):
     client: ClientId | None = None
 
 
+class TimeTraceRequest(Request):
+    """Compile a unit, whatever the store has, to see where its compile time goes.
+
+    `path`: write clang's traces of its passes there, as one file for chrome://tracing.
+    """
+
+    path: FilePath | None = None
+    client: ClientId | None = None
+
+
+class TemplateCost(Value):
+    """The instances of one template, which is named without arguments.
+
+    `inclusive_s`: with what they needed to have instantiated for themselves; `self_s`: without.
+    """
+
+    name: str
+    count: int
+    inclusive_s: float
+    self_s: float
+
+
+class PassTime(Value):
+    """Where the time of one pass of the compiler went.
+
+    `seconds` is that of its process; `stages`, in order, what the compiler spent in each, which is a little less.
+    `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times.
+    """
+
+    side: Literal["device", "host"]
+    name: str
+    seconds: float
+    stages: dict[str, float]
+    templates: tuple[TemplateCost, ...]
+    template_count: int
+    instantiation_count: int
+
+
+class TimeTrace(Value):
+    """Where the compile time of a unit went. Without passes the unit did not compile, as `diagnostics` tell.
+
+    What took less than `granularity_us` is counted with what it was a part of.
+    """
+
+    unit: str
+    granularity_us: int
+    passes: tuple[PassTime, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    path: str | None = None
+
+
 class RenderedText(Value):
     """A unit's text; None when its template has errors. `map` only where it was asked for."""
 
@@ -209,3 +260,11 @@ class Problem(Value):
     error: str
     hint: str | None = None
     details: tuple[str, ...] = ()
+
+
+class TimeTraceLine(Value):
+    """A line of the answer to a `TimeTraceRequest`: `done`, with the result or with what is wrong, is the last."""
+
+    event: Literal["heartbeat", "done"]
+    result: TimeTrace | None = None
+    problem: Problem | None = None
