@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ckwatch.timetrace.summary import Stage, TemplateCost, TimeTraceError, summarize
 
@@ -145,3 +148,34 @@ MALFORMED = {
 def test_what_is_no_trace(row: str) -> None:
     with pytest.raises(TimeTraceError):
         summarize(MALFORMED[row])
+
+
+NAMES = ("ExecuteCompiler", "Frontend", "ParseClass", "RunPass", CLASS, FUNCTION, "CodeGen Function", "Backend")
+
+
+def nested(draw: st.DrawFn, begin: int, end: int, depth: int) -> list[Event]:
+    """Events in the span, some of which are in others."""
+    cuts = sorted(draw(st.lists(st.integers(begin, end), max_size=6)))
+    found: list[Event] = []
+    for left, right in pairwise(cuts):
+        detail = draw(st.sampled_from(("A<1>", "A<2>", "B<1>::f<2>")))
+        if depth:
+            found += nested(draw, left, right, depth - 1)
+        if draw(st.booleans()):
+            found.append((draw(st.sampled_from(NAMES)), left, right, detail))
+    return found
+
+
+@given(st.composite(nested)(0, 300, 3))
+def test_each_moment_counts_once(events: list[Event]) -> None:
+    found = summarize(trace(*events))
+    covered = {moment for _, begin, end, _ in events for moment in range(begin, end)}
+    assert found.traced_s == pytest.approx(len(covered) / 1e6)
+    own = sum(cost.self_s for cost in found.templates)
+    assert own == pytest.approx(found.stages[Stage.INSTANTIATION])
+    for cost in found.templates:
+        mine = [event for event in events if event[0] in (CLASS, FUNCTION) and event[3][0] == cost.name[0]]
+        within = {moment for _, begin, end, _ in mine for moment in range(begin, end)}
+        assert cost.count == len(mine)
+        assert cost.inclusive_s == pytest.approx(len(within) / 1e6)
+        assert cost.self_s <= cost.inclusive_s + 1e-9

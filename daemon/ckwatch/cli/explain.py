@@ -1,47 +1,85 @@
-"""`ckwatch explain UNIT`: what a unit depends on, and why it is in its state."""
+"""`ckwatch explain UNIT`: what a unit depends on, and why it is in its state; `--time`: where its compile time goes."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli import compile_time
 from ckwatch.cli.connecting import connected, one_unit, start_of
 from ckwatch.cli.from_wire import diagnostic_of, span_of
 from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.signals import stoppable
+from ckwatch.client import Client
 from ckwatch.diagnostics.json_form import span_to_json, to_json
 from ckwatch.diagnostics.terminal import shown_path
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import UnitDetail
+    from ckwatch.wire.messages import TimeTrace, UnitDetail
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the story of one unit; nothing is compiled. 1 when the unit has errors."""
+    """Print the story of one unit, or where its compile time goes; 1 when the unit has errors."""
     return anyio.run(partial(_run, options))
 
 
 async def _run(options: argparse.Namespace) -> int:
-    start = await to_thread.run_sync(start_of, options, ())
-    async with connected(options, start) as client:
-        unit = await one_unit(client, options.unit)
-        await client.check(unit)
-        detail = await client.unit(unit)
-        compiler = (await client.workspace()).toolchain
-        output = Output(options, client.root)
+    async with stoppable():
+        start = await to_thread.run_sync(start_of, options, ())
+        target = None if options.trace is None else await to_thread.run_sync(options.trace.absolute)
+        async with connected(options, start) as client:
+            unit = await one_unit(client, options.unit)
+            await client.check(unit)
+            output = Output(options, client.root)
+            trace = None
+            if options.time or target is not None:
+                trace = await _trace(client, unit, target, output)
+                if not options.json:
+                    return _print_time(output, trace)
+            detail = await client.unit(unit)
+            compiler = (await client.workspace()).toolchain
     state = _state(detail, compiler)
+    failed = detail.unit.outcome == "failed" or bool(detail.unit.errors)
+    found = detail.diagnostics
     if options.json:
+        more = {}
+        if trace is not None:
+            failed, found = not trace.passes, trace.diagnostics
+            more["time"] = compile_time.to_json(trace)
         output.line(schema=JSON_SCHEMA, unit=unit, parameters=_parameters(detail), state=state,
                     templates=detail.reads, missed=list(detail.missed), symbol=detail.unit.symbol,
                     cause=[{"what": cause.what, "at": cause.at} for cause in detail.cause],
-                    diagnostics=[to_json(diagnostic_of(found)) for found in detail.diagnostics])  # fmt: skip
+                    diagnostics=[to_json(diagnostic_of(one)) for one in found], **more)  # fmt: skip
     else:
         _print(output, detail, state)
-    return 1 if detail.unit.outcome == "failed" or detail.unit.errors else 0
+    return 1 if failed else 0
+
+
+async def _trace(client: Client, unit: str, target: Path | None, output: Output) -> TimeTrace:
+    if output.json or not sys.stdout.isatty():
+        return await client.time_trace(unit, target)
+    with output.console.status("compiling, to see where the time goes"):
+        return await client.time_trace(unit, target)
+
+
+def _print_time(output: Output, trace: TimeTrace) -> int:
+    output.text(trace.unit, "bold")
+    output.diagnostics([diagnostic_of(found) for found in trace.diagnostics])
+    if not trace.passes:
+        output.text("does not compile, so there is no time to tell of")
+        return 1
+    for line, style in compile_time.table(trace):
+        output.text(line, style)
+    if trace.path is not None:
+        output.text(f"wrote {trace.path}")
+    return 0
 
 
 def _state(detail: UnitDetail, compiler: str | None) -> dict[str, Any]:

@@ -105,6 +105,10 @@ def make_parser() -> argparse.ArgumentParser:
     explain = add("explain", "explain:run", "Say why a unit is in its state: what it depends on, and what is stored.")
     explain.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
     explain.add_argument("--json", action="store_true", help="print it as JSON")
+    explain.add_argument("--time", action="store_true", help="compile it, and say where the compile time goes")
+    explain.add_argument(
+        "--trace", type=Path, metavar="FILE", help="--time, and write clang's trace to FILE, for chrome://tracing"
+    )
     add_archs(explain)
     add_daemon(explain)
 

@@ -35,10 +35,20 @@ from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
 from ckwatch.runtime.states import States
+from ckwatch.runtime.time_traces import TimeTraces
 from ckwatch.runtime.tools import Tools
 from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
 from ckwatch.wire import values as wire
-from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.messages import (
+    Artifact,
+    BuildLine,
+    RenderedText,
+    Run,
+    Status,
+    TimeTrace,
+    UnitDetail,
+    WorkspaceDetail,
+)
 
 AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
@@ -59,6 +69,7 @@ class Daemon:
         self._memoirs = memoirs
         self._log_file = log_file
         self._builds = Builds(runtime)
+        self._time_traces = TimeTraces(runtime, tools)
         self._started_at = time.time()
         self._started = time.monotonic()
         self._shown: dict[tuple[str, str], tuple[int, wire.Unit | wire.File | wire.Workspace]] = {}
@@ -162,6 +173,11 @@ class Daemon:
         workspace = self._runtime.workshop.loads.workspace(state.key.scope)
         renderers = self._tools.renderers(workspace.template_folders)
         await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
+
+    async def time_trace(self, client: str | None, unit: str, path: str | None) -> TimeTrace:
+        """As the protocol says. Raises UnknownUnitError, CkwatchError and ToolchainError."""
+        state = await self._one(client or MAIN, unit)
+        return await self._time_traces.trace(state, None if path is None else Path(path))
 
     async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
         """Raises UnknownUnitError for a pattern that means none."""

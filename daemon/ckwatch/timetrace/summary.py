@@ -2,7 +2,7 @@
 
 Every moment belongs to the innermost event that is of a known stage: what clang does on the way (evaluating constants,
 checking constraints, running one optimization) counts to the stage in which it is done. So stages add up to the whole,
-and so do the templates' own times to the stage of instantiation.
+and so do the templates' own times to the stage of instantiation, but for clang's queue of them.
 """
 
 from __future__ import annotations
