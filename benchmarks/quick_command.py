@@ -1,6 +1,6 @@
-"""`ckwatch build KERNEL --no-daemon` with the compiler that is done at once: `FOLDER KERNEL`, FOLDER a LargeWorkspace's.
+"""`ckwatch build KERNEL --no-daemon` with the compiler that is done at once.
 
-A process of its own, as somebody without a daemon would start it.
+`FOLDER KERNEL`: FOLDER is a LargeWorkspace's. A process of its own, as somebody without a daemon would start it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     """Build the kernel; the exit status."""
     folder, kernel = arguments
     large = LargeWorkspace(Path(folder))
-    opening.open_engine = partial(  # type: ignore[assignment]  # the same, with two arguments chosen
+    opening.open_engine = partial(
         opening.open_engine, find_toolchain=large.compiler.find_toolchain, history=large.history
     )
     return command(["build", "--no-daemon", "--workspace", str(large.root), kernel])

@@ -56,7 +56,7 @@ def main() -> int:
     chosen: dict[str, object] = {"find_toolchain": compiler.find_toolchain}
     if os.environ.get(INSIDE):
         chosen["launch"] = compiler.inside()
-        os.fsync = lambda _file: None  # beside real compilers it is little; here it would be all that is measured
+        os.fsync = lambda fd: None  # noqa: ARG005  # beside real compilers it is little; here it would be all that is measured
     opening.open_engine = partial(opening.open_engine, **chosen)  # type: ignore[arg-type]
     return serve(sys.argv[1:])
 

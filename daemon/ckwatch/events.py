@@ -1,8 +1,4 @@
-"""What the daemon's state machine is told (events) and what it asks for (effects): two closed unions.
-
-Work (`Load`, `Scan`, `Render`, `LookUp`, `Compile`, `Record`) runs as a task and ends in exactly one event, also when
-it fails or is cancelled. All other effects are done at once.
-"""
+"""What the daemon's state machine is told: a closed union of events, and the facts that they carry."""
 
 from __future__ import annotations
 
@@ -50,6 +46,7 @@ class WorkKind(StrEnum):
     SCAN = "scan"
     RENDER = "render"
     LOOK_UP = "look-up"
+    CHECK = "check"
     COMPILE = "compile"
     RECORD = "record"
 
@@ -89,7 +86,8 @@ class LoadedWorkspace:
     """A workspace as a load found it.
 
     `settings` names all that units are rendered and compiled with besides themselves, the compiler included.
-    `toolchain_problem`: why there is no compiler; units are then checked only.
+    `toolchain_problem`: why there is no compiler; units are then checked only. `passes_apart`: the compiler can run its
+    host pass before the device pass.
     """
 
     kernels: tuple[KernelUnits, ...]
@@ -99,6 +97,7 @@ class LoadedWorkspace:
     jobs: int
     toolchain_problem: str | None = None
     build_everything: bool = False
+    passes_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +194,14 @@ class LookedUp(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Checked(Event):
+    """The end of `Check`, with what the host pass said."""
+
+    work: Work
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled(Event):
     """The end of `Compile`."""
 
@@ -221,6 +228,21 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class CompileBegan(Event):
     """A compiler was started for this work."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Event):
+    """What the compilers of this work have said so far, mistakes among it."""
+
+    work: Work
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed(Event):
+    """Of the two passes of this work one has ended."""
 
     work: Work
 
@@ -315,104 +337,7 @@ class Continued(Event):
 
 
 AnyEvent = (
-    Loaded | Scanned | Rendered | LookedUp | Compiled | Recorded | Ended | CompileBegan | FilesChanged
-    | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested | ClientLost
-    | MemoryMeasured | Warned | Continued
+    Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Recorded | Ended | CompileBegan | Said | Narrowed
+    | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested
+    | ClientLost | MemoryMeasured | Warned | Continued
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Read the workspace as `work.key.scope` sees it. What is not urgent may wait for a quiet moment."""
-
-    work: Work
-    overlays: Mapping[str, str]
-    options: Options
-    urgent: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """Look whether tracked files still are what they were."""
-
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class Render:
-    """Render and check a unit."""
-
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: Options
-
-
-@dataclass(frozen=True, slots=True)
-class LookUp:
-    """See whether the store has what the unit compiles to."""
-
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: Options
-
-
-@dataclass(frozen=True, slots=True)
-class Compile:
-    """Compile a unit."""
-
-    work: Work
-    unit: Unit
-    overlays: Mapping[str, str]
-    options: Options
-    force: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Write results to the history: unit ids whose state changed, and those that are no more."""
-
-    work: Work
-    units: tuple[str, ...]
-    removed: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Stop a task; its end still comes as an event."""
-
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """Tell followers of `scope` (MAIN: all) that the state under `topic` is another: `unit/ID`, `file/PATH`, …"""
-
-    scope: str
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Tell whoever made `request` that `unit` is settled, or, for None, that all are.
-
-    `problem`: why the unit has no result; without a unit, the pattern that means none.
-    """
-
-    request: str
-    unit: str | None
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Follow:
-    """The set of files to be watched has changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Continue:
-    """Send `Continued` after whatever else waits."""
-
-
-Effect = Load | Scan | Render | LookUp | Compile | Record | Cancel | Changed | Tell | Follow | Continue

@@ -214,7 +214,7 @@ async def test_cancelled_compile_leaves_nothing_and_the_next_takes_over(script: 
     asked = anyio.Event()
     slow = Builder(script("echo asked >&2; sleep 1000"), store)
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: slow.build(REQUEST, on_line=lambda _: asked.set()))
+        group.start_soon(lambda: slow.build(REQUEST, on_said=lambda _side, _line: asked.set()))
         with anyio.fail_after(20):
             await asked.wait()
         group.cancel_scope.cancel()

@@ -129,7 +129,7 @@ async def test_hip_from_source_to_store(
 async def test_failure_is_kept(toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest) -> None:
     lines: list[str] = []
     request = replace(request_for_hip, source=KERNEL.replace("push_back(n)", "push_back(undeclared)"))
-    first = await Builder(toolchain, store).build(request, on_line=lines.append)
+    first = await Builder(toolchain, store).build(request, on_said=lambda _side, line: lines.append(line))
     assert (first.ok, first.fault) == (False, None)
     assert lines[0].startswith("kernel.hip:11:")
     assert "error: use of undeclared identifier 'undeclared'" in lines[0]

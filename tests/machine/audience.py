@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ckwatch.events import MAIN, BuildRequested, Changed, Tell
+from ckwatch.effects import Changed, Tell
+from ckwatch.events import MAIN, BuildRequested
 from ckwatch.machine.state import State, UnitState
 
 CLIENTS = ("ann", "bob")

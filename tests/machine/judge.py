@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckwatch.events import MAIN, LoadedWorkspace, Tell
+from ckwatch.effects import Tell
+from ckwatch.events import MAIN, LoadedWorkspace
 from ckwatch.machine.state import Phase, Scope, State, UnitState
 from ckwatch.machine.units import is_wanted
 from ckwatch.model.kernel import Unit

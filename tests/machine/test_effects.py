@@ -7,38 +7,29 @@ from dataclasses import replace
 
 import pytest
 
+from ckwatch.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan, Tell
 from ckwatch.events import (
     AnyEvent,
     BuildRequested,
-    Cancel,
     CancelRequested,
     ClientLost,
-    Compile,
     Compiled,
     CompileFacts,
-    Continue,
     Continued,
-    Effect,
     Ended,
     FilesChanged,
     Focused,
     HeaderFacts,
     KernelUnits,
-    Load,
     Loaded,
     LoadedWorkspace,
     LookedUp,
-    LookUp,
     MemoryMeasured,
     OverlayChanged,
-    Record,
     Recorded,
-    Render,
     Rendered,
     RenderFacts,
-    Scan,
     Scanned,
-    Tell,
 )
 from ckwatch.machine.check import check, is_at_rest
 from ckwatch.machine.state import Phase, State

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.machine_step import HEADERS, MACRO, Daemon, built, kernel_units, template
+from ckwatch.effects import Changed
 from ckwatch.events import (
     AnyEvent,
     BuildRequested,
     CancelRequested,
-    Changed,
     ClientLost,
     FilesChanged,
     Focused,

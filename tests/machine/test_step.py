@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.events import (
-    BuildRequested,
-    Focused,
-    Options,
-    OptionsChanged,
-)
+from ckwatch.events import BuildRequested, Focused, Options, OptionsChanged
 from machine.language import TOML
 from machine.workspace import (
     FILES,

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.events import (
-    Cause,
-    FilesChanged,
-    Record,
-    Scanned,
-    UnitKey,
-    WorkKind,
-)
+from ckwatch.effects import Record
+from ckwatch.events import Cause, FilesChanged, Scanned, UnitKey, WorkKind
 from ckwatch.machine.state import Phase, State, Touch
 from ckwatch.model.outcome import Outcome
 from machine.language import TOML

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.events import (
-    BuildRequested,
-    ClientLost,
-    Focused,
-    UnitKey,
-    WorkKind,
-)
+from ckwatch.events import BuildRequested, ClientLost, Focused, UnitKey, WorkKind
 from ckwatch.machine.state import Phase, State
 from ckwatch.model.outcome import Outcome
 from machine.language import TOML

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ckwatch.effects import Compile, Load, LookUp, Record, Render, Scan
 from ckwatch.events import (
     MAIN,
     AnyEvent,
-    Compile,
     Compiled,
     CompileFacts,
     Ended,
-    Load,
     Loaded,
     LoadedWorkspace,
     LookedUp,
-    LookUp,
-    Record,
     Recorded,
-    Render,
     Rendered,
-    Scan,
     Scanned,
     UnitKey,
 )

@@ -9,25 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ckwatch.effects import Cancel, Changed, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan, Tell
 from ckwatch.events import (
     MAIN,
     AnyEvent,
     BuildRequested,
-    Cancel,
     CancelRequested,
-    Changed,
-    Compile,
-    Continue,
     Continued,
-    Effect,
     Ended,
     FilesChanged,
-    Load,
-    LookUp,
-    Record,
-    Render,
-    Scan,
-    Tell,
     UnitKey,
     WorkKind,
 )

@@ -24,23 +24,30 @@ def placed(
 
     A log from the store may speak of a text that differs in blanks and comments: its places are moved.
     """
-    source = language_of(unit.kernel.template).source_name
-    messages = parse_log(result.log)
-    if messages and result.source_text != rendered.text:
-        messages = rebase(messages, path=source, old=_anchored(result.source_text), new=_anchored(rendered.text))
-    found = diagnose(
-        messages,
-        unit=unit,
-        source_path=source,
-        source_map=rendered.source_map,
-        read_line=read_line,
-        header_warnings=header_warnings,
-    )
+    found = heard(unit, rendered, result.log, read_line, header_warnings=header_warnings, source=result.source_text)
     if result.fault is not None:
         return (*found, _fault(unit, result, result.fault.value))
     if result.ok or any(diagnostic.severity is Severity.ERROR for diagnostic in found):
         return found
     return (*found, _unexplained(unit, result))
+
+
+def heard(
+    unit: Unit, rendered: Rendered, log: str, read_line: ReadLine, *, header_warnings: bool, source: str | None = None
+) -> tuple[Diagnostic, ...]:
+    """The messages in `log`, also while more may come; `source` is the text that it speaks of, if not the rendered."""
+    path = language_of(unit.kernel.template).source_name
+    messages = parse_log(log)
+    if messages and source is not None and source != rendered.text:
+        messages = rebase(messages, path=path, old=_anchored(source), new=_anchored(rendered.text))
+    return diagnose(
+        messages,
+        unit=unit,
+        source_path=path,
+        source_map=rendered.source_map,
+        read_line=read_line,
+        header_warnings=header_warnings,
+    )
 
 
 def _anchored(text: str) -> AnchoredText:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from ckwatch.compile.flags import compile_flags, link_flags
 from ckwatch.compile.host import host_arch
-from ckwatch.compile.processes import Launcher, OnLine, run_process
+from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.compile.request import (
     BuildResult,
     CompileOutcome,
@@ -32,12 +32,29 @@ from ckwatch.store.contents import Look
 from ckwatch.store.headers import shadows
 from ckwatch.store.locking import try_lock, unlock
 
+if TYPE_CHECKING:
+    from ckwatch.compile.ladder import Checked, Ladder
+    from ckwatch.compile.passes import OnSaid
+
 _ATTEMPTS = 3
 _POLL_S = 0.1
+_CHECKS_KEPT = 64
+"""Host passes that wait for their device pass, about 200 kB each."""
+
 _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
 _Taken = TypeVar("_Taken")
+_CompileIn = Callable[[Path, "Checked | None"], Awaitable[CompileOutcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What the host pass alone has said. `transient`: it could not be run, which says nothing of the kernel."""
+
+    ok: bool
+    log: str
+    transient: bool
 
 
 @dataclass(slots=True)
@@ -52,8 +69,17 @@ class _Claim:
 class Builder:
     """Builds sources with one toolchain into one store. One event loop's; safe to call from many tasks."""
 
-    def __init__(self, toolchain: CompilerToolchain, store: ArtifactStore, *, launch: Launcher = run_process) -> None:
+    def __init__(
+        self,
+        toolchain: CompilerToolchain,
+        store: ArtifactStore,
+        *,
+        launch: Launcher = run_process,
+        make_ladder: Callable[[], Ladder] | None = None,
+    ) -> None:
         self._toolchain = toolchain
+        self._make_ladder = make_ladder
+        self._ladder_made: Ladder | None = None
         self._store = store
         self._launch = launch
         self._roots = Roots(toolchain.roots)
@@ -63,6 +89,21 @@ class Builder:
         self._host: str | None = None
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
+        self._checked: dict[str, Checked] = {}
+
+    @property
+    def ladder(self) -> Ladder | None:
+        """What takes compiles apart, where that is done. Most builds find everything in the store; it is loaded when
+        something must be compiled."""
+        if self._ladder_made is None and self._make_ladder is not None:
+            self._ladder_made = self._make_ladder()
+        return self._ladder_made
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether there is a ladder, and nothing is known that it cannot take apart."""
+        made = self._ladder_made
+        return self._make_ladder is not None and (made is None or made.no_plan is None)
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
@@ -96,16 +137,20 @@ class Builder:
         self,
         request: CompileRequest,
         *,
-        on_line: OnLine | None = None,
+        on_said: OnSaid | None = None,
         on_start: Callable[[], None] | None = None,
+        on_narrow: Callable[[], None] = lambda: None,
         look: Look | None = None,
         force: bool = False,
+        side_by_side: bool = True,
+        waiting: int = 0,
     ) -> BuildResult:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are looked at now. `on_start` is
-        called when a compiler is about to start, `on_line` with each line that it writes; neither for what is in the
-        store. With `force` it is compiled whatever the store has. Raises ToolchainError when the compiler cannot be
+        called when a compiler is about to start, `on_said` with each line that it writes; neither for what is in the
+        store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
+        `Ladder.compile`. Raises ToolchainError when the compiler cannot be
         started, StoreError when the store cannot be written (a full one is a `fault`).
         """
         key = await self.key(request)
@@ -118,7 +163,10 @@ class Builder:
                 self.compiled += 1
                 if on_start is not None:
                     on_start()
-                return await self._compile(key, request, claim, on_line, force)
+                compile_in = partial(
+                    self._compile_in, request, on_said, on_narrow, side_by_side=side_by_side, waiting=waiting
+                )
+                return await self._compile(key, request, claim, compile_in, force)
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self._release, key, claim)
@@ -164,10 +212,11 @@ class Builder:
             return None
 
     async def _compile(
-        self, key: str, request: CompileRequest, claim: _Claim, on_line: OnLine | None, force: bool
+        self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
     ) -> BuildResult:
         for _ in range(_ATTEMPTS):
-            folder = claim.folder
+            checked = self._checked.pop(key, None)
+            folder = claim.folder if checked is None else checked.folder
             try:
                 if folder is None:
                     folder = await anyio.to_thread.run_sync(self._store.work_folder)
@@ -176,14 +225,10 @@ class Builder:
                     raise
                 outcome = _without_space(error, None)
                 return BuildResult(key, None, outcome, False, outcome.log, request.source)
-            claim.folder = None
+            if checked is None:
+                claim.folder = None
             try:
-                # Most builds find everything in the store; what compiles is loaded when something must be.
-                from ckwatch.compile.job import compile_source
-
-                outcome = await compile_source(
-                    request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
-                )
+                outcome = await compile_in(folder, checked)
                 artifact = None
                 if outcome.status is not Status.TRANSIENT:
                     publish = partial(self._publish, key, request, outcome, force)
@@ -196,6 +241,69 @@ class Builder:
             if artifact is not None or outcome.fault is not Fault.HEADERS_CHANGED:
                 break
         return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
+
+    async def _compile_in(
+        self,
+        request: CompileRequest,
+        on_said: OnSaid | None,
+        on_narrow: Callable[[], None],
+        folder: Path,
+        checked: Checked | None,
+        *,
+        side_by_side: bool,
+        waiting: int,
+    ) -> CompileOutcome:
+        ladder = self.ladder
+        if ladder is not None:
+            return await ladder.compile(
+                request,
+                folder,
+                on_said=on_said,
+                checked=checked,
+                side_by_side=side_by_side,
+                on_narrow=on_narrow,
+                waiting=waiting,
+            )
+        from ckwatch.compile.job import compile_source  # loaded when something must be compiled
+
+        on_narrow()
+        on_line = None if on_said is None else partial(on_said, None)
+        return await compile_source(request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch)
+
+    async def check(self, request: CompileRequest, on_said: OnSaid | None = None) -> CheckResult | None:
+        """What the host pass says, which the next `build` of the same request does not repeat.
+
+        None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
+        """
+        ladder = self.ladder
+        if ladder is None or request.language is not Language.HIP:
+            return None
+        key = await self.key(request)
+        async with self._flight(key):
+            known = self._checked.get(key)
+            if known is None:
+                try:
+                    folder = await anyio.to_thread.run_sync(self._store.work_folder)
+                except StoreError:
+                    return None
+                try:
+                    known = await ladder.check(request, folder, on_said)
+                finally:
+                    if known is None:
+                        with anyio.CancelScope(shield=True):
+                            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+                if known is None:
+                    return None
+                await self._keep_check(key, known)
+            failure = known.host.failure
+            transient = failure is not None and failure.status is Status.TRANSIENT
+            return CheckResult(known.ok, known.host.log, transient)
+
+    async def _keep_check(self, key: str, checked: Checked) -> None:
+        self._checked[key] = checked
+        while len(self._checked) > _CHECKS_KEPT:
+            oldest = self._checked.pop(next(iter(self._checked)))
+            await anyio.to_thread.run_sync(oldest.discard)
 
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool
@@ -303,7 +411,7 @@ def _without_space(error: StoreError, outcome: CompileOutcome | None) -> Compile
 
 
 async def build_artifact(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_line: OnLine | None = None
+    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_said: OnSaid | None = None
 ) -> BuildResult:
     """Build one source; see `Builder.build`. For more than one, keep a Builder."""
-    return await Builder(toolchain, store).build(request, on_line=on_line)
+    return await Builder(toolchain, store).build(request, on_said=on_said)

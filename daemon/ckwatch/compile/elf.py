@@ -15,6 +15,7 @@ EM_AMDGPU = 224
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED = b"CCOB"
+_SHT_SYMTAB = 2
 _SHT_NOBITS = 8
 _SHT_DYNSYM = 11
 _STB_LOCAL = 0
@@ -55,6 +56,22 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
             name, info, other, index = struct.unpack_from("<IBBH", data, at)
             visible = (other & 3) in (_STV_DEFAULT, _STV_PROTECTED)
             if name and index != 0 and info >> 4 != _STB_LOCAL and visible:
+                names.add(_string(data, strings.offset + name))
+    return tuple(sorted(names))
+
+
+def undefined_symbols(path: Path) -> tuple[str, ...]:
+    """The names that an object refers to and does not define, sorted. Raises ValueError when it is no ELF-64 file."""
+    data = path.read_bytes()
+    sections = _sections(data)
+    names: set[str] = set()
+    for section in sections:
+        if section.kind != _SHT_SYMTAB:
+            continue
+        strings = sections[section.link]
+        for at in range(section.offset, section.offset + section.size, 24):
+            name, _, _, index = struct.unpack_from("<IBBH", data, at)
+            if name and index == 0:
                 names.add(_string(data, strings.offset + name))
     return tuple(sorted(names))
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, Command
+from ckwatch.store.entry import wall_s
 
 
 def require_supported(language: Language) -> None:
@@ -45,6 +46,7 @@ class CompileRequest:
     (`more_exports` adds others). `arch` is the GPU's, `gfx942`; for C++ any name of the host, which the key replaces by
     the processor that it is. `flags`, `defines` (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and
     the kernel file's own; they come after the defaults and win. `timeout_s` bounds each compiler process.
+    Requests of the same `kernel` differ in parameters: what one has instantiated helps the others.
     """
 
     source: str
@@ -57,6 +59,7 @@ class CompileRequest:
     more_exports: tuple[str, ...] = ()
     products: frozenset[ProductKind] = USUAL_PRODUCTS
     timeout_s: float = 1800.0
+    kernel: str = ""
 
     @property
     def exports(self) -> tuple[str, ...]:
@@ -140,7 +143,7 @@ class CompileOutcome:
     @property
     def duration_s(self) -> float:
         """Wall time of all processes."""
-        return sum(command.duration_s for command in self.commands)
+        return wall_s(self.commands)
 
 
 @dataclass(frozen=True, slots=True)

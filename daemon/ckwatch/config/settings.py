@@ -139,13 +139,17 @@ class ToolchainSection(Section):
 
 
 class CompileSection(Section):
-    """`[compile]`: how units are compiled. `defines` maps macros to values; `true` defines without a value."""
+    """`[compile]`: how units are compiled. `defines` maps macros to values; `true` defines without a value.
+
+    `precompile`: whether precompiled headers are made and used.
+    """
 
     flags: list[str] = []
     defines: dict[Macro, MacroValue] = {}
     jobs: Annotated[int, Field(ge=1)] | None = None
     timeout_s: Seconds = 600.0
     header_warnings: bool = False
+    precompile: bool = True
 
 
 class RenderSection(Section):

@@ -60,6 +60,8 @@ def _check_unit(state: State, unit: UnitState) -> None:
         _require(unit.compiler.number in state.running, "its compiler runs", unit)
         _require(unit.compiler.number not in state.cancelled, "its compiler is wanted", unit)
         _require(phase in (Phase.WAITING, Phase.RENDERING, Phase.COMPILING), "its compiler may be of use", unit)
+    _require(not (unit.heard and unit.fresh), "what was heard is replaced by the result", unit)
+    _require(not unit.checked or phase in (Phase.QUEUED, Phase.COMPILING), "checked is what goes on", unit)
     if unit.fresh and phase is Phase.DONE and unit.render is not None and unit.render.ok:
         _require(unit.result is not None, "is done with a result", unit)
     if unit.fresh and phase is Phase.DONE and unit.reusable and unit.result and unit.render and unit.render.ok:
@@ -78,8 +80,9 @@ def _check_work(state: State) -> None:
     owned = {work.number for unit in state.all_units() for work in (unit.working, unit.compiler) if work is not None}
     _require(state.heirs.keys() <= state.running.keys(), "a compiler that was taken over runs")
     for work in state.running.values():
-        if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE):
+        if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.CHECK, WorkKind.COMPILE):
             _require((work.number in owned) != (work.number in state.cancelled), f"{work} is somebody's, or stopped")
+    _require(state.narrow <= state.running.keys(), "a pass that runs alone runs")
     _require(state.at_work(WorkKind.RENDER) <= state.renders, "renders are bounded")
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
 

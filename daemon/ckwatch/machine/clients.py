@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ckwatch.effects import Changed
 from ckwatch.events import (
     MAIN,
     CancelRequested,
     Cause,
-    Changed,
     ClientLost,
     Focused,
     Options,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ckwatch.events import Cause, CompileFacts, FilesChanged, RenderFacts, Scan, Scanned, UnitKey, Work, WorkKind
+from ckwatch.effects import Scan
+from ckwatch.events import Cause, CompileFacts, FilesChanged, RenderFacts, Scanned, UnitKey, Work, WorkKind
 from ckwatch.machine.loads import request_loads
 from ckwatch.machine.state import Effects, State, Touch, UnitState
 from ckwatch.machine.tasks import begin

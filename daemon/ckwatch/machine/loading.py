@@ -5,7 +5,8 @@ Kernels that differ (`Scope.pending`) are taken over one after the other, their 
 
 from __future__ import annotations
 
-from ckwatch.events import MAIN, Cause, Changed, Loaded, LoadedWorkspace
+from ckwatch.effects import Changed
+from ckwatch.events import MAIN, Cause, Loaded, LoadedWorkspace
 from ckwatch.machine.inputs import difference, has_moved
 from ckwatch.machine.loads import end_load, request_load
 from ckwatch.machine.state import Effects, Scope, State, Touch, Unwanted
@@ -44,6 +45,7 @@ def _accept(state: State, out: Effects, scope: Scope, workspace: LoadedWorkspace
     before, scope.workspace = scope.workspace, workspace
     if scope.name == MAIN:
         state.jobs = workspace.jobs
+        state.passes_apart = workspace.passes_apart
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, scope, workspace)
     known = before or state.main.workspace or workspace

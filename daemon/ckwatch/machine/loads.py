@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckwatch.events import Load, UnitKey, WorkKind
+from ckwatch.effects import Load
+from ckwatch.events import UnitKey, WorkKind
 from ckwatch.machine.state import Effects, Scope, State
 from ckwatch.machine.tasks import begin, stop
 

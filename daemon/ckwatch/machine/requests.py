@@ -6,7 +6,8 @@ units are known, and each is told once when it is settled.
 
 from __future__ import annotations
 
-from ckwatch.events import BuildRequested, Cause, RequestDropped, Tell
+from ckwatch.effects import Tell
+from ckwatch.events import BuildRequested, Cause, RequestDropped
 from ckwatch.machine.files import request_scan
 from ckwatch.machine.state import BuildRequest, Effects, Phase, State, Touch, Unwanted
 from ckwatch.machine.telling import tell_if_answered

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from ckwatch.events import Compile, LookUp, Record, Render, UnitKey, WorkKind
+from ckwatch.effects import Check, Compile, LookUp, Record, Render
+from ckwatch.events import UnitKey, Work, WorkKind
 from ckwatch.machine.queue import WorkQueue
 from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import begin
 from ckwatch.machine.telling import show
-from ckwatch.machine.units import expected_memory_bytes
+from ckwatch.machine.units import ASKED_FOR, expected_memory_bytes, priority
+from ckwatch.model.language import Language, language_of
 
 RECORDED_AT_ONCE = 500
+
+PASSES = 2
+"""Processes of one compile, where they run side by side."""
+
+HOST_MEMORY = 0.5
+"""What a host pass takes of what a device pass does: 340 of 660 MB for a CK GEMM instance."""
 
 
 def start_work(state: State, out: Effects) -> None:
@@ -28,10 +36,8 @@ def start_work(state: State, out: Effects) -> None:
     while state.compile_queue and not state.unwanted and _fits(state):
         unit, scope = _next(state, state.compile_queue)
         unit.phase = Phase.COMPILING
-        memory = expected_memory_bytes(state, unit)
-        unit.compiler = begin(state, WorkKind.COMPILE, unit.key, unit.generation, _tokens(unit), memory)
+        out.append(_compiler(state, unit, scope))
         show(out, unit)
-        out.append(Compile(unit.compiler, unit.unit, scope.overlays.copy(), scope.options, unit.force))
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
         for name in units:
@@ -51,16 +57,53 @@ def _tokens(unit: UnitState) -> str:
     return "" if unit.render is None else unit.render.tokens
 
 
+def _compiler(state: State, unit: UnitState, scope: Scope) -> Check | Compile:
+    """The host pass alone while others wait for theirs and nobody for this unit, else what is left to do."""
+    memory = expected_memory_bytes(state, unit)
+    room = state.jobs - _processes(state)
+    apart = state.passes_apart and not unit.checked and language_of(unit.unit.kernel.template) is Language.HIP
+    more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
+    if apart and more and priority(state, unit)[0] > ASKED_FOR:
+        unit.compiler = begin(
+            state, WorkKind.CHECK, unit.key, unit.generation, _tokens(unit), int(memory * HOST_MEMORY)
+        )
+        return Check(unit.compiler, unit.unit, scope.overlays.copy(), scope.options)
+    both = int(memory * (1 + HOST_MEMORY))
+    wide = apart and room >= PASSES and (state.memory_bytes is None or _reserved(state) + both <= state.memory_bytes)
+    unit.compiler = begin(state, WorkKind.COMPILE, unit.key, unit.generation, _tokens(unit), both if wide else memory)
+    if not wide:
+        state.narrow.add(unit.compiler.number)
+    return Compile(
+        *(unit.compiler, unit.unit, scope.overlays.copy(), scope.options, unit.force),
+        side_by_side=wide,
+        waiting=len(state.compile_queue),
+    )
+
+
+def _compilers(state: State) -> list[Work]:
+    return [work for work in state.running.values() if work.kind in (WorkKind.CHECK, WorkKind.COMPILE)]
+
+
+def _processes(state: State) -> int:
+    """How many compiler processes may be running."""
+    return sum(
+        1 if work.kind is WorkKind.CHECK or work.number in state.narrow else PASSES for work in _compilers(state)
+    )
+
+
+def _reserved(state: State) -> int:
+    return sum(work.expected_memory_bytes for work in _compilers(state))
+
+
 def _fits(state: State) -> bool:
     """Whether the next compiler has a core and memory. One may always run, however little memory there is."""
-    compilers = [work for work in state.running.values() if work.kind is WorkKind.COMPILE]
-    if not compilers:
+    processes = _processes(state)
+    if not processes:
         return True
-    if len(compilers) >= state.jobs:
+    if processes >= state.jobs:
         return False
     first = state.compile_queue.first()
     unit = None if first is None else state.find(first)
     if unit is None or state.memory_bytes is None:
         return True
-    reserved = sum(work.expected_memory_bytes for work in compilers)
-    return reserved + expected_memory_bytes(state, unit) <= state.memory_bytes
+    return _reserved(state) + expected_memory_bytes(state, unit) <= state.memory_bytes

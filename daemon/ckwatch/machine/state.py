@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ckwatch.effects import Effect
 from ckwatch.events import (
     MAIN,
     Cause,
     CompileFacts,
-    Effect,
     KernelUnits,
     LoadedWorkspace,
     Options,
@@ -56,7 +56,8 @@ class UnitState:
     of the present generation, `compiler` the running compile, perhaps of an older generation with the same tokens.
     `edited` orders edits, 0 for never; `edited_now`: it was since the last good render, whose tokens are `tokens`.
     `wanted`: compile it without being asked; `held`: somebody does not want it compiled until it is edited or asked
-    for. `shown` are the files in which it has diagnostics.
+    for. `checked`: the host pass over the present tokens has ended. `heard` is what the compilers of the present
+    generation have said so far. `shown` are the files in which it has diagnostics.
     """
 
     key: UnitKey
@@ -76,6 +77,8 @@ class UnitState:
     tokens: str = ""
     working: Work | None = None
     compiler: Work | None = None
+    checked: bool = False
+    heard: tuple[Diagnostic, ...] = ()
     shown: frozenset[str] = frozenset()
 
     @property
@@ -98,6 +101,8 @@ class UnitState:
         found = () if self.render is None else self.render.diagnostics
         failed = self.render is not None and not self.render.ok
         unbuilt = self.fresh and self.phase is Phase.IDLE
+        if self.heard and not failed:
+            return (*found, *self.heard)
         return found if failed or unbuilt or self.result is None else (*found, *self.result.diagnostics)
 
 
@@ -207,7 +212,8 @@ class State:
     acted upon piece by piece: `changed` files, `touched` units, `compares` (units of views that may differ from the
     workspace's), `wants` and `unwanted` (units that somebody wants, or does not want, since a moment ago). `recent` are
     the changes that running work may have missed. `waiting` maps unit names to the requests that wait. `heirs` are the
-    units that took over another's compiler.
+    units that took over another's compiler. `narrow` are the compiles of which one pass runs at a time, where
+    `passes_apart` lets two.
     """
 
     root: str = "/"
@@ -218,6 +224,7 @@ class State:
     paths_at_once: int = 200
     memory_bytes: int | None = None
     build_everything: bool = False
+    passes_apart: bool = False
     remembered: Mapping[str, Remembered] = field(default_factory=dict)
     order: int = 0
     scopes: dict[str, Scope] = field(default_factory=lambda: {MAIN: Scope(MAIN)})
@@ -225,6 +232,7 @@ class State:
     followed: int = -1
     running: dict[int, Work] = field(default_factory=dict)
     cancelled: set[int] = field(default_factory=set)
+    narrow: set[int] = field(default_factory=set)
     render_queue: WorkQueue = field(default_factory=WorkQueue)
     look_queue: WorkQueue = field(default_factory=WorkQueue)
     compile_queue: WorkQueue = field(default_factory=WorkQueue)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ckwatch.effects import Changed, Continue, Effect, Follow
 from ckwatch.events import (
     MAIN,
     AnyEvent,
     BuildRequested,
     CancelRequested,
-    Changed,
+    Checked,
     ClientLost,
     CompileBegan,
     Compiled,
-    Continue,
     Continued,
-    Effect,
     Ended,
     FilesChanged,
     Focused,
-    Follow,
     Loaded,
     LookedUp,
     MemoryMeasured,
+    Narrowed,
     OptionsChanged,
     OverlayChanged,
     Recorded,
     Rendered,
     RequestDropped,
+    Said,
     Scanned,
     Warned,
     Work,
@@ -136,6 +136,34 @@ def _compiled(state: State, out: Effects, event: Compiled) -> None:
     units.compiled(state, out, unit, event.work, event.facts, event.at)
 
 
+def _checked(state: State, out: Effects, event: Checked) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None
+    if unit is not None and unit.phase is Phase.COMPILING:
+        missed = files.missed_change(state, unit, event.work, unit.render)
+    release(state, event.work)
+    if unit is None:
+        return
+    if missed is not None:
+        state.touch([unit.key], missed)
+    if unit.key in state.touched:
+        unit.compiler = None
+        files.apply_touch(state, out, unit.key)
+        return
+    units.checked(state, out, unit, event.work, event.diagnostics)
+
+
+def _said(state: State, out: Effects, event: Said) -> None:
+    unit = _unit_at(state, event.work)
+    if unit is not None:
+        units.said(out, unit, event.work, event.diagnostics)
+
+
+def _narrowed(state: State, out: Effects, event: Narrowed) -> None:  # noqa: ARG001  # as all handlers
+    if event.work.number in state.running:
+        state.narrow.add(event.work.number)
+
+
 def _ended(state: State, out: Effects, event: Ended) -> None:
     work = event.work
     unit = _unit_at(state, work)
@@ -217,10 +245,13 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     Scanned: _scanned,
     Rendered: _rendered,
     LookedUp: _looked_up,
+    Checked: _checked,
     Compiled: _compiled,
     Recorded: _recorded,
     Ended: _ended,
     CompileBegan: _compile_began,
+    Said: _said,
+    Narrowed: _narrowed,
     FilesChanged: files.files_changed,
     OverlayChanged: clients.overlay_changed,
     OptionsChanged: clients.options_changed,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckwatch.events import Cancel, UnitKey, Work, WorkKind
+from ckwatch.effects import Cancel
+from ckwatch.events import UnitKey, Work, WorkKind
 from ckwatch.machine.state import Effects, State
 
 
@@ -27,6 +28,7 @@ def release(state: State, work: Work) -> bool:
     state.heirs.pop(work.number, None)
     stopped = work.number in state.cancelled
     state.cancelled.discard(work.number)
+    state.narrow.discard(work.number)
     if not state.running:
         state.recent.clear()
     elif state.recent and work.number == oldest:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckwatch.events import Cause, Changed, Tell
+from ckwatch.effects import Changed, Tell
+from ckwatch.events import Cause
 from ckwatch.machine.state import BuildRequest, Effects, Phase, State, UnitState
 
 NO_COMPILER = "no compiler"

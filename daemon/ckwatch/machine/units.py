@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckwatch.events import MAIN, Cause, Changed, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
+from ckwatch.effects import Changed
+from ckwatch.events import MAIN, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
 from ckwatch.machine.queue import Priority
 from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState, Unwanted
 from ckwatch.machine.tasks import stop
@@ -12,17 +13,23 @@ from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
 
 CANCELLED = "cancelled"
+LOOKED_AT, ASKED_FOR, EDITED, OTHERS = range(4)
+CHECKED_LATER = 2
+"""Ranks in a queue."""
 LINKS_REMEMBERED = 8
 
 
 def priority(state: State, unit: UnitState) -> Priority:
-    """Where the unit stands in a queue: looked at, asked for, edited, the rest; the most recently edited first."""
+    """Where the unit stands in a queue: looked at, asked for, edited, the rest; the most recently edited first.
+
+    Nobody waits for the device pass of those that follow: all host passes come first.
+    """
     if is_looked_at(state, unit):
-        rank = 0
+        rank = LOOKED_AT
     elif awaiting(state, unit):
-        rank = 1
+        rank = ASKED_FOR
     else:
-        rank = 2 if unit.edited else 3
+        rank = (EDITED if unit.edited else OTHERS) + (CHECKED_LATER if unit.checked else 0)
     return (rank, -unit.edited, state.next())
 
 
@@ -95,7 +102,8 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
     """
     unit.generation += 1
     unit.cause = cause
-    unit.fresh = False
+    unit.fresh = unit.checked = False
+    unit.heard = ()
     if recompile:
         unit.reusable = False
         stop(state, out, unit.compiler)
@@ -134,7 +142,8 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     unit.phase = phase
     unit.cause = cause
     unit.fresh = True
-    unit.force = False
+    unit.force = unit.checked = False
+    unit.heard = ()
     show(out, unit)
     for request in awaiting(state, unit):
         tell(state, out, request, unit.key.unit, None if request.check_only else problem)
@@ -203,13 +212,35 @@ def compiled(state: State, out: Effects, unit: UnitState, work: Work, facts: Com
     unit.compiler = None
     if unit.phase is not Phase.COMPILING:
         return  # a newer input is on its way; if its tokens are the same it will find this in the store
-    same = work.key == unit.key and work.generation == unit.generation
+    same = _is_present(unit, work)
     if same or facts.outcome is Outcome.FAULTED:
         took = f"compiled in {facts.seconds:.1f} s: {facts.outcome}"
         take(state, out, unit, facts, Cause(took, at, unit.cause))
         return
     # Same tokens, other blanks: the messages have to be placed in the present text.
     look(state, out, unit)
+
+
+def said(out: Effects, unit: UnitState, work: Work, diagnostics: tuple[Diagnostic, ...]) -> None:
+    """The unit's compilers have found mistakes, and go on."""
+    if unit.compiler is work and unit.phase is Phase.COMPILING and _is_present(unit, work):
+        unit.heard = diagnostics
+        show(out, unit)
+
+
+def checked(state: State, out: Effects, unit: UnitState, work: Work, diagnostics: tuple[Diagnostic, ...]) -> None:
+    """The unit's host pass has ended; the device pass comes when it is its turn."""
+    unit.compiler = None
+    if unit.phase is not Phase.COMPILING:
+        return  # a newer input is on its way
+    unit.checked = True
+    if _is_present(unit, work):
+        unit.heard = diagnostics
+    _queue_compile(state, out, unit)
+
+
+def _is_present(unit: UnitState, work: Work) -> bool:
+    return work.key == unit.key and work.generation == unit.generation
 
 
 def take(state: State, out: Effects, unit: UnitState, facts: CompileFacts, cause: Cause) -> None:

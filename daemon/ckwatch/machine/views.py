@@ -6,7 +6,8 @@ side, or a render shows that a unit reads what is lent. Only where they differ h
 
 from __future__ import annotations
 
-from ckwatch.events import MAIN, Cause, Changed, Options
+from ckwatch.effects import Changed
+from ckwatch.events import MAIN, Cause, Options
 from ckwatch.machine.inputs import difference, has_moved
 from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import stop
@@ -95,6 +96,7 @@ def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: 
     state.compile_queue.remove(main.key)
     state.heirs[work.number] = main.key
     main.compiler = work
+    main.checked = own.checked
     main.phase = Phase.COMPILING
     main.cause = Cause("what an editor's text was compiled to is the same: the compiler goes on", at, main.cause)
     show(out, main)

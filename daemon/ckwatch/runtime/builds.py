@@ -11,8 +11,9 @@ import anyio
 from anyio import CancelScope, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
+from ckwatch.effects import Tell
 from ckwatch.errors import UnknownUnitError
-from ckwatch.events import BuildRequested, RequestDropped, Tell
+from ckwatch.events import BuildRequested, RequestDropped
 from ckwatch.model.selection import suggestion
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import diagnostic_of, unit_of

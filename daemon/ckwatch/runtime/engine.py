@@ -17,20 +17,13 @@ from anyio import to_thread
 
 from ckwatch import __version__
 from ckwatch.errors import CkwatchError, UnknownUnitError
-from ckwatch.events import (
-    MAIN,
-    CancelRequested,
-    ClientLost,
-    Focused,
-    Options,
-    OptionsChanged,
-    OverlayChanged,
-)
+from ckwatch.events import MAIN, CancelRequested, ClientLost, Focused, Options, OptionsChanged, OverlayChanged
 from ckwatch.machine.state import State, UnitState
 from ckwatch.model.kernel import Unit as ModelUnit
 from ckwatch.model.selection import chosen, suggestion
 from ckwatch.runtime.builds import Builds
 from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
@@ -63,10 +56,13 @@ GATHERED_S = 0.01
 class Daemon:
     """Fits `ckwatch.serve.engine.Engine`."""
 
-    def __init__(self, runtime: Runtime, tools: Tools, memoirs: Memoirs, log_file: Path | None) -> None:
+    def __init__(
+        self, runtime: Runtime, tools: Tools, memoirs: Memoirs, precompiling: Precompiling, log_file: Path | None
+    ) -> None:
         self._runtime = runtime
         self._tools = tools
         self._memoirs = memoirs
+        self._precompiling = precompiling
         self._log_file = log_file
         self._builds = Builds(runtime)
         self._time_traces = TimeTraces(runtime, tools)
@@ -101,6 +97,7 @@ class Daemon:
             phases=dict(Counter(unit.phase.value for unit in units)),
             outcomes=dict(Counter(unit.outcome.value for unit in units if unit.outcome is not None)),
             busy=state.busy or bool(len(self._builds)),
+            precompiling=self._precompiling.pending,
             clients=len(self._clients),
             memory_bytes=memory,
             idle_exit_s=0.0 if workspace is None else workspace.settings.daemon.idle_exit_s,
@@ -237,9 +234,12 @@ class Daemon:
 
     async def file(self, client: str | None, path: str) -> wire.File:
         """A file's diagnostics."""
-        inputs = file_inputs(self._state, self._runtime.diagnosed, client or MAIN, normal(path))
+        scope = client or MAIN
+        inputs = file_inputs(self._state, self._runtime.diagnosed, scope, normal(path))
+        seen = {name: self._state.seen(scope, name) for name in inputs[1]}
+        generations = {name: unit.generation for name, unit in seen.items() if unit is not None}
         diagnostics = await to_thread.run_sync(folded, *inputs) if any(inputs[:3]) else ()
-        return wire.File.model_construct(path=path, diagnostics=diagnostics)
+        return wire.File.model_construct(path=path, diagnostics=diagnostics, generations=generations)
 
     def build(
         self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool

@@ -57,6 +57,7 @@ class Loads:
                 workspace.settings.compile.jobs or default_jobs(),
                 self._tools.problem,
                 workspace.settings.daemon.build == "everything",
+                self._tools.takes_apart,
             )
 
     def workspace(self, scope: str) -> Workspace:

@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio.lowlevel
 from anyio import to_thread
 
-from ckwatch.events import Cause, Record, Remembered
+from ckwatch.effects import Record
+from ckwatch.events import Cause, Remembered
 from ckwatch.history import History, HistoryError, UnitRecord
 from ckwatch.machine.state import State, UnitState
 from ckwatch.wire.messages import Run

@@ -24,6 +24,7 @@ from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.garbage import collect_when_idle, young_only
 from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
@@ -73,11 +74,14 @@ async def open_engine(
                 await to_thread.run_sync(tools.store.remove_leftovers)
             state.remembered = await memoirs.open()
             await memoirs.note_start(os.getpid(), __version__)
-            daemon = Daemon(runtime, tools, memoirs, log_file)
+            precompiling = Precompiling(tools, lambda: state.busy)
+            runtime.workshop.on_request = lambda request, built: precompiling.note(request, built=built)
+            daemon = Daemon(runtime, tools, memoirs, precompiling, log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.run)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_tidy, runtime, tools)
+                tasks.start_soon(precompiling.run)
                 await _watch(tasks, root, runtime, tools)
                 if memoirs.problem is not None:
                     await runtime.post(Warned("history", memoirs.problem))

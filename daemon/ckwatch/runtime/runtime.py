@@ -12,29 +12,23 @@ import anyio.lowlevel
 from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.errors import CkwatchError
-from ckwatch.events import (
-    MAIN,
-    AnyEvent,
+from ckwatch.effects import (
     Cancel,
     Changed,
+    Check,
     Compile,
     Continue,
-    Continued,
     Effect,
-    Ended,
     Follow,
     Load,
-    Loaded,
     LookUp,
-    MemoryMeasured,
     Record,
-    Recorded,
     Render,
     Scan,
     Tell,
-    UnitKey,
 )
+from ckwatch.errors import CkwatchError
+from ckwatch.events import MAIN, AnyEvent, Continued, Ended, Loaded, MemoryMeasured, Recorded, UnitKey
 from ckwatch.machine.state import State
 from ckwatch.machine.step import start, step
 from ckwatch.runtime.feed import Feed
@@ -50,6 +44,9 @@ QUIET_S = 0.3
 """How long a load that is not urgent waits."""
 SLICE_S = 0.004
 """So long may steps follow one another before others have their turn on the event loop."""
+
+Work = Load | Scan | Render | LookUp | Check | Compile | Record
+"""Effects that run as tasks."""
 
 Recorder = Callable[[State, Record], Awaitable[str | None]]
 
@@ -126,7 +123,7 @@ class Runtime:
             match effect:
                 case Changed(scope, topic):
                     self._mark(scope, topic)
-                case Load() | Scan() | Render() | LookUp() | Compile() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Record():
                     cancel_scope = self._scopes[effect.work.number] = CancelScope()
                     self._tasks.start_soon(self._work, effect, cancel_scope)
                 case Cancel(work):
@@ -154,7 +151,7 @@ class Runtime:
             self.diagnosed.update(UnitKey(scope, name), frozenset())
         self.feed.mark(scope, topic)
 
-    async def _work(self, effect: Load | Scan | Render | LookUp | Compile | Record, scope: CancelScope) -> None:
+    async def _work(self, effect: Work, scope: CancelScope) -> None:
         """Do a piece of work; exactly one event comes of it, whatever happens."""
         work = effect.work
         event: AnyEvent = Ended(work, at=time.time())
@@ -171,7 +168,7 @@ class Runtime:
         if isinstance(effect, Render):
             await self.workshop.finish(effect)
 
-    async def _done(self, effect: Load | Scan | Render | LookUp | Compile | Record) -> AnyEvent:
+    async def _done(self, effect: Work) -> AnyEvent:
         match effect:
             case Load():
                 return await self._load(effect)
@@ -182,6 +179,8 @@ class Runtime:
                 return await self.workshop.render(effect)
             case LookUp():
                 return await self.workshop.look_up(effect)
+            case Check():
+                return await self.workshop.check(effect)
             case Compile():
                 return await self.workshop.compile(effect)
             case Record():
@@ -198,7 +197,9 @@ class Runtime:
     async def _measure_memory(self) -> None:
         """Tell the machine of the memory while compilers run or wait."""
         while True:
-            if self.state.compile_queue or any(work.kind == "compile" for work in self.state.running.values()):
+            if self.state.compile_queue or any(
+                work.kind in ("check", "compile") for work in self.state.running.values()
+            ):
                 capacity = await to_thread.run_sync(capacity_bytes)
                 if capacity is not None:
                     self.post_soon(MemoryMeasured(capacity, at=time.time()))

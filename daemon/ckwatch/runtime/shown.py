@@ -69,7 +69,7 @@ def workspace_of(state: State, scope: str) -> wire.Workspace:
         busy=state.busy,
         unit_count=len(state.members(scope)),
         jobs=state.jobs,
-        compiling=sum(work.kind == "compile" for work in state.running.values()),
+        compiling=sum(work.kind in ("check", "compile") for work in state.running.values()),
         problem=view.problem or state.main.problem,
         warnings=warnings,
     )
@@ -165,7 +165,7 @@ def file_inputs(
         unit = state.seen(scope, name)
         here = () if unit is None else tuple(one for one in unit.diagnostics if one.span.path == path)
         if unit is not None and here:
-            (fresh if unit.fresh else stale)[name] = here
+            (fresh if unit.fresh or unit.heard else stale)[name] = here
     readers = sum(key.scope == MAIN for key in state.graph.readers(path))
     kernels = sum(len(kernel.units) for kernel in own.kernels.values() if kernel.kernel.path == path)
     return own.diagnostics.get(path, ()), fresh, stale, max(readers, kernels, len(names))

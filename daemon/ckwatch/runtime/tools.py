@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anyio import CancelScope, to_thread
 
@@ -19,6 +20,9 @@ from ckwatch.render.cache import RenderCache
 from ckwatch.render.process import RenderPool
 from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder
 from ckwatch.toolchain import Toolchain, discover
+
+if TYPE_CHECKING:
+    from ckwatch.compile.ladder import Ladder
 
 HEADER_SETS_KEPT = 500
 
@@ -52,6 +56,7 @@ class Tools:
         self._pools: dict[tuple[Path, ...], RenderPool] = {}
         self._stores: dict[Path, ArtifactStore] = {}
         self._headers: dict[str, HeaderFacts] = {}
+        self._precompile = True
         self.store: ArtifactStore | None = None
         self.compiler: Compiler | None = None
         self.problem: str | None = None
@@ -70,9 +75,27 @@ class Tools:
             return
         known = self.compiler
         if known is None or known.toolchain.identity != toolchain.identity or self.store is not store:
-            builder = Builder(toolchain, store, launch=self._launch)
+            make = partial(self._make_ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
+            builder = Builder(toolchain, store, launch=self._launch, make_ladder=make)
             self.compiler = Compiler(toolchain, builder, Roots(toolchain.roots))
+        self._precompile = settings.compile.precompile
         self.store, self.problem = store, None
+
+    @property
+    def precompiles(self) -> bool:
+        """Whether precompiled headers are wanted, and there is what could use them."""
+        return self._precompile and self.takes_apart
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether the passes of a compile can be run apart, as far as is known."""
+        builder = None if self.compiler is None else self.compiler.builder
+        return builder is not None and builder.takes_apart
+
+    def _make_ladder(self, toolchain: Toolchain, store: ArtifactStore) -> Ladder:
+        from ckwatch.compile.ladder import Ladder
+
+        return Ladder(toolchain, store, self._launch, precompile=lambda: self._precompile)
 
     @property
     def identity(self) -> str:

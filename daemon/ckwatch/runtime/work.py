@@ -14,35 +14,36 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.build.asking import compile_request
-from ckwatch.build.messages import placed
+from ckwatch.build.messages import heard, placed
 from ckwatch.build.static_checks import static_checks
-from ckwatch.compile.request import BuildResult, Fault
+from ckwatch.compile.request import BuildResult, CompileRequest, Fault
 from ckwatch.config.workspace import Workspace
 from ckwatch.diagnostics.places import ReadLine
+from ckwatch.effects import Check, Compile, Load, LookUp, Render, Scan
 from ckwatch.events import (
     AnyEvent,
-    Compile,
+    Checked,
     CompileBegan,
     Compiled,
     CompileFacts,
-    Load,
     Loaded,
     LookedUp,
-    LookUp,
+    Narrowed,
     Options,
-    Render,
     Rendered,
     RenderFacts,
-    Scan,
+    Said,
     Scanned,
     UnitKey,
     Warned,
 )
+from ckwatch.model.diagnostic import Diagnostic
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
 from ckwatch.render.outcome import Rendered as Text
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.runtime.changes import differences
+from ckwatch.runtime.listening import Listener
 from ckwatch.runtime.loads import Loads
 from ckwatch.runtime.products import Products
 from ckwatch.runtime.texts import Reads, Texts
@@ -81,6 +82,8 @@ class Workshop:
         self._look_at = 0.0
         self._full: str | None = None
         self.compiled = 0
+        self.on_request: Callable[[CompileRequest, bool], None] = lambda _request, _built: None
+        """Is called with what was compiled or found, and whether its source compiles."""
 
     async def load(self, effect: Load) -> Loaded:
         """Read the workspace. Raises CkwatchError when that is not possible."""
@@ -153,7 +156,42 @@ class Workshop:
         take = partial(self._facts_now, effect, text)
         request = compile_request(workspace, effect.unit, text)
         facts = await compiler.builder.find_and(request, take, self._recent_look(compiler))
+        self.on_request(request, facts is not None and facts.outcome is Outcome.BUILT)
         return LookedUp(effect.work, facts, at=time.time())
+
+    async def check(self, effect: Check) -> Checked:
+        """Run a unit's host pass. Raises CkwatchError when the host cannot."""
+        compiler = self._compiler()
+        text = await self.text(effect.work.key, effect.work.generation, effect.unit, effect.overlays, effect.options)
+        if text is None or f"{text.symbol}:{text.token_key}" != effect.work.tokens:
+            return Checked(effect.work, at=time.time())  # as for `compile`, which comes next and tells
+        request = compile_request(self.loads.workspace(effect.work.key.scope), effect.unit, text)
+        listener = self._listener(effect, text)
+        async with listener.listening():
+            result = await compiler.builder.check(request, listener.said)
+        if result is None or result.ok or result.transient:
+            return Checked(effect.work, at=time.time())
+        found = await to_thread.run_sync(self._placing(effect, text), result.log, limiter=self._threads)
+        return Checked(effect.work, found, at=time.time())
+
+    def _listener(self, effect: Check | Compile, text: Text) -> Listener:
+        return Listener(self._placing(effect, text), lambda found: self._post(Said(effect.work, found, at=time.time())))
+
+    def _placing(self, effect: Check | Compile, text: Text) -> Callable[[str], tuple[Diagnostic, ...]]:
+        """What makes diagnostics of what a compiler of this unit says."""
+        return partial(
+            self._placed, effect.unit, text, _line_reader(effect.overlays), self._shows_header_warnings(effect)
+        )
+
+    def _placed(
+        self, unit: Unit, text: Text, read_line: ReadLine, header_warnings: bool, log: str
+    ) -> tuple[Diagnostic, ...]:
+        return heard(unit, text, log, read_line, header_warnings=header_warnings)
+
+    def _shows_header_warnings(self, effect: LookUp | Check | Compile) -> bool:
+        chosen = effect.options.header_warnings
+        settings = self.loads.workspace(effect.work.key.scope).settings
+        return settings.compile.header_warnings if chosen is None else chosen
 
     async def compile(self, effect: Compile) -> Compiled:
         """Compile a unit, or take what the store has by now. Raises CkwatchError when the host cannot."""
@@ -164,13 +202,21 @@ class Workshop:
             facts = CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
             return Compiled(effect.work, facts, at=time.time())
         workspace = self.loads.workspace(effect.work.key.scope)
-        result = await compiler.builder.build(
-            compile_request(workspace, effect.unit, text),
-            force=effect.force,
-            on_start=lambda: self._post(CompileBegan(effect.work, at=time.time())),
-            look=self._recent_look(compiler),
-        )
+        request = compile_request(workspace, effect.unit, text)
+        listener = self._listener(effect, text)
+        async with listener.listening():
+            result = await compiler.builder.build(
+                request,
+                force=effect.force,
+                on_said=listener.said,
+                on_start=lambda: self._post(CompileBegan(effect.work, at=time.time())),
+                on_narrow=lambda: self._post(Narrowed(effect.work, at=time.time())),
+                look=self._recent_look(compiler),
+                side_by_side=effect.side_by_side,
+                waiting=effect.waiting,
+            )
         self.compiled += 1
+        self.on_request(request, result.ok)
         full = result.message if result.fault is Fault.NO_SPACE else None
         if full != self._full:
             self._full = full
@@ -231,11 +277,8 @@ class Workshop:
         return await to_thread.run_sync(partial(self._facts_now, effect, text, result), limiter=self._threads)
 
     def _facts_now(self, effect: LookUp | Compile, text: Text, result: BuildResult) -> CompileFacts:
-        workspace = self.loads.workspace(effect.work.key.scope)
         quiet = result.ok and not result.log.strip()
-        shown = effect.options.header_warnings
-        if shown is None:
-            shown = workspace.settings.compile.header_warnings
+        shown = self._shows_header_warnings(effect)
         diagnostics = (
             () if quiet else placed(effect.unit, text, result, _line_reader(effect.overlays), header_warnings=shown)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,24 @@ LOG = "log.txt"
 class Command:
     """One process of a compile. `exit_status` is negative for a signal, as in `subprocess`.
 
-    `peak_memory_bytes` is the largest resident set of any process below it.
+    `peak_memory_bytes` is the largest resident set of any process below it; `begun_s` is when it began, after the
+    first one: some run side by side.
     """
 
     arguments: tuple[str, ...]
     exit_status: int
     duration_s: float
     peak_memory_bytes: int
+    begun_s: float | None = None
+
+
+def wall_s(commands: Sequence[Command]) -> float:
+    """Seconds from the first command's begin to the last one's end."""
+    begins = [command.begun_s for command in commands]
+    if not commands or None in begins:
+        return sum(command.duration_s for command in commands)
+    ends = [begun + command.duration_s for command, begun in zip(commands, begins, strict=True) if begun is not None]
+    return max(ends) - min(begun for begun in begins if begun is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ class Record:
     @property
     def duration_s(self) -> float:
         """Wall time of all commands."""
-        return sum(command.duration_s for command in self.commands)
+        return wall_s(self.commands)
 
     @property
     def peak_memory_bytes(self) -> int:

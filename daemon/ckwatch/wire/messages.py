@@ -234,7 +234,7 @@ class Run(Value):
 
 
 class Status(Value):
-    """The daemon itself."""
+    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or looks which are needed."""
 
     version: str
     pid: int
@@ -246,6 +246,7 @@ class Status(Value):
     phases: dict[str, int]
     outcomes: dict[str, int]
     busy: bool
+    precompiling: bool = False
     clients: int
     memory_bytes: int
     idle_exit_s: float

@@ -107,11 +107,15 @@ class Unit(Value):
 
 
 class File(Value):
-    """The diagnostics of a file, equal ones of several units joined."""
+    """The diagnostics of a file, equal ones of several units joined.
+
+    `generations`: of which generation of each unit they are, those that are stale apart.
+    """
 
     kind: Literal["file"] = "file"
     path: str
     diagnostics: tuple[Diagnostic, ...]
+    generations: dict[str, int] = Field(default_factory=dict)
 
 
 class Workspace(Value):

@@ -1,0 +1,187 @@
+"""Which precompiled headers help a compile, and making them.
+
+For every kernel the source that was built first is remembered: with it the instances of this kernel are warmed up. As
+long as there is none, or the template takes no part, the includes alone are precompiled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.dependencies import parse_header_list
+from ckwatch.compile.plan import CompilePlan, Side
+from ckwatch.compile.precompiled import (
+    FLAGS,
+    HEADER,
+    INSTANTIATE,
+    SOURCE,
+    Precompiled,
+    PrecompiledHeaders,
+    Wanted,
+)
+from ckwatch.compile.prefix import can_warm_up, include_prefix, warm_text
+from ckwatch.compile.processes import Launcher, Verdict
+from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.compile.running import environment_of
+from ckwatch.store import ArtifactStore
+from ckwatch.store.contents import Look
+from ckwatch.store.headers import shadows
+from ckwatch.store.locking import try_lock, unlock
+
+NICE = "10"
+"""Headers are made at low priority (nice(1))."""
+
+TIME_LIMIT_S = 600.0
+
+_REPRESENTATIVES = "representatives"
+
+
+class Warming:
+    """The precompiled headers of one compiler and store. One event loop's."""
+
+    def __init__(
+        self, toolchain: CompilerToolchain, store: ArtifactStore, headers: PrecompiledHeaders, launch: Launcher
+    ) -> None:
+        self.headers = headers
+        self._toolchain = toolchain
+        self._store = store
+        self._launch = launch
+        self._flights: dict[str, anyio.Lock] = {}
+        self._known: dict[str, tuple[str, str] | None] = {}
+
+    def find(
+        self, request: CompileRequest, side: Side, plan: CompilePlan, look: Look | None = None
+    ) -> Precompiled | None:
+        """The best one there is; runs in a thread."""
+        if self.headers.refusal() is not None:
+            return None
+        found = (self.headers.find(wanted, look) for wanted in self.candidates(request, side, plan))
+        return next((header for header in found if header is not None), None)
+
+    def candidates(self, request: CompileRequest, side: Side, plan: CompilePlan) -> list[Wanted]:
+        """Those that would help, the best first; runs in a thread."""
+        prefix = include_prefix(request.source)
+        if not prefix:
+            return []
+        texts = [prefix]
+        if can_warm_up(request.source):
+            known = self._representative(request, prefix, plan)
+            if known is not None:
+                texts.insert(0, warm_text(prefix, known[1], known[0]))
+        return [self.headers.wanted(side, text, plan) for text in texts]
+
+    def lacking(self, request: CompileRequest, plan: CompilePlan, sides: Iterable[Side] = Side) -> list[Wanted]:
+        """What to make next for requests like this one; runs in a thread."""
+        found = []
+        for side in sides:
+            candidates = [
+                wanted for wanted in self.candidates(request, side, plan) if self.headers.worth_trying(wanted)
+            ]
+            if candidates and self.headers.find(candidates[0]) is None:
+                found.append(candidates[0])
+        return found
+
+    def built(self, request: CompileRequest, plan: CompilePlan) -> None:
+        """Remember the source of a kernel of which none is known; runs in a thread."""
+        prefix = include_prefix(request.source)
+        if not prefix or not can_warm_up(request.source) or self._representative(request, prefix, plan) is not None:
+            return
+        name = self._name(request, prefix, plan)
+        file = self._store.folder / _REPRESENTATIVES / name
+        temporary = file.with_name(f"{name}.{os.getpid()}")
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps([request.symbol, request.source]))
+            temporary.replace(file)
+            self._known[name] = (request.symbol, request.source)
+
+    async def make(self, wanted: Wanted, request: CompileRequest, plan: CompilePlan) -> bool:
+        """Make one unless it is there; whether it can be used. Another process that is at it is not waited for."""
+        async with self._flights.setdefault(wanted.key, anyio.Lock()):
+            if await anyio.to_thread.run_sync(self.headers.find, wanted) is not None:
+                return True
+            path = self._store.locks / f"{wanted.key}.lock"
+            with anyio.CancelScope(shield=True):
+                lock = await anyio.to_thread.run_sync(_lock, path)
+            if lock is None:
+                return False
+            try:
+                return await self._make(wanted, request, plan)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(unlock, path, lock)
+
+    async def _make(self, wanted: Wanted, request: CompileRequest, plan: CompilePlan) -> bool:
+        begun_ns = time.time_ns()
+        try:
+            folder = await anyio.to_thread.run_sync(self.headers.prepare, wanted)
+            work = await anyio.to_thread.run_sync(self._store.work_folder)
+        except OSError:
+            return False
+        made, listed = folder / f"{HEADER}.{os.getpid()}", work / "headers.txt"
+        command = plan.pass_command(
+            wanted.side, source=str(folder / SOURCE), output=str(made), headers=str(listed), cuid="",
+            emit="-emit-pch", more=(*FLAGS, INSTANTIATE),
+        )  # fmt: skip
+        try:
+            finished = await self._launch(
+                ["nice", "-n", NICE, *command],
+                environment=environment_of(self._toolchain.environment, work),
+                folder=work,
+                timeout_s=TIME_LIMIT_S,
+            )
+            if finished.exit_status != 0 or finished.verdict is not Verdict.EXITED:
+                if finished.verdict is Verdict.EXITED and finished.exit_status > 0:
+                    self.headers.failed(wanted)
+                return False
+            take = partial(self._publish, wanted, request, made, listed, begun_ns)
+            return await anyio.to_thread.run_sync(take)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(partial(_clear, made, work))
+
+    def _publish(self, wanted: Wanted, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
+        names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        try:
+            return self.headers.publish(wanted, made, names, shadows(names, folders), begun_ns)
+        except OSError:
+            return False
+
+    def _representative(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> tuple[str, str] | None:
+        name = self._name(request, prefix, plan)
+        if name not in self._known:
+            try:
+                symbol, source = json.loads((self._store.folder / _REPRESENTATIVES / name).read_text())
+                self._known[name] = (str(symbol), str(source))
+            except (OSError, ValueError):
+                self._known[name] = None
+        return self._known[name]
+
+    def _name(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> str:
+        command = self.headers.wanted(Side.DEVICE, prefix, plan)
+        return hashlib.sha256(f"{command.key}\0{request.kernel}".encode()).hexdigest()[:40]
+
+
+def _lock(path: Path) -> int | None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return try_lock(path)
+    return None
+
+
+def _clear(made: Path, work: Path) -> None:
+    with suppress(OSError):
+        made.unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""Making precompiled headers in the background, before they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.request import CompileRequest
+from ckwatch.model.language import Language
+from ckwatch.runtime.tools import Tools
+
+REST_S = 1.0
+"""Nothing must have been to do for so long before a header is made."""
+
+KERNELS = 16
+"""Kernels of which is known what they need: those compiled, found or edited last."""
+
+
+class Precompiling:
+    """Notes what is compiled, and makes what helps it while `is_busy` says that nothing else is to be done.
+
+    `making` tells whether a header is being made. A compile that comes meanwhile does not wait for it.
+    """
+
+    def __init__(self, tools: Tools, is_busy: Callable[[], bool]) -> None:
+        self._tools = tools
+        self._is_busy = is_busy
+        self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool]] = {}
+        self._news = anyio.Event()
+        self.making = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be headers to make."""
+        return self.making or bool(self._noted)
+
+    def note(self, request: CompileRequest, *, built: bool) -> None:
+        """A request like this may come again; `built`: its source compiles."""
+        if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
+            return
+        key = (request.kernel, request.arch, request.flags, request.defines)
+        _, before = self._noted.pop(key, (request, False))
+        self._noted[key] = (request, built or before)
+        while len(self._noted) > KERNELS:
+            del self._noted[next(iter(self._noted))]
+        self._news.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._news.wait()
+            rested_s = 0.0
+            while rested_s < REST_S:
+                await anyio.sleep(REST_S / 4)
+                rested_s = 0.0 if self._is_busy() else rested_s + REST_S / 4
+            if not self._noted:
+                self._news = anyio.Event()
+                continue
+            key = next(reversed(self._noted))
+            self.making = True
+            try:
+                made = await self._make_one(*self._noted[key])
+            finally:
+                self.making = False
+            if not made:
+                self._noted.pop(key, None)
+
+    async def _make_one(self, request: CompileRequest, built: bool) -> bool:
+        """Make one header that is lacking; False when there is none to make, or none can be made."""
+        compiler = self._tools.compiler
+        ladder = None if compiler is None else compiler.builder.ladder
+        plan = None if ladder is None else await ladder.plan(request)
+        if ladder is None or plan is None:
+            return False
+        if built:
+            await anyio.to_thread.run_sync(ladder.warming.built, request, plan)
+        lacking = await anyio.to_thread.run_sync(ladder.warming.lacking, request, plan)
+        if not lacking:
+            await anyio.to_thread.run_sync(ladder.warming.headers.tidy)
+            return False
+        return await ladder.warming.make(lacking[0], request, plan)
