@@ -74,9 +74,7 @@ class Edits:
             path, text = self.example.instance_template, self.example.instance_text(name)
         else:
             path, text = self.example.template, self.example.template_text(f"(void){name};")
-        seconds, found = await self._made(path, text)
-        if name not in found.message:
-            raise CkwatchError(f"the first error is not about {name}: {found.message}")
+        seconds, _ = await self._made(path, text, name)
         return seconds, await self._source()
 
     async def bad_parameters(self, parameters: Parameters, *, rules: bool) -> tuple[float, str]:
@@ -95,12 +93,12 @@ class Edits:
         self._edition += 1
         return self._edition
 
-    async def _made(self, path: Path, text: str) -> tuple[float, Diagnostic]:
-        if (present := self.follower.first_error()) is not None:
+    async def _made(self, path: Path, text: str, about: str = "") -> tuple[float, Diagnostic]:
+        if (present := self.follower.error()) is not None:
             raise CkwatchError(f"there is an error before the edit: {present.message}")
         begun_s = time.monotonic()
         save(path, text)
-        told_s, found = await self.follower.until(self.follower.first_error, ERROR_LIMIT_S)
+        told_s, found = await self.follower.until(lambda: self.follower.error(about), ERROR_LIMIT_S)
         return told_s - begun_s, found
 
     async def _source(self) -> str:

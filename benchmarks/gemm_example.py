@@ -196,11 +196,11 @@ class Follower:
             raise CkwatchError(f"what is waited for has not come within {limit_s:.0f} s")
         return met[0]
 
-    def first_error(self) -> Diagnostic | None:
-        """An error that speaks of the present input."""
+    def error(self, about: str = "") -> Diagnostic | None:
+        """An error that speaks of the present input, and of `about`."""
         for diagnostics in self.diagnostics.values():
             for diagnostic in diagnostics:
-                if diagnostic.severity == "error" and not diagnostic.stale:
+                if diagnostic.severity == "error" and not diagnostic.stale and about in diagnostic.message:
                     return diagnostic
         return None
 
@@ -210,7 +210,7 @@ class Follower:
         new = [unit for unit in units if unit.fresh and unit.outcome is not None and unit.key != before[unit.id]]
         for unit in new:
             if unit.outcome in ("failed", "faulted"):
-                raise CkwatchError(f"{unit.id} {unit.outcome}", str(self.first_error()))
+                raise CkwatchError(f"{unit.id} {unit.outcome}", str(self.error()))
         return units if len([unit for unit in new if unit.outcome == "built"]) == len(names) else None
 
     def keys(self) -> dict[str, str | None]:
@@ -266,7 +266,7 @@ async def rest(example: Example, follower: Follower) -> None:
     save(example.kernel_file, example.kernel_text())
     await follower.client.sync()
     await until_idle(follower.client)
-    await follower.until(lambda: True if follower.first_error() is None else None, ERROR_LIMIT_S)
+    await follower.until(lambda: True if follower.error() is None else None, ERROR_LIMIT_S)
 
 
 async def _end(client: Client, process: int) -> None:
