@@ -174,8 +174,9 @@ class Ladder:
         return outcome
 
     async def _make_headers(self, request: CompileRequest, plan: CompilePlan, waiting: int) -> None:
-        wanted = await anyio.to_thread.run_sync(self.warming.lacking, request, plan)
-        if wanted and ("CKWATCH_WARM_UP" not in wanted[0].text or waiting >= WARM_WORTH):
+        lacking = partial(self.warming.lacking, warm=waiting >= WARM_WORTH)
+        wanted = await anyio.to_thread.run_sync(lacking, request, plan)
+        if wanted:
             async with anyio.create_task_group() as tasks:
                 for one in wanted:
                     tasks.start_soon(self.warming.make, one, request, plan)

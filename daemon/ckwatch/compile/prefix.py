@@ -3,7 +3,8 @@
 A source that mentions WARM_UP promises that, with this macro defined, it defines no kernel and nothing under a name
 that another source may define too, apart from names with its own symbol in them; and that it makes the compiler
 instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a source
-that differs in some parameters finds most of its instantiations done.
+that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
+common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 
 WARM_UP = "CKWATCH_WARM_UP"
 
+_FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*")
@@ -49,6 +51,12 @@ def warm_text(prefix: str, source: str, symbol: str) -> str:
 def can_warm_up(source: str) -> bool:
     """Whether the template takes part."""
     return WARM_UP in source
+
+
+def family_of(source: str) -> str:
+    """Which sources of the same kernel `source` has most in common with."""
+    named = _FAMILY.search(source)
+    return "" if named is None else named[1].strip()
 
 
 def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:

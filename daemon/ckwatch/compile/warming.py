@@ -1,7 +1,7 @@
 """Which precompiled headers help a compile, and making them.
 
-For every kernel the source that was built first is remembered: with it the instances of this kernel are warmed up. As
-long as there is none, or the template takes no part, the includes alone are precompiled.
+For every family of sources the one that was built first is remembered, and the others are warmed up with it. As long
+as there is none that of another family of the same kernel helps, or the includes alone are precompiled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from ckwatch.compile.precompiled import (
     PrecompiledHeaders,
     Wanted,
 )
-from ckwatch.compile.prefix import can_warm_up, include_prefix, warm_text
+from ckwatch.compile.prefix import can_warm_up, family_of, include_prefix, warm_text
 from ckwatch.compile.processes import Launcher, Verdict
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.running import environment_of
@@ -44,7 +44,12 @@ NICE = "10"
 
 TIME_LIMIT_S = 600.0
 
+FAMILIES = 8
+"""Families of one kernel that are remembered."""
+
 _REPRESENTATIVES = "representatives"
+_Representatives = Mapping[str, tuple[str, str]]
+"""For each family the symbol and the source of one that compiles."""
 
 
 class Warming:
@@ -58,7 +63,7 @@ class Warming:
         self._store = store
         self._launch = launch
         self._flights: dict[str, anyio.Lock] = {}
-        self._known: dict[str, tuple[str, str] | None] = {}
+        self._known: dict[str, _Representatives] = {}
 
     def find(
         self, request: CompileRequest, side: Side, plan: CompilePlan, look: Look | None = None
@@ -69,42 +74,48 @@ class Warming:
         found = (self.headers.find(wanted, look) for wanted in self.candidates(request, side, plan))
         return next((header for header in found if header is not None), None)
 
-    def candidates(self, request: CompileRequest, side: Side, plan: CompilePlan) -> list[Wanted]:
-        """Those that would help, the best first; runs in a thread."""
+    def candidates(self, request: CompileRequest, side: Side, plan: CompilePlan, *, warm: bool = True) -> list[Wanted]:
+        """Those that would help, the best first; runs in a thread. Without `warm` the includes alone."""
         prefix = include_prefix(request.source)
         if not prefix:
             return []
-        texts = [prefix]
-        if can_warm_up(request.source):
-            known = self._representative(request, prefix, plan)
-            if known is not None:
-                texts.insert(0, warm_text(prefix, known[1], known[0]))
-        return [self.headers.wanted(side, text, plan) for text in texts]
+        texts = []
+        if warm and can_warm_up(request.source):
+            known = self._representatives(request, prefix, plan)
+            family = family_of(request.source)
+            for _, (symbol, source) in sorted(known.items(), key=lambda one: one[0] != family):
+                texts.append(warm_text(prefix, source, symbol))
+        return [self.headers.wanted(side, text, plan) for text in (*texts, prefix)]
 
-    def lacking(self, request: CompileRequest, plan: CompilePlan, sides: Iterable[Side] = Side) -> list[Wanted]:
+    def lacking(
+        self, request: CompileRequest, plan: CompilePlan, sides: Iterable[Side] = Side, *, warm: bool = True
+    ) -> list[Wanted]:
         """What to make next for requests like this one; runs in a thread."""
         found = []
         for side in sides:
-            candidates = [
-                wanted for wanted in self.candidates(request, side, plan) if self.headers.worth_trying(wanted)
-            ]
-            if candidates and self.headers.find(candidates[0]) is None:
-                found.append(candidates[0])
+            candidates = self.candidates(request, side, plan, warm=warm)
+            able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
+            if able and self.headers.find(able[0]) is None:
+                found.append(able[0])
         return found
 
     def built(self, request: CompileRequest, plan: CompilePlan) -> None:
-        """Remember the source of a kernel of which none is known; runs in a thread."""
+        """Remember the source for its family if none is known yet; runs in a thread."""
         prefix = include_prefix(request.source)
-        if not prefix or not can_warm_up(request.source) or self._representative(request, prefix, plan) is not None:
+        if not prefix or not can_warm_up(request.source):
+            return
+        known = self._representatives(request, prefix, plan)
+        family = family_of(request.source)
+        if family in known or len(known) >= FAMILIES:
             return
         name = self._name(request, prefix, plan)
         file = self._store.folder / _REPRESENTATIVES / name
         temporary = file.with_name(f"{name}.{os.getpid()}")
+        self._known[name] = {**known, family: (request.symbol, request.source)}
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps([request.symbol, request.source]))
+            temporary.write_text(json.dumps(self._known[name]))
             temporary.replace(file)
-            self._known[name] = (request.symbol, request.source)
 
     async def make(self, wanted: Wanted, request: CompileRequest, plan: CompilePlan) -> bool:
         """Make one unless it is there; whether it can be used. Another process that is at it is not waited for."""
@@ -159,14 +170,14 @@ class Warming:
         except OSError:
             return False
 
-    def _representative(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> tuple[str, str] | None:
+    def _representatives(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> _Representatives:
         name = self._name(request, prefix, plan)
         if name not in self._known:
             try:
-                symbol, source = json.loads((self._store.folder / _REPRESENTATIVES / name).read_text())
-                self._known[name] = (str(symbol), str(source))
-            except (OSError, ValueError):
-                self._known[name] = None
+                told = json.loads((self._store.folder / _REPRESENTATIVES / name).read_text())
+                self._known[name] = {str(family): (str(one[0]), str(one[1])) for family, one in told.items()}
+            except (OSError, ValueError, AttributeError, IndexError, TypeError):
+                self._known[name] = {}
         return self._known[name]
 
     def _name(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> str:

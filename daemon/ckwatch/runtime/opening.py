@@ -75,7 +75,9 @@ async def open_engine(
             state.remembered = await memoirs.open()
             await memoirs.note_start(os.getpid(), __version__)
             precompiling = Precompiling(tools, lambda: state.busy)
-            runtime.workshop.on_request = lambda request, built: precompiling.note(request, built=built)
+            runtime.workshop.on_request = lambda request, built, compiled: precompiling.note(
+                request, built=built, compiled=compiled
+            )
             daemon = Daemon(runtime, tools, memoirs, precompiling, log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.run)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.prefix import family_of
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.language import Language
 from ckwatch.runtime.tools import Tools
@@ -27,7 +29,7 @@ class Precompiling:
     def __init__(self, tools: Tools, is_busy: Callable[[], bool]) -> None:
         self._tools = tools
         self._is_busy = is_busy
-        self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool]] = {}
+        self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool, bool]] = {}
         self._news = anyio.Event()
         self.making = False
 
@@ -36,13 +38,16 @@ class Precompiling:
         """Whether there may be headers to make."""
         return self.making or bool(self._noted)
 
-    def note(self, request: CompileRequest, *, built: bool) -> None:
-        """A request like this may come again; `built`: its source compiles."""
+    def note(self, request: CompileRequest, *, built: bool, compiled: bool) -> None:
+        """A request like this may come again; `built`: its source compiles, `compiled`: it was just now.
+
+        Only for kernels that are being worked on, templates are instantiated ahead: that takes half a minute.
+        """
         if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
             return
-        key = (request.kernel, request.arch, request.flags, request.defines)
-        _, before = self._noted.pop(key, (request, False))
-        self._noted[key] = (request, built or before)
+        key = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        _, was_built, was_compiled = self._noted.pop(key, (request, False, False))
+        self._noted[key] = (request, built or was_built, compiled or was_compiled)
         while len(self._noted) > KERNELS:
             del self._noted[next(iter(self._noted))]
         self._news.set()
@@ -67,16 +72,16 @@ class Precompiling:
             if not made:
                 self._noted.pop(key, None)
 
-    async def _make_one(self, request: CompileRequest, built: bool) -> bool:
+    async def _make_one(self, request: CompileRequest, built: bool, compiled: bool) -> bool:
         """Make one header that is lacking; False when there is none to make, or none can be made."""
         compiler = self._tools.compiler
         ladder = None if compiler is None else compiler.builder.ladder
         plan = None if ladder is None else await ladder.plan(request)
         if ladder is None or plan is None:
             return False
-        if built:
+        if built and compiled:
             await anyio.to_thread.run_sync(ladder.warming.built, request, plan)
-        lacking = await anyio.to_thread.run_sync(ladder.warming.lacking, request, plan)
+        lacking = await anyio.to_thread.run_sync(partial(ladder.warming.lacking, warm=compiled), request, plan)
         if not lacking:
             await anyio.to_thread.run_sync(ladder.warming.headers.tidy)
             return False

@@ -82,8 +82,8 @@ class Workshop:
         self._look_at = 0.0
         self._full: str | None = None
         self.compiled = 0
-        self.on_request: Callable[[CompileRequest, bool], None] = lambda _request, _built: None
-        """Is called with what was compiled or found, and whether its source compiles."""
+        self.on_request: Callable[[CompileRequest, bool, bool], None] = lambda _request, _built, _compiled: None
+        """Is called with what was compiled or looked up, whether it compiles, and whether it was compiled just now."""
 
     async def load(self, effect: Load) -> Loaded:
         """Read the workspace. Raises CkwatchError when that is not possible."""
@@ -156,7 +156,7 @@ class Workshop:
         take = partial(self._facts_now, effect, text)
         request = compile_request(workspace, effect.unit, text)
         facts = await compiler.builder.find_and(request, take, self._recent_look(compiler))
-        self.on_request(request, facts is not None and facts.outcome is Outcome.BUILT)
+        self.on_request(request, facts is not None and facts.outcome is Outcome.BUILT, False)
         return LookedUp(effect.work, facts, at=time.time())
 
     async def check(self, effect: Check) -> Checked:
@@ -216,7 +216,7 @@ class Workshop:
                 waiting=effect.waiting,
             )
         self.compiled += 1
-        self.on_request(request, result.ok)
+        self.on_request(request, result.ok, True)
         full = result.message if result.fault is Fault.NO_SPACE else None
         if full != self._full:
             self._full = full
