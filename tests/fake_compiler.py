@@ -31,8 +31,11 @@ class FakeToolchain:
     openmp: bool = True
 
 
+_SYMBOL_TABLES = {".dynsym": (11, ".dynstr"), ".symtab": (2, ".strtab")}
+
+
 def elf(sections: Mapping[str, bytes], machine: int = 62) -> bytes:
-    """An ELF-64 file with these sections; symbol tables link to the section `.dynstr`."""
+    """An ELF-64 file with these sections; symbol tables link to `.dynstr` and `.strtab`."""
     names = ["", *sections, ".shstrtab"]
     table = b"".join(name.encode() + b"\0" for name in names)
     contents = [b"", *sections.values(), table]
@@ -59,8 +62,8 @@ def elf(sections: Mapping[str, bytes], machine: int = 62) -> bytes:
     )
     rows = []
     for name, content, offset in zip(names, contents, offsets, strict=True):
-        kind = 11 if name == ".dynsym" else 1
-        link = names.index(".dynstr") if name == ".dynsym" else 0
+        kind, strings = _SYMBOL_TABLES.get(name, (1, ""))
+        link = names.index(strings)
         where = table.index(name.encode() + b"\0") if name else 0
         rows.append(struct.pack("<IIQQQQIIQQ", where, kind, 0, 0, offset, len(content), link, 0, 1, 0))
     return header + b"".join(contents) + b"".join(rows)
@@ -68,11 +71,22 @@ def elf(sections: Mapping[str, bytes], machine: int = 62) -> bytes:
 
 def dynamic_symbols(*symbols: tuple[str, int, int, int]) -> dict[str, bytes]:
     """`.dynsym` and `.dynstr` for (name, binding, visibility, section index)."""
+    rows, strings = _symbols(*symbols)
+    return {".dynsym": rows, ".dynstr": strings}
+
+
+def object_symbols(*symbols: tuple[str, int, int, int]) -> dict[str, bytes]:
+    """`.symtab` and `.strtab`, as an object has them."""
+    rows, strings = _symbols(*symbols)
+    return {".symtab": rows, ".strtab": strings}
+
+
+def _symbols(*symbols: tuple[str, int, int, int]) -> tuple[bytes, bytes]:
     strings, rows = b"\0", [bytes(24)]
     for name, binding, visibility, index in symbols:
         rows.append(struct.pack("<IBBHQQ", len(strings), binding << 4 | 2, visibility, index, 0, 0))
         strings += name.encode() + b"\0"
-    return {".dynsym": b"".join(rows), ".dynstr": strings}
+    return b"".join(rows), strings
 
 
 def bundle(*entries: tuple[str, bytes]) -> bytes:

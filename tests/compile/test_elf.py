@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.elf import CompressedBundle, device_code, exported_symbols, machine
-from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf
+from ckwatch.compile.elf import CompressedBundle, device_code, exported_symbols, machine, undefined_symbols
+from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf, object_symbols
 
 
 @pytest.fixture
@@ -24,6 +24,25 @@ def test_exports_of_a_real_library(file: Path) -> None:
     import _ctypes
 
     assert "PyInit__ctypes" in exported_symbols(Path(_ctypes.__file__))
+
+
+@pytest.mark.parametrize(
+    ("symbols", "expected"),
+    [
+        ([], ()),
+        ([("defined", 1, 0, 5)], ()),
+        ([("two", 1, 0, 0), ("defined", 1, 0, 5), ("one", 1, 2, 0)], ("one", "two")),
+        ([("weak", 2, 0, 0), ("file", 0, 0, 0xFFF1)], ("weak",)),
+    ],
+)
+def test_undefined_symbols(file: Path, symbols: list[tuple[str, int, int, int]], expected: tuple[str, ...]) -> None:
+    file.write_bytes(elf(object_symbols(*symbols)))
+    assert undefined_symbols(file) == expected
+
+
+def test_symbols_of_a_shared_object_are_not_an_objects(file: Path) -> None:
+    file.write_bytes(SHARED_OBJECT)
+    assert undefined_symbols(file) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +80,7 @@ def test_cut_short_anywhere(file: Path, whole: bytes) -> None:
     """Damage is a ValueError or shows nothing; it never is another exception."""
     for length in range(0, len(whole), 7):
         file.write_bytes(whole[:length])
-        for read in (exported_symbols, lambda path: device_code(path, "gfx942")):
+        for read in (exported_symbols, undefined_symbols, lambda path: device_code(path, "gfx942")):
             with pytest.raises(ValueError, match=r"short|ELF"):
                 read(file)
 
