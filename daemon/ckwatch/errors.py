@@ -66,10 +66,11 @@ class ProtocolError(CkwatchError):
 
 @asynccontextmanager
 async def plain_errors() -> AsyncIterator[None]:
-    """Raise the one error of a task group by itself: callers catch it by its own class."""
+    """Raise the one error of a task group by itself: callers catch it by its own class. Of several, the first one that
+    is meant for a user."""
     try:
         yield
     except BaseExceptionGroup as group:
-        if len(group.exceptions) == 1:
+        if len(group.exceptions) == 1 or all(isinstance(error, CkwatchError) for error in group.exceptions):
             raise group.exceptions[0] from None
         raise

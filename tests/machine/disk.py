@@ -76,6 +76,7 @@ class Disk:
             jobs=int(words.get("jobs", ["1"])[0]),
             toolchain_problem="there is no hipcc" if "no-compiler" in words else None,
             build_everything="everything" in words,
+            passes_apart="apart" in words,
         )
 
     def units(self, overlays: Mapping[str, str], archs: tuple[str, ...]) -> dict[str, tuple[Unit, LoadedWorkspace]]:

@@ -5,7 +5,7 @@ A text is a list of lines, each a word and what it is about; its SHA-256 is the 
     template      token X · blank · include NAME · header NAME · warn · hint · fail · broken
     header        token X · header NAME · warn · fail
     kernel file   template NAME · flags F · instance NAME VALUE · blank · broken
-    ckwatch.toml  settings X · jobs N · no-compiler · everything
+    ckwatch.toml  settings X · jobs N · no-compiler · everything · apart
 
 `blank` moves what follows, and is no input to a compiler. The value 13 breaks an instance rule.
 """

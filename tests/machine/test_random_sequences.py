@@ -22,6 +22,7 @@ from ckwatch.events import (
     FilesChanged,
     Focused,
     MemoryMeasured,
+    Narrowed,
     Options,
     OptionsChanged,
     OverlayChanged,
@@ -68,9 +69,11 @@ KERNEL_TEXTS = (
 TOML_TEXTS = (
     *("settings 0\njobs 2", "settings 1\njobs 2", "settings 0\njobs 1", "settings 1\njobs 3"),
     *("settings 0\njobs 2\nno-compiler", "settings 0\njobs 2\neverything"),
+    *("settings 0\njobs 2\napart", "settings 0\njobs 3\napart", "settings 0\njobs 1\napart\neverything"),
 )
 
 Edit = tuple[str, str | None]
+COMPILERS = (WorkKind.CHECK, WorkKind.COMPILE)
 
 
 def texts_of(path: str) -> tuple[str, ...]:
@@ -100,8 +103,8 @@ works = st.sampled_from((0, 1, 2, 3, 5, 8, 13, 30))
 class Sequences(RuleBasedStateMachine):
     """What may happen, in any order."""
 
-    @initialize(at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans())
-    def begin(self, at_once: int, settled: bool, remembered: bool) -> None:
+    @initialize(at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans(), apart=st.booleans())
+    def begin(self, at_once: int, settled: bool, remembered: bool, apart: bool) -> None:
         state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2)
         if remembered:
             earlier = Cause("new in the workspace", 1.0)
@@ -109,7 +112,7 @@ class Sequences(RuleBasedStateMachine):
                 "k1/a@gfx942": Remembered("other tokens", {T1: "other", M1: FILES[M1]}, earlier, 3_000_000_000),
                 "k1/b@gfx942": Remembered("t1 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
             }
-        self.world = World(FILES, state)
+        self.world = World(FILES | ({TOML: "settings 0\njobs 2\napart"} if apart else {}), state)
         self.requests = 0
         if settled:
             self.world.send(BuildRequested("first", "", None))
@@ -237,6 +240,18 @@ class Sequences(RuleBasedStateMachine):
     @rule(scope=scopes, units=units)
     def cancel(self, scope: str, units: frozenset[str]) -> None:
         self.world.send(CancelRequested(scope, units))
+
+    @precondition(lambda self: any(one.effect.work.kind in COMPILERS for one in self.world.works.values()))
+    @rule(pick=st.integers(0, 5), narrowed=st.booleans(), works=works)
+    def speak(self, pick: int, narrowed: bool, works: int) -> None:
+        """A compiler tells what it has found, or that one of its passes has ended."""
+        numbers = [number for number, one in self.world.works.items() if one.effect.work.kind in COMPILERS]
+        number = numbers[pick % len(numbers)]
+        if narrowed:
+            self.world.send(Narrowed(self.world.works[number].effect.work))
+        else:
+            self.world.speak(number)
+        self._go_on(works)
 
     @rule(client=clients, units=units, everything=st.booleans(), works=works)
     def focus(self, client: str, units: frozenset[str], everything: bool, works: int) -> None:

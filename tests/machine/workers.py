@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ckwatch.effects import Compile, Load, LookUp, Record, Render, Scan
+from ckwatch.effects import Check, Compile, Load, LookUp, Record, Render, Scan
 from ckwatch.events import (
     MAIN,
     AnyEvent,
+    Checked,
     Compiled,
     CompileFacts,
     Ended,
@@ -19,11 +20,12 @@ from ckwatch.events import (
     Scanned,
     UnitKey,
 )
+from ckwatch.model.diagnostic import Diagnostic
 from ckwatch.model.outcome import Outcome
 from machine.disk import Disk, over
 from machine.language import Read, Text, compile_text, render
 
-WorkEffect = Load | Scan | Render | LookUp | Compile | Record
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Record
 
 
 @dataclass(slots=True)
@@ -79,8 +81,21 @@ class Workers:
                 return Rendered(effect.work, facts)
             case Record():
                 return Recorded(effect.work)
+            case Check():
+                return Checked(effect.work, self.said(one, effect, read))
             case LookUp() | Compile():
                 return self._built(one, effect, read, seed)
+
+    def said(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
+        """What the compiler of the effect says before its end: nothing that is not an error."""
+        kept = self.texts.get(effect.work.key)
+        workspace = one.workspace
+        if kept is None or kept[0] != effect.work.generation or kept[1].tokens != effect.work.tokens:
+            return ()
+        if workspace is None:
+            return ()
+        made = compile_text(read, kept[1], effect.unit, workspace.settings, effect.options)
+        return made.diagnostics if made.outcome is Outcome.FAILED else ()
 
     def loaded(self, scope: str) -> LoadedWorkspace | None:
         """The workspace that was last loaded for the scope, or for all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ckwatch.effects import Cancel, Changed, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan, Tell
+from ckwatch.effects import Cancel, Changed, Check, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan, Tell
 from ckwatch.events import (
     MAIN,
     AnyEvent,
@@ -18,7 +18,9 @@ from ckwatch.events import (
     Continued,
     Ended,
     FilesChanged,
+    Said,
     UnitKey,
+    Work,
     WorkKind,
 )
 from ckwatch.machine.check import check, is_at_rest
@@ -101,7 +103,7 @@ class World:
         """What the machine asks for becomes outstanding; what it says is noted."""
         for effect in effects:
             match effect:
-                case Load() | Scan() | Render() | LookUp() | Compile() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Record():
                     self._begin(effect)
                 case Cancel(work):
                     assert not self.works[work.number].cancelled, "stopped twice"
@@ -124,20 +126,37 @@ class World:
         known, disputed = self.state.graph.known_digests()
         workspace = self.workers.loaded(work.key.scope)
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
-        if isinstance(effect, Compile):
+        if isinstance(effect, Check | Compile):
             self._verify_compiler(effect)
 
-    def _verify_compiler(self, effect: Compile) -> None:
+    def speak(self, number: int) -> None:
+        """A compiler says what it has found so far."""
+        one = self.works[number]
+        assert isinstance(one.effect, Check | Compile)
+        found = self.workers.said(one, one.effect, self.disk.reader(one.version, 0))
+        if found:
+            self.send(Said(one.effect.work, found))
+
+    def _verify_compiler(self, effect: Check | Compile) -> None:
         work = effect.work
         looked = (work.key, work.generation) in self.workers.not_found
-        assert effect.force or looked, "compiled without a look at the store"
-        compiling = [one.effect.work for one in self.works.values() if one.effect.work.kind is WorkKind.COMPILE]
-        assert len(compiling) <= self.state.jobs
+        forced = isinstance(effect, Compile) and effect.force
+        unit = self.state.find(work.key)
+        assert forced or looked or (unit is not None and unit.force), "compiled without a look at the store"
+        kinds = (WorkKind.CHECK, WorkKind.COMPILE)
+        compiling = [one.effect.work for one in self.works.values() if one.effect.work.kind in kinds]
+        processes = sum(2 if self._is_wide(work) else 1 for work in compiling)
+        assert processes <= self.state.jobs
         if len(compiling) > 1 and self.state.memory_bytes is not None:
             assert sum(one.expected_memory_bytes for one in compiling) <= self.state.memory_bytes
         if not self.state.wants and not self._is_looked_at(work.key):
             waiting = [key for key in self.state.compile_queue.keys if self._is_looked_at(key)]
             assert not waiting, "what is looked at comes first"
+
+    def _is_wide(self, work: Work) -> bool:
+        """Whether both passes run at a time."""
+        effect = self.works[work.number].effect
+        return isinstance(effect, Compile) and effect.side_by_side and work.number not in self.state.narrow
 
     def _is_looked_at(self, key: UnitKey) -> bool:
         unit = self.state.find(key)

@@ -25,6 +25,7 @@ from ckwatch.compile.processes import Launcher, Verdict
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, Status
 from ckwatch.compile.running import CompileJob, environment_of, prepare, unfinished, unwritten
 from ckwatch.compile.warming import Warming
+from ckwatch.errors import plain_errors
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore, Roots
 from ckwatch.store.contents import Look
@@ -148,7 +149,10 @@ class Ladder:
             )  # fmt: skip
         if waiting >= PREFIX_WORTH and self.precompile():
             await self._make_headers(request, plan, waiting)
-        prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+        if checked is None:
+            prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+        else:
+            prefixes, problem = checked.host.job.prefixes, None
         jobs = {side: self._job(request, folder, prefixes, side, on_said) for side in Side}
         if problem is not None:
             return unwritten(jobs[Side.HOST], problem)
@@ -161,7 +165,7 @@ class Ladder:
                 on_narrow()
 
         if side_by_side and checked is None:
-            async with anyio.create_task_group() as tasks:
+            async with plain_errors(), anyio.create_task_group() as tasks:
                 for side in (Side.DEVICE, Side.HOST):
                     tasks.start_soon(one, side)
         else:
@@ -177,7 +181,7 @@ class Ladder:
         lacking = partial(self.warming.lacking, warm=waiting >= WARM_WORTH)
         wanted = await anyio.to_thread.run_sync(lacking, request, plan)
         if wanted:
-            async with anyio.create_task_group() as tasks:
+            async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
                     tasks.start_soon(self.warming.make, one, request, plan)
 

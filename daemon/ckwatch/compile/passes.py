@@ -57,8 +57,9 @@ async def run_pass(job: CompileJob, side: Side, plan: CompilePlan, header: Preco
         # Its text begins as the source does: what was included there is told as included here.
         job.rename[str(header.source)] = job.request.language.source_name
     finished = await job.run(command)
-    if header is not None and _refused(finished, header):
-        raise RefusedError(finished.stderr.strip().splitlines()[0] if finished.stderr.strip() else "without a word")
+    complaint = None if header is None else _complaint(finished, header)
+    if complaint is not None:
+        raise RefusedError(complaint)
     more = () if header is None else header.headers
     opened = await anyio.to_thread.run_sync(partial(_opened, listed, job.folder, {*more, *_own(header)}))
     headers = tuple(sorted({*opened, *more}))
@@ -97,14 +98,15 @@ def failed(passes: list[Passed]) -> CompileOutcome | None:
 _COMPLAINTS = ("precompiled file", "precompiled header", "PCH file", "AST file", "AST Deserialization", ".pch")
 
 
-def _refused(finished: Finished, header: Precompiled) -> bool:
+def _complaint(finished: Finished, header: Precompiled) -> str | None:
+    """What the compiler has against the header, None when it speaks of the source."""
     if finished.exit_status == 0 or finished.verdict is not Verdict.EXITED:
-        return False
+        return None
     errors = [line for line in finished.stderr.splitlines() if "error:" in line]
-    unknown = any("unknown argument" in line and "-fno-cxx-modules" in line for line in errors)
-    return unknown or any(
-        str(header.file) in line or any(complaint in line for complaint in _COMPLAINTS) for line in errors[:1]
-    )
+    words = (str(header.file), *_COMPLAINTS)
+    complaints = [line for line in errors[:1] if any(word in line for word in words)]
+    complaints += [line for line in errors if "unknown argument" in line and "-fno-cxx-modules" in line]
+    return complaints[0] if complaints else None
 
 
 def _own(header: Precompiled | None) -> tuple[str, ...]:

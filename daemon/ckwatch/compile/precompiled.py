@@ -153,9 +153,9 @@ class PrecompiledHeaders:
         """Why this compiler's precompiled headers are not used, None when they are."""
         try:
             told = json.loads((self.folder / REFUSED).read_bytes())
-        except (OSError, ValueError):
+            return str(told["message"]) if told["identity"] == self._identity else None
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        return str(told.get("message")) if told.get("identity") == self._identity else None
 
     def tidy(self, *, size_limit_bytes: int = SIZE_LIMIT_BYTES, count_limit: int = COUNT_LIMIT) -> int:
         """Remove those used longest ago beyond the limits, and what was left half-made; how many went."""

@@ -34,7 +34,7 @@ from ckwatch.compile.prefix import can_warm_up, family_of, include_prefix, warm_
 from ckwatch.compile.processes import Launcher, Verdict
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.running import environment_of
-from ckwatch.store import ArtifactStore
+from ckwatch.store import ArtifactStore, StoreError
 from ckwatch.store.contents import Look
 from ckwatch.store.headers import shadows
 from ckwatch.store.locking import try_lock, unlock
@@ -138,7 +138,7 @@ class Warming:
         try:
             folder = await anyio.to_thread.run_sync(self.headers.prepare, wanted)
             work = await anyio.to_thread.run_sync(self._store.work_folder)
-        except OSError:
+        except (OSError, StoreError):
             return False
         made, listed = folder / f"{HEADER}.{os.getpid()}", work / "headers.txt"
         command = plan.pass_command(

@@ -9,7 +9,6 @@ from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import begin
 from ckwatch.machine.telling import show
 from ckwatch.machine.units import ASKED_FOR, expected_memory_bytes, priority
-from ckwatch.model.language import Language, language_of
 
 RECORDED_AT_ONCE = 500
 
@@ -61,7 +60,7 @@ def _compiler(state: State, unit: UnitState, scope: Scope) -> Check | Compile:
     """The host pass alone while others wait for theirs and nobody for this unit, else what is left to do."""
     memory = expected_memory_bytes(state, unit)
     room = state.jobs - _processes(state)
-    apart = state.passes_apart and not unit.checked and language_of(unit.unit.kernel.template) is Language.HIP
+    apart = state.passes_apart and not unit.checked and unit.unit.arch.startswith("gfx")
     more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
     if apart and more and priority(state, unit)[0] > ASKED_FOR:
         unit.compiler = begin(

@@ -193,6 +193,7 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
 def look(state: State, out: Effects, unit: UnitState) -> None:
     """See whether the store has it."""
     unit.phase = Phase.LOOKING
+    unit.checked = False
     state.look_queue.add(unit.key, priority(state, unit))
     show(out, unit)
 
@@ -233,9 +234,11 @@ def checked(state: State, out: Effects, unit: UnitState, work: Work, diagnostics
     unit.compiler = None
     if unit.phase is not Phase.COMPILING:
         return  # a newer input is on its way
+    if not _is_present(unit, work):
+        look(state, out, unit)  # the messages have to be placed in the present text
+        return
     unit.checked = True
-    if _is_present(unit, work):
-        unit.heard = diagnostics
+    unit.heard = diagnostics
     _queue_compile(state, out, unit)
 
 

@@ -96,7 +96,6 @@ def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: 
     state.compile_queue.remove(main.key)
     state.heirs[work.number] = main.key
     main.compiler = work
-    main.checked = own.checked
     main.phase = Phase.COMPILING
     main.cause = Cause("what an editor's text was compiled to is the same: the compiler goes on", at, main.cause)
     show(out, main)

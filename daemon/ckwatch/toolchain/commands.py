@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -20,7 +21,7 @@ from rich.text import Text
 
 from ckwatch.errors import ToolchainError
 from ckwatch.toolchain import places
-from ckwatch.toolchain.doctor import XDL_ARCHS, Report, State, examine
+from ckwatch.toolchain.doctor import XDL_ARCHS, Examine, Report, State, examine
 from ckwatch.toolchain.install import Step, install
 from ckwatch.toolchain.model import ToolchainChoice
 
@@ -74,7 +75,9 @@ def remove_command(name: str) -> int:
     return 0
 
 
-def doctor_command(*, workspace: Path | None, as_json: bool, smoke: bool, quiet: bool = False) -> int:
+def doctor_command(
+    *, workspace: Path | None, as_json: bool, smoke: bool, quiet: bool = False, more: Sequence[Examine] = ()
+) -> int:
     """Print the report on the environment; with `workspace`, on what its `ckwatch.toml` asks for.
 
     Raises `CkwatchError` when the workspace cannot be read.
@@ -86,7 +89,7 @@ def doctor_command(*, workspace: Path | None, as_json: bool, smoke: bool, quiet:
 
         settings = load_workspace(workspace).settings
         choice, archs = settings.toolchain, tuple(settings.workspace.archs)
-    report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=smoke))
+    report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=smoke, more=more))
     if as_json and not quiet:
         sys.stdout.write(json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")
     elif not quiet:

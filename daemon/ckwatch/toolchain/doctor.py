@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -41,6 +41,9 @@ class Check:
     state: State
     detail: str
     mend: str | None = None
+
+
+Examine = Callable[[Toolchain], Awaitable[Check]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,10 @@ async def examine(
     *,
     archs: tuple[str, ...] = ("gfx942",),
     smoke: bool = False,
+    more: Sequence[Examine] = (),
 ) -> Report:
-    """Look at everything that a compile and a measurement need; `archs` must be possible targets.
+    """Look at everything that a compile and a measurement need; `archs` must be possible targets. `more` are further
+    looks at a compiler that was found.
 
     Missing things are in the report; nothing is raised for them.
     """
@@ -104,6 +109,7 @@ async def examine(
     checks += [_headers_check("CK", toolchain.ck), _headers_check("ck_tile", toolchain.ck_tile)]
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
+    checks += [await look(toolchain) for look in more]
     if smoke:
         checks += [await check for check in _smoke_checks(toolchain, archs)]
     return Report((*checks, *_device_checks(devices)), devices, supported, toolchain)
