@@ -189,6 +189,7 @@ def _rows(found: Status, compiling: Sequence[str], endpoint: Endpoint) -> list[t
         ("results", outcomes or "none yet"),
         *(("compiles", unit) for unit in compiling),
         ("toolchain", found.toolchain or "not looked for yet"),
+        *((("meanwhile", "precompiles headers"),) if found.precompiling and not found.busy else ()),
         ("clients", found.clients),
         ("memory", memory(found.memory_bytes)),
         ("idle exit", idle),

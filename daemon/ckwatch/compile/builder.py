@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -215,7 +215,7 @@ class Builder:
         self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
     ) -> BuildResult:
         for _ in range(_ATTEMPTS):
-            checked = self._checked.pop(key, None)
+            checked = await self._take_check(key, request)
             folder = claim.folder if checked is None else checked.folder
             try:
                 if folder is None:
@@ -236,8 +236,7 @@ class Builder:
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
             finally:
-                with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+                await self._discard(folder)
             if artifact is not None or outcome.fault is not Fault.HEADERS_CHANGED:
                 break
         return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
@@ -280,43 +279,62 @@ class Builder:
             return None
         key = await self.key(request)
         async with self._flight(key):
-            known = self._checked.get(key)
+            known = await self._take_check(key, request)
             if known is None:
-                try:
-                    folder = await anyio.to_thread.run_sync(self._store.work_folder)
-                except StoreError:
-                    return None
-                try:
-                    known = await ladder.check(request, folder, on_said)
-                finally:
-                    if known is None:
-                        with anyio.CancelScope(shield=True):
-                            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
-                if known is None:
-                    return None
-                await self._keep_check(key, known)
+                known = await self._check(ladder, request, on_said)
+            if known is None:
+                return None
             failure = known.host.failure
-            transient = failure is not None and failure.status is Status.TRANSIENT
-            return CheckResult(known.ok, known.host.log, transient)
+            result = CheckResult(known.ok, known.host.log, failure is not None and failure.status is Status.TRANSIENT)
+            if result.transient:
+                await self._discard(known.folder)
+            else:
+                await self._keep_check(key, known)
+            return result
+
+    async def _check(self, ladder: Ladder, request: CompileRequest, on_said: OnSaid | None) -> Checked | None:
+        try:
+            folder = await anyio.to_thread.run_sync(self._store.work_folder)
+        except StoreError:
+            return None
+        checked = None
+        try:
+            checked = await ladder.check(request, folder, on_said)
+        finally:
+            if checked is None:
+                await self._discard(folder)
+        return checked
+
+    async def _take_check(self, key: str, request: CompileRequest) -> Checked | None:
+        """The host pass of this very text, unless a header has changed since; nobody else gets it."""
+        checked = self._checked.pop(key, None)
+        if checked is None:
+            return None
+        holds = checked.host.job.request.source == request.source
+        if not holds or not await anyio.to_thread.run_sync(self._unchanged, request, checked):
+            await self._discard(checked.folder)
+            return None
+        return checked
+
+    def _unchanged(self, request: CompileRequest, checked: Checked) -> bool:
+        host = checked.host
+        missing = () if host.failure is None else host.failure.missing
+        return self._observed(request, host.headers, missing, host.job.begun_ns) is not None
+
+    async def _discard(self, folder: Path) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
 
     async def _keep_check(self, key: str, checked: Checked) -> None:
         self._checked[key] = checked
         while len(self._checked) > _CHECKS_KEPT:
             oldest = self._checked.pop(next(iter(self._checked)))
-            await anyio.to_thread.run_sync(oldest.discard)
+            await self._discard(oldest.folder)
 
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
-        folders = [*request.include_folders, *self._toolchain.include_folders]
-        missing = [f"{folder}/{name}" for name in outcome.missing for folder in folders]
-        headers = HeaderSet.observe(
-            outcome.headers,
-            {*missing, *shadows(outcome.headers, folders)},
-            self._store.contents,
-            self._roots,
-            outcome.begun_ns,
-        )
+        headers = self._observed(request, outcome.headers, outcome.missing, outcome.begun_ns)
         if headers is None:
             message = "headers changed while they were being compiled"
             return None, replace(outcome, status=Status.TRANSIENT, fault=Fault.HEADERS_CHANGED, message=message)
@@ -345,6 +363,14 @@ class Builder:
                 raise
             return None, _without_space(error, outcome)
         return artifact, outcome
+
+    def _observed(
+        self, request: CompileRequest, headers: Sequence[str], missing: Sequence[str], begun_ns: int
+    ) -> HeaderSet | None:
+        """What was read since `begun_ns`; None when some of it has changed."""
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        absent = {f"{folder}/{name}" for name in missing for folder in folders} | shadows(headers, folders)
+        return HeaderSet.observe(headers, absent, self._store.contents, self._roots, begun_ns)
 
     @asynccontextmanager
     async def _flight(self, key: str) -> AsyncIterator[None]:
