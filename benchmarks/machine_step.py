@@ -18,35 +18,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.reporting import Row, row, write
+from ckwatch.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan
 from ckwatch.events import (
     AnyEvent,
     BuildRequested,
-    Cancel,
     ClientLost,
-    Compile,
     Compiled,
     CompileFacts,
-    Continue,
     Continued,
-    Effect,
     Ended,
     FilesChanged,
     Focused,
     HeaderFacts,
     KernelUnits,
-    Load,
     Loaded,
     LoadedWorkspace,
     LookedUp,
-    LookUp,
     OverlayChanged,
-    Record,
     Recorded,
-    Render,
     Rendered,
     RenderFacts,
     RequestDropped,
-    Scan,
     Scanned,
 )
 from ckwatch.machine.state import Phase, State

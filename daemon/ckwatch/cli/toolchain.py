@@ -20,11 +20,11 @@ def doctor(options: argparse.Namespace) -> int:
         as_json=options.json,
         smoke=options.smoke,
         quiet=options.quiet,
-        more=(partial(_parts_check, options.workspace),),
+        more=(partial(parts_check, options.workspace),),
     )
 
 
-async def _parts_check(workspace: Path | None, toolchain: Toolchain) -> Check:
+async def parts_check(workspace: Path | None, toolchain: Toolchain) -> Check:
     """Whether compiles can be taken apart, which halves their time."""
     from ckwatch.compile.ladder import Ladder
     from ckwatch.compile.precompiled import PrecompiledHeaders
