@@ -47,7 +47,7 @@ HEADER_OF = {Side.HOST: Step.HOST_HEADER, Side.DEVICE: Step.DEVICE_HEADER}
 
 @dataclass
 class Run:
-    """A program that was started: `precompiled` is the header that it was given."""
+    """A program that was started."""
 
     step: Step
     arguments: tuple[str, ...]
@@ -60,10 +60,17 @@ class Run:
 
     @property
     def precompiled(self) -> str | None:
+        """The precompiled header that it was given."""
         return self.after("-include-pch")
 
     @property
+    def text(self) -> str:
+        """What a pass or a precompiled header was made of."""
+        return (self.folder / self.arguments[-1]).read_text()
+
+    @property
     def output(self) -> Path:
+        """The file that it writes."""
         named = next((part.partition("=")[2] for part in self.arguments if part.startswith("-output=")), None)
         return self.folder / (named or self.after("-o") or "")
 

@@ -8,38 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
+from callback_counting import CountedLoop
 from ckwatch.history import History
 from ckwatch.store import ArtifactStore
 from daemon_bench import KERNEL, Bench, build
 
 STEP = 13
 """Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""
-
-
-class CountedLoop(asyncio.SelectorEventLoop):
-    """Calls `at` when so many callbacks have been scheduled from the event loop's own thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = -1
-        self.at: Callable[[], None] = lambda: None
-        self._owner = threading.get_ident()
-
-    def call_soon(self, callback: Callable[..., object], *arguments: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]  # any arguments are passed on
-        """As the loop does, counted."""
-        if self.left > 0 and threading.get_ident() == self._owner:
-            self.left -= 1
-            if not self.left:
-                self.at()
-        return super().call_soon(callback, *arguments, context=context)
 
 
 async def scenario(bench: Bench) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import compile_flags, link_flags
 from ckwatch.compile.host import host_arch
+from ckwatch.compile.kept_checks import KeptChecks, discard
 from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.compile.request import (
     BuildResult,
@@ -29,7 +31,6 @@ from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
 from ckwatch.store.contents import Look
-from ckwatch.store.headers import shadows
 from ckwatch.store.locking import try_lock, unlock
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 3
 _POLL_S = 0.1
-_CHECKS_KEPT = 64
-"""Host passes that wait for their device pass, about 200 kB each."""
-
 _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
@@ -89,7 +87,7 @@ class Builder:
         self._host: str | None = None
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
-        self._checked: dict[str, Checked] = {}
+        self._checks = KeptChecks(toolchain, store)
 
     @property
     def ladder(self) -> Ladder | None:
@@ -215,7 +213,7 @@ class Builder:
         self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
     ) -> BuildResult:
         for _ in range(_ATTEMPTS):
-            checked = await self._take_check(key, request)
+            checked = await self._checks.take(key, request)
             folder = claim.folder if checked is None else checked.folder
             try:
                 if folder is None:
@@ -236,7 +234,7 @@ class Builder:
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
             finally:
-                await self._discard(folder)
+                await discard(folder)
             if artifact is not None or outcome.fault is not Fault.HEADERS_CHANGED:
                 break
         return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
@@ -279,7 +277,7 @@ class Builder:
             return None
         key = await self.key(request)
         async with self._flight(key):
-            known = await self._take_check(key, request)
+            known = await self._checks.take(key, request)
             if known is None:
                 known = await self._check(ladder, request, on_said)
             if known is None:
@@ -287,9 +285,9 @@ class Builder:
             failure = known.host.failure
             result = CheckResult(known.ok, known.host.log, failure is not None and failure.status is Status.TRANSIENT)
             if result.transient:
-                await self._discard(known.folder)
+                await discard(known.folder)
             else:
-                await self._keep_check(key, known)
+                await self._checks.keep(key, known)
             return result
 
     async def _check(self, ladder: Ladder, request: CompileRequest, on_said: OnSaid | None) -> Checked | None:
@@ -302,39 +300,20 @@ class Builder:
             checked = await ladder.check(request, folder, on_said)
         finally:
             if checked is None:
-                await self._discard(folder)
+                await discard(folder)
         return checked
-
-    async def _take_check(self, key: str, request: CompileRequest) -> Checked | None:
-        """The host pass of this very text, unless a header has changed since; nobody else gets it."""
-        checked = self._checked.pop(key, None)
-        if checked is None:
-            return None
-        holds = checked.host.job.request.source == request.source
-        if not holds or not await anyio.to_thread.run_sync(self._unchanged, request, checked):
-            await self._discard(checked.folder)
-            return None
-        return checked
-
-    def _unchanged(self, request: CompileRequest, checked: Checked) -> bool:
-        host = checked.host
-        missing = () if host.failure is None else host.failure.missing
-        return self._observed(request, host.headers, missing, host.job.begun_ns) is not None
-
-    async def _discard(self, folder: Path) -> None:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
-
-    async def _keep_check(self, key: str, checked: Checked) -> None:
-        self._checked[key] = checked
-        while len(self._checked) > _CHECKS_KEPT:
-            oldest = self._checked.pop(next(iter(self._checked)))
-            await self._discard(oldest.folder)
 
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
-        headers = self._observed(request, outcome.headers, outcome.missing, outcome.begun_ns)
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        headers = HeaderSet.observe(
+            outcome.headers,
+            not_there(outcome.headers, outcome.missing, folders),
+            self._store.contents,
+            self._roots,
+            outcome.begun_ns,
+        )
         if headers is None:
             message = "headers changed while they were being compiled"
             return None, replace(outcome, status=Status.TRANSIENT, fault=Fault.HEADERS_CHANGED, message=message)
@@ -363,14 +342,6 @@ class Builder:
                 raise
             return None, _without_space(error, outcome)
         return artifact, outcome
-
-    def _observed(
-        self, request: CompileRequest, headers: Sequence[str], missing: Sequence[str], begun_ns: int
-    ) -> HeaderSet | None:
-        """What was read since `begun_ns`; None when some of it has changed."""
-        folders = [*request.include_folders, *self._toolchain.include_folders]
-        absent = {f"{folder}/{name}" for name in missing for folder in folders} | shadows(headers, folders)
-        return HeaderSet.observe(headers, absent, self._store.contents, self._roots, begun_ns)
 
     @asynccontextmanager
     async def _flight(self, key: str) -> AsyncIterator[None]:

@@ -8,8 +8,10 @@ when the compile fails. Both are read here; the dependency list that is kept is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from ckwatch.store.headers import shadows
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
 _ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")
@@ -39,6 +41,11 @@ def parse_header_list(text: str) -> list[str]:
 def missing_headers(log: str) -> list[str]:
     """The names of headers that a compile asked for and did not find."""
     return list(dict.fromkeys(match["name"] for match in _MISSING.finditer(log)))
+
+
+def not_there(headers: Iterable[str], missing: Iterable[str], folders: Sequence[Path]) -> set[str]:
+    """Files that a compile would have read, had they existed: those `missing`, and any ahead of those it found."""
+    return {f"{folder}/{name}" for name in missing for folder in folders} | shadows(headers, folders)
 
 
 def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[str]:

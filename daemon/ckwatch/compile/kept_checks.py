@@ -1,0 +1,66 @@
+"""Host passes that have ended and wait for their device pass."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.dependencies import not_there
+from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.store import ArtifactStore, HeaderSet, Roots
+
+if TYPE_CHECKING:
+    from ckwatch.compile.ladder import Checked
+
+LIMIT = 64
+"""So many are kept, about 200 kB each."""
+
+
+class KeptChecks:
+    """By the key of what was compiled. One event loop's; a key is one task's at a time."""
+
+    def __init__(self, toolchain: CompilerToolchain, store: ArtifactStore) -> None:
+        self._toolchain = toolchain
+        self._store = store
+        self._roots = Roots(toolchain.roots)
+        self._kept: dict[str, Checked] = {}
+
+    async def keep(self, key: str, checked: Checked) -> None:
+        """Keep it and its folder, and remove the oldest beyond the limit."""
+        self._kept[key] = checked
+        while len(self._kept) > LIMIT:
+            await discard(self._kept.pop(next(iter(self._kept))).folder)
+
+    async def take(self, key: str, request: CompileRequest) -> Checked | None:
+        """The host pass of this very text, unless a header has changed since. From now on it is the caller's."""
+        checked = self._kept.pop(key, None)
+        if checked is None:
+            return None
+        holds = False
+        try:
+            # Texts that differ in blanks and comments have one key, and messages at other places.
+            same = checked.host.job.request.source == request.source
+            holds = same and await anyio.to_thread.run_sync(self._holds, checked)
+        finally:
+            if not holds:
+                await discard(checked.folder)
+        return checked if holds else None
+
+    def _holds(self, checked: Checked) -> bool:
+        host = checked.host
+        folders = [*host.job.request.include_folders, *self._toolchain.include_folders]
+        absent = not_there(host.headers, () if host.failure is None else host.failure.missing, folders)
+        contents = self._store.contents
+        headers = HeaderSet.observe(host.headers, absent, contents, self._roots, host.job.begun_ns)
+        return headers is not None and headers.holds(contents.look(), self._roots)
+
+
+async def discard(folder: Path) -> None:
+    """Remove the folder of a compile, also for a task that is being cancelled."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
