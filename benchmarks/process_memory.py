@@ -2,7 +2,8 @@
 
 Pages that several processes map are counted once, each process with its share (PSS), or the libraries of LLVM would
 count once for each compiler that runs. To tell that, the kernel walks all pages of a process, which at every sample
-would take a third of a core: so it is asked only when resident memory, which is cheap to know, is near its highest.
+would take a third of a core. So it is asked when resident memory, which is cheap to know, has reached a new height, and
+once a second near the highest.
 """
 
 from __future__ import annotations
@@ -15,29 +16,37 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STEP_S = 0.05
+RISE = 1.02
+"""A new height is so many times the last one for which shares were asked."""
+
 NEAR = 0.97
-"""Of the highest resident memory so far: from there on the shares are asked for."""
+AGAIN_S = 1.0
 
 _PROC = Path("/proc")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def below(root: int) -> dict[int, str]:
-    """The processes that descend from `root`, without itself: their names by id.
-
-    Linux tells the children of each thread (`CONFIG_PROC_CHILDREN`, on everywhere); all processes of the machine
-    would take ten times as long to read.
-    """
+    """The processes that descend from `root`, without itself: their names by id."""
     found: dict[int, str] = {}
+    for process in descendants(root):
+        with suppress(OSError):  # it may have ended meanwhile
+            found[process] = (_PROC / str(process) / "comm").read_text(errors="replace").strip()
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """The processes that descend from `root`, without itself.
+
+    Linux tells the children of each thread (`CONFIG_PROC_CHILDREN`, on everywhere); to read of all processes of the
+    machine whose children they are takes several times as long.
+    """
+    found: list[int] = []
     queue = [root]
     while queue:
-        for child in _children(queue.pop()):
-            try:
-                name = (_PROC / str(child) / "comm").read_text(errors="replace").strip()
-            except OSError:
-                continue  # it has ended meanwhile
-            found[child] = name
-            queue.append(child)
+        children = _children(queue.pop())
+        found += children
+        queue += children
     return found
 
 
@@ -86,14 +95,15 @@ def peak_below(root: int) -> Iterator[Peak]:
     ended = threading.Event()
 
     def sample() -> None:
-        highest = 0
+        height, asked_s = 0, 0.0
         while not ended.wait(STEP_S):
             begun_s = time.thread_time()
-            processes = below(root)
+            processes = descendants(root)
             resident = sum(map(resident_bytes, processes))
-            if resident > highest * NEAR:
+            now_s = time.monotonic()
+            if resident > height * RISE or (resident > height * NEAR and now_s > asked_s + AGAIN_S):
+                height, asked_s = max(height, resident), now_s
                 peak.bytes = max(peak.bytes, sum(map(share_bytes, processes)))
-            highest = max(highest, resident)
             peak.samples += 1
             peak.busy_s += time.thread_time() - begun_s
 
