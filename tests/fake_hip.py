@@ -15,15 +15,17 @@ from ckwatch.compile.plan import CompilePlan, Side, read_plan
 from ckwatch.compile.processes import Finished, Verdict
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.language import Language
-from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, FakeToolchain, elf, object_symbols
+from fake_compiler import DEVICE_CODE, OBJECT, FakeToolchain, dynamic_symbols, elf, object_symbols
 
 PRINTED = (Path(__file__).parent / "data/hipcc/commands.txt").read_text()
 PLAN: CompilePlan = read_plan(PRINTED)
-SOURCE = "#include <a.h>\nint k_1() { return 1; }\n"
-WARM = "#include <a.h>\n// CKWATCH_WARM_UP: v3\nint k_1() { return 1; }\n"
+SYMBOL = "k_0123456789ab"
+SOURCE = f"#include <a.h>\nint {SYMBOL}() {{ return 1; }}\n"
+WARM = f"#include <a.h>\n// CKWATCH_WARM_UP: v3\nint {SYMBOL}() {{ return 1; }}\n"
+SHARED_OBJECT = elf(dynamic_symbols((SYMBOL, 1, 0, 5), ("std", 2, 0, 5), ("hidden", 1, 2, 5), ("undefined", 1, 0, 0)))
 FAT_BINARY = "__hip_fatbin_821d557832973ff6"
-HOST_OBJECT = elf(object_symbols((FAT_BINARY, 1, 0, 0), ("k_1", 1, 0, 5), ("hipLaunchKernel", 1, 0, 0)))
-PLAIN_OBJECT = elf(object_symbols(("k_1", 1, 0, 5)))
+HOST_OBJECT = elf(object_symbols((FAT_BINARY, 1, 0, 0), (SYMBOL, 1, 0, 5), ("hipLaunchKernel", 1, 0, 0)))
+PLAIN_OBJECT = elf(object_symbols((SYMBOL, 1, 0, 5)))
 
 
 class Step(StrEnum):
@@ -133,6 +135,7 @@ class FakeHip:
             answer = self.answers.get(run.step, Answer())
             if answer.during is not None:
                 await answer.during(run)
+                answer = self.answers[run.step]
             if self.refuse and run.precompiled is not None:
                 answer = Answer(self.refuse.format(header=run.precompiled), 1)
             self._write(run, answer)
@@ -203,5 +206,7 @@ def fake_hip(folder: Path) -> FakeHip:
 
 
 def request(source: str = SOURCE, **more: Any) -> CompileRequest:
-    """A HIP source whose function is `k_1`."""
-    return CompileRequest(source, **{"symbol": "k_1", "language": Language.HIP, "arch": "gfx942", "kernel": "k"} | more)
+    """A HIP source whose function is SYMBOL."""
+    return CompileRequest(
+        source, **{"symbol": SYMBOL, "language": Language.HIP, "arch": "gfx942", "kernel": "k"} | more
+    )

@@ -21,7 +21,7 @@ from ckwatch.compile.request import CompileRequest, Fault
 from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore
-from fake_hip import PASS_OF, WARM, FakeHip, Run, Step, fake_hip, request
+from fake_hip import PASS_OF, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ async def test_so_many_are_kept(
     builder: Builder, hip: FakeHip, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_checks, "LIMIT", 2)
-    requests = [request(f"int k_1() {{ return {number}; }}\n") for number in range(4)]
+    requests = [request(f"int {SYMBOL}() {{ return {number}; }}\n") for number in range(4)]
     for one in requests:
         await builder.check(one)
     assert len(folders(store)) == 2

@@ -15,8 +15,22 @@ from ckwatch.compile.request import CompileOutcome, CompileRequest, Fault, Produ
 from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore
-from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT
-from fake_hip import HEADER_OF, HOST_OBJECT, PASS_OF, PLAIN_OBJECT, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
+from fake_compiler import DEVICE_CODE, OBJECT
+from fake_hip import (
+    HEADER_OF,
+    HOST_OBJECT,
+    PASS_OF,
+    PLAIN_OBJECT,
+    PRINTED,
+    SHARED_OBJECT,
+    SYMBOL,
+    WARM,
+    FakeHip,
+    Run,
+    Step,
+    fake_hip,
+    request,
+)
 
 REST = [Step.DEVICE_LINK, Step.BUNDLE, Step.EMBED, Step.LINK]
 
@@ -50,7 +64,7 @@ async def test_what_runs_and_what_comes_of_it(ladder: Ladder, hip: FakeHip, stor
     for side in Side:
         hip.answer(PASS_OF[side], f"kernel.hip:1:2: warning: by the {side}\n")
     outcome = await compiled(ladder, store)
-    assert (outcome.status, outcome.fault, outcome.exports) == (Status.OK, None, ("k_1", "std"))
+    assert (outcome.status, outcome.fault, outcome.exports) == (Status.OK, None, (SYMBOL, "std"))
     assert hip.steps[0] is Step.ASK
     assert set(hip.steps[1:3]) == {Step.HOST, Step.DEVICE}
     assert hip.steps[3:] == REST
@@ -92,7 +106,7 @@ async def test_hipcc_is_asked_once_for_all_sources_of_the_same_flags(
 ) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(3):
-            tasks.start_soon(compiled, ladder, store, request(f"int k_1() {{ return {number}; }}\n"))
+            tasks.start_soon(compiled, ladder, store, request(f"int {SYMBOL}() {{ return {number}; }}\n"))
     assert len(hip.runs_of(Step.ASK)) == 1
     await compiled(ladder, store, request(flags=("-O1",)))
     await compiled(ladder, store, request(arch="gfx90a"))

@@ -63,9 +63,10 @@ def test_taking_part(source: str, able: bool, family: str) -> None:
 
 
 def test_text_of_a_warm_header() -> None:
-    text = warm_text(A, f"{A}int k_1();\nnamespace k_1_unit {{}}\n", "k_1")
+    symbol = "k_0123456789ab"
+    text = warm_text(A, f"{A}int {symbol}();\nnamespace {symbol}_unit {{}}\n", symbol)
     lines = text.splitlines()
     assert lines[:2] == ["#include <a>", "#define CKWATCH_WARM_UP 1"]
-    assert lines[2:5] == ["#include <a>", "int k_1_warm_up();", "namespace k_1_warm_up_unit {}"]
+    assert lines[2:5] == ["#include <a>", f"int {symbol}_warm_up();", f"namespace {symbol}_warm_up_unit {{}}"]
     assert lines[-1] == "#undef CKWATCH_WARM_UP"
     assert text.endswith("\n")

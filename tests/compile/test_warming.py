@@ -18,9 +18,11 @@ from ckwatch.compile.processes import Verdict
 from ckwatch.compile.warming import FAMILIES, Warming
 from ckwatch.store import ArtifactStore, Roots, StoreError
 from ckwatch.store.locking import try_lock, unlock
-from fake_hip import HEADER_OF, PLAN, SOURCE, WARM, FakeHip, Run, Step, fake_hip, request
+from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 
 PREFIX = "#include <a.h>\n"
+TWICE = PREFIX + PREFIX
+FIRST, SECOND = "k_aaaaaaaaaaaa", "k_bbbbbbbbbbbb"
 
 
 @pytest.fixture
@@ -44,8 +46,8 @@ def one(warming: Warming, side: Side = Side.DEVICE, source: str = SOURCE) -> Wan
     return warming.candidates(request(source), side, PLAN)[0]
 
 
-def family(name: str, symbol: str = "k_1") -> str:
-    return WARM.replace("v3", name).replace("k_1", symbol)
+def family(name: str, symbol: str = SYMBOL) -> str:
+    return WARM.replace("v3", name).replace(SYMBOL, symbol)
 
 
 async def test_made_once_and_found(warming: Warming, hip: FakeHip, store: ArtifactStore) -> None:
@@ -68,7 +70,7 @@ async def test_how_it_is_made(warming: Warming, hip: FakeHip) -> None:
     (run,) = hip.runs
     assert run.arguments[:4] == ("nice", "-n", "10", PLAN.device[0])
     assert {"-emit-pch", "-fno-cxx-modules", "-fpch-instantiate-templates"} <= set(run.arguments)
-    assert run.text == PREFIX
+    assert run.text == TWICE
     assert "CPATH" not in run.environment
     assert not run.folder.exists()
 
@@ -153,6 +155,25 @@ async def test_no_space_for_it(
     assert await warming.make(one(warming), request(), PLAN)
 
 
+@pytest.mark.parametrize(
+    ("said", "made"),
+    [
+        ("", True),
+        ("warning: unknown warning option '-Wx' [-Wunknown-warning-option]\n", True),
+        ("{source}:1:2: warning: unused [-Wunused-function]\n", True),
+        ("{source}:2:9: warning: 'A' macro redefined [-Wmacro-redefined]\nhere.h:1:9: note: previous\n", False),
+        ("In file included from {source}:1:\n/own/a.h:1:2: warning: unused [-Wunused-variable]\n", False),
+    ],
+)
+async def test_messages_that_a_source_with_it_would_lack(warming: Warming, hip: FakeHip, said: str, made: bool) -> None:
+    async def says(run: Run) -> None:
+        hip.answer(Step.DEVICE_HEADER, said.format(source=run.arguments[-1]))
+
+    hip.answer(Step.DEVICE_HEADER, during=says)
+    assert await warming.make(one(warming), request(), PLAN) is made
+    assert (warming.find(request(), Side.DEVICE, PLAN) is not None) is made
+
+
 async def test_a_header_edited_meanwhile(warming: Warming, hip: FakeHip) -> None:
     """Another text may have been read; the next one is made of what is there now."""
     header = hip.toolchain.include_folders[0] / "a.h"
@@ -183,27 +204,28 @@ def texts(warming: Warming, source: str, **more: bool) -> list[str]:
 
 def test_candidates_of_a_source_that_takes_no_part(warming: Warming) -> None:
     warming.built(request(SOURCE), PLAN)
-    assert texts(warming, SOURCE) == [PREFIX]
-    assert texts(warming, "int k_1();\n") == []
+    assert texts(warming, SOURCE) == [TWICE]
+    assert texts(warming, "int k();\n") == []
 
 
 def test_the_family_s_own_comes_first(warming: Warming) -> None:
-    assert texts(warming, family("v3")) == [PREFIX]
-    sources = {name: family(name, f"k_{name}") for name in ("v1", "v3")}
+    assert texts(warming, family("v3")) == [TWICE]
+    symbols = {"v1": FIRST, "v3": SECOND}
+    sources = {name: family(name, symbol) for name, symbol in symbols.items()}
     for name, source in sources.items():
-        warming.built(request(source, symbol=f"k_{name}"), PLAN)
-    warm = {name: warm_text(PREFIX, source, f"k_{name}") for name, source in sources.items()}
-    assert texts(warming, family("v1")) == [warm["v1"], warm["v3"], PREFIX]
-    assert texts(warming, family("v3")) == [warm["v3"], warm["v1"], PREFIX]
-    assert texts(warming, family("v4")) == [warm["v1"], warm["v3"], PREFIX]
-    assert texts(warming, family("v3"), warm=False) == [PREFIX]
+        warming.built(request(source, symbol=symbols[name]), PLAN)
+    warm = {name: warm_text(PREFIX, source, symbols[name]) for name, source in sources.items()}
+    assert texts(warming, family("v1")) == [warm["v1"], warm["v3"], TWICE]
+    assert texts(warming, family("v3")) == [warm["v3"], warm["v1"], TWICE]
+    assert texts(warming, family("v4")) == [warm["v1"], warm["v3"], TWICE]
+    assert texts(warming, family("v3"), warm=False) == [TWICE]
 
 
 def test_the_first_built_represents_its_family(warming: Warming) -> None:
-    first, second = family("v3", "k_first"), family("v3", "k_second")
-    warming.built(request(first, symbol="k_first"), PLAN)
-    warming.built(request(second, symbol="k_second"), PLAN)
-    assert texts(warming, second) == [warm_text(PREFIX, first, "k_first"), PREFIX]
+    first, second = family("v3", FIRST), family("v3", SECOND)
+    warming.built(request(first, symbol=FIRST), PLAN)
+    warming.built(request(second, symbol=SECOND), PLAN)
+    assert texts(warming, second) == [warm_text(PREFIX, first, FIRST), TWICE]
 
 
 @pytest.mark.parametrize("other", [{"kernel": "another"}, {"source": f"#include <b.h>\n{WARM}"}])
@@ -225,7 +247,7 @@ def stored(store: ArtifactStore) -> Path:
 
 
 def test_they_are_remembered_on_disk(warming: Warming, hip: FakeHip, store: ArtifactStore) -> None:
-    warming.built(request(family("v3", "k_ü"), symbol="k_ü"), PLAN)
+    warming.built(request(f"{family('v3')}// ü\n"), PLAN)
     warming.built(request(family("v1")), PLAN)
     again = make_warming(hip, store)
     assert texts(again, WARM) == texts(warming, WARM)
@@ -236,7 +258,7 @@ def test_they_are_remembered_on_disk(warming: Warming, hip: FakeHip, store: Arti
 def test_another_compiler_s_are_not_its_own(warming: Warming, hip: FakeHip, store: ArtifactStore) -> None:
     warming.built(request(WARM), PLAN)
     hip.toolchain = replace(hip.toolchain, identity="compiler 2")
-    assert texts(make_warming(hip, store), WARM) == [PREFIX]
+    assert texts(make_warming(hip, store), WARM) == [TWICE]
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b'{"v3": 1}', b'{"v3": []}', b'{"v3": null}', b"3"])
@@ -244,9 +266,9 @@ def test_a_damaged_file_is_none(warming: Warming, hip: FakeHip, store: ArtifactS
     warming.built(request(WARM), PLAN)
     stored(store).write_bytes(damaged)
     again = make_warming(hip, store)
-    assert texts(again, WARM) == [PREFIX]
+    assert texts(again, WARM) == [TWICE]
     again.built(request(WARM), PLAN)
-    assert json.loads(stored(store).read_text()) == {"v3": ["k_1", WARM]}
+    assert json.loads(stored(store).read_text()) == {"v3": [SYMBOL, WARM]}
 
 
 async def test_what_is_lacking_is_the_best_that_can_be_made(warming: Warming, hip: FakeHip) -> None:
@@ -256,10 +278,10 @@ async def test_what_is_lacking_is_the_best_that_can_be_made(warming: Warming, hi
     assert wanted() == []
     warming.built(request(WARM), PLAN)
     (warm,) = wanted()
-    assert (warm.text, wanted(warm=False)) == (warm_text(PREFIX, WARM, "k_1"), [])
+    assert (warm.text, wanted(warm=False)) == (warm_text(PREFIX, WARM, SYMBOL), [])
     found = warming.find(request(WARM), Side.DEVICE, PLAN)
     assert found is not None
-    assert found.source.read_text() == PREFIX
+    assert found.source.read_text() == TWICE
     hip.answer(Step.DEVICE_HEADER, "error: no", 1)
     assert not await warming.make(warm, request(WARM), PLAN)
     assert wanted() == []  # the includes are the next best, and there

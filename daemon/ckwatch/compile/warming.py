@@ -2,6 +2,9 @@
 
 For every family of sources the one that was built first is remembered, and the others are warmed up with it. As long
 as there is none that of another family of the same kernel helps, or the includes alone are precompiled.
+
+What is said of a source and what comes of it must not depend on them. Included headers are then read once more than
+they are without, and those that were precompiled say nothing: where that would be seen, none is made.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from ckwatch.compile.prefix import can_warm_up, family_of, include_prefix, warm_
 from ckwatch.compile.processes import Launcher, Verdict
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.running import environment_of
+from ckwatch.diagnostics.clang_text import parse_log
 from ckwatch.store import ArtifactStore, StoreError
 from ckwatch.store.contents import Look
 from ckwatch.store.headers import shadows
@@ -85,7 +89,8 @@ class Warming:
             family = family_of(request.source)
             for _, (symbol, source) in sorted(known.items(), key=lambda one: one[0] != family):
                 texts.append(warm_text(prefix, source, symbol))
-        return [self.headers.wanted(side, text, plan) for text in (*texts, prefix)]
+        # Twice, as with the header it is read twice: it cannot be made of headers that bear that only once.
+        return [self.headers.wanted(side, text, plan) for text in (*texts, prefix + prefix)]
 
     def lacking(
         self, request: CompileRequest, plan: CompilePlan, sides: Iterable[Side] = Side, *, warm: bool = True
@@ -156,6 +161,9 @@ class Warming:
                 if finished.verdict is Verdict.EXITED and finished.exit_status > 0:
                     self.headers.failed(wanted)
                 return False
+            if _says_more(finished.stderr, wanted):
+                self.headers.failed(wanted)
+                return False
             take = partial(self._publish, wanted, request, made, listed, begun_ns)
             return await anyio.to_thread.run_sync(take)
         finally:
@@ -183,6 +191,14 @@ class Warming:
     def _name(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> str:
         command = self.headers.wanted(Side.DEVICE, prefix, plan)
         return hashlib.sha256(f"{command.key}\0{request.kernel}".encode()).hexdigest()[:40]
+
+
+def _says_more(log: str, wanted: Wanted) -> bool:
+    """Whether a source that uses the header would say less than by itself (a warning in what it includes, that would
+    not be read again), or more (a macro that it defines anew)."""
+    own = f"/{wanted.key}/{SOURCE}"
+    placed = (message for message in parse_log(log) if message.position is not None)
+    return any(not message.path.endswith(own) or message.option == "macro-redefined" for message in placed)
 
 
 def _lock(path: Path) -> int | None:
