@@ -162,7 +162,13 @@ class Builder:
                 if on_start is not None:
                     on_start()
                 compile_in = partial(
-                    self._compile_in, request, on_said, on_narrow, side_by_side=side_by_side, waiting=waiting
+                    self._compile_in,
+                    request,
+                    on_said,
+                    on_narrow,
+                    side_by_side=side_by_side,
+                    waiting=waiting,
+                    force=force,
                 )
                 return await self._compile(key, request, claim, compile_in, force)
             finally:
@@ -249,6 +255,7 @@ class Builder:
         *,
         side_by_side: bool,
         waiting: int,
+        force: bool,
     ) -> CompileOutcome:
         ladder = self.ladder
         if ladder is not None:
@@ -260,6 +267,7 @@ class Builder:
                 side_by_side=side_by_side,
                 on_narrow=on_narrow,
                 waiting=waiting,
+                force=force,
             )
         from ckwatch.compile.job import compile_source  # loaded when something must be compiled
 

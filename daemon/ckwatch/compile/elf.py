@@ -19,6 +19,8 @@ _SHT_SYMTAB = 2
 _SHT_NOBITS = 8
 _SHT_DYNSYM = 11
 _STB_LOCAL = 0
+_STB_GLOBAL = 1
+_STB_WEAK = 2
 _STV_DEFAULT = 0
 _STV_PROTECTED = 3
 
@@ -58,6 +60,21 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
             if name and index != 0 and info >> 4 != _STB_LOCAL and visible:
                 names.add(_string(data, strings.offset + name))
     return tuple(sorted(names))
+
+
+def weaken(path: Path, prefix: str) -> None:
+    """Make the global symbols whose names begin so weak ones, in place. Raises ValueError when it is no ELF-64 file."""
+    data = bytearray(path.read_bytes())
+    sections = _sections(bytes(data))
+    for section in sections:
+        if section.kind != _SHT_SYMTAB:
+            continue
+        strings = sections[section.link]
+        for at in range(section.offset, section.offset + section.size, 24):
+            name, info = struct.unpack_from("<IB", data, at)
+            if info >> 4 == _STB_GLOBAL and name and _string(bytes(data), strings.offset + name).startswith(prefix):
+                data[at + 4] = _STB_WEAK << 4 | info & 15
+    path.write_bytes(data)
 
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:

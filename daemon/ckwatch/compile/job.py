@@ -6,6 +6,7 @@ which its temporary files go, so that removing the folder removes every trace.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import anyio.to_thread
@@ -39,6 +40,7 @@ from ckwatch.model.language import Language
 OBJECT = "kernel.o"
 SHARED_OBJECT = "kernel.so"
 DEPENDENCIES = "kernel.d"
+SOURCE_ID_SYMBOL = "__hip_cuid_"
 
 
 async def compile_source(
@@ -72,6 +74,11 @@ async def compile_source(
 async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
     """Link the object and gather what it was compiled for; `code_object` is the device's code where it is at hand."""
     request, folder = job.request, job.folder
+    if request.language is Language.HIP:
+        # Two sources with the same device code have it too, and may be linked into one program. The linker says what is
+        # wrong with an object that cannot be read.
+        with suppress(OSError, ValueError):
+            await anyio.to_thread.run_sync(elf.weaken, folder / OBJECT, SOURCE_ID_SYMBOL)
     done = await job.run(link_command(request, job.toolchain))
     if done.exit_status != 0 or done.verdict is not Verdict.EXITED:
         return unfinished(job, done, headers)

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile import elf
+from ckwatch.compile.devicepass import device_pass_of
 from ckwatch.compile.job import OBJECT, compile_command, compile_source, linked
 from ckwatch.compile.passes import OBJECT_OF, OnSaid, Passed, RefusedError, failed, joined_log, run_pass
 from ckwatch.compile.plan import CompilePlan, NoPlanError, Side, read_plan
@@ -133,11 +134,13 @@ class Ladder:
         on_narrow: Callable[[], None] = lambda: None,
         look: Look | None = None,
         waiting: int = 0,
+        force: bool = False,
     ) -> CompileOutcome:
         """Compile in `folder`, which is that of `checked` when the host pass is done already.
 
         `on_narrow` is called when from now on only one process runs at a time. `waiting`: so many others wait for a
-        compiler; for many it is worth to make precompiled headers first. Raises ToolchainError when a program cannot be
+        compiler; for many it is worth to make precompiled headers first. With `force` the device pass is not taken from
+        the store. Raises ToolchainError when a program cannot be
         started, CkwatchError for a product that cannot be made.
         """
         plan = await self.plan(request)
@@ -159,7 +162,9 @@ class Ladder:
         passes: dict[Side, Passed] = {} if checked is None else {Side.HOST: checked.host}
 
         async def one(side: Side) -> None:
-            if side not in passes:
+            if side is Side.DEVICE:
+                passes[side] = await self._device_pass(jobs[side], plan, look, force=force)
+            elif side not in passes:
                 passes[side] = await self._pass(jobs[side], side, plan, look)
             if side is Side.HOST:
                 on_narrow()
@@ -184,6 +189,20 @@ class Ladder:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
                     tasks.start_soon(self.warming.make, one, request, plan)
+
+    async def _device_pass(self, job: CompileJob, plan: CompilePlan, look: Look | None, *, force: bool) -> Passed:
+        """The device pass, from the store where only host code is another than in an earlier compile."""
+        reuse = device_pass_of(job.request, self._toolchain, self._store)
+        if reuse is None:
+            return await self._pass(job, Side.DEVICE, plan, look)
+        if not force:
+            found = await anyio.to_thread.run_sync(reuse.find, job, look)
+            if found is not None:
+                return found
+        done = await self._pass(job, Side.DEVICE, plan, look)
+        if done.failure is None and not done.log.strip():
+            await anyio.to_thread.run_sync(reuse.keep, done)
+        return done
 
     async def _pass(self, job: CompileJob, side: Side, plan: CompilePlan, look: Look | None) -> Passed:
         header = None
@@ -248,7 +267,7 @@ class Ladder:
 
 _ASSEMBLY = """\
     .section .hip_fatbin,"a",@progbits
-    .globl {symbol}
+    .weak {symbol}
     .hidden {symbol}
     .p2align 12
 {symbol}:

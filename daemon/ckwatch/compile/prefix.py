@@ -1,8 +1,8 @@
 """What of a source can be precompiled: its leading includes, and more where the template takes part in it.
 
 A source that mentions WARM_UP promises that, with this macro defined, it defines no kernel and nothing under a name
-that another source may define too, apart from names with its own symbol in them; and that it makes the compiler
-instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a source
+that another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CODE_NAME` in them; and that it makes
+the compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a source
 that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
 common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`.
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 
 WARM_UP = "CKWATCH_WARM_UP"
+HASH_DIGITS = 12
+"""At the end of names that `fingerprint.kernel_symbol` makes."""
 
 _FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
@@ -44,7 +46,9 @@ def include_prefix(source: str) -> str:
 
 def warm_text(prefix: str, source: str, symbol: str) -> str:
     """A precompiled header's text: the includes, and `source` under other names than its own."""
-    renamed = source.replace(symbol, f"{symbol}_warm_up")
+    # The function's name and that of the device code are made of the same words and a hash each.
+    names = re.compile(rf"{re.escape(symbol[:-HASH_DIGITS])}[0-9a-f]{{{HASH_DIGITS}}}")
+    renamed = names.sub(lambda match: f"{match[0]}_warm_up", source)
     return f"{prefix}#define {WARM_UP} 1\n{renamed}\n#undef {WARM_UP}\n"
 
 

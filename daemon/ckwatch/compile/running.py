@@ -14,7 +14,9 @@ from typing import Any
 from ckwatch.compile.dependencies import missing_headers
 from ckwatch.compile.processes import Finished, Launcher, OnLine, Verdict
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, Fault, Status
+from ckwatch.devicetext import device_text
 from ckwatch.diagnostics.clang_text import ClangMessage, MessageKind, parse_log, transient_kind
+from ckwatch.fingerprint import token_key
 from ckwatch.store import Command
 
 HEADER_LIST = "headers.txt"
@@ -135,8 +137,10 @@ def _prefixes(folder: Path) -> tuple[str, ...]:
 
 
 def source_id(request: CompileRequest) -> str:
-    """What tells equal names of different sources apart in one program."""
-    return hashlib.sha256(request.source.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    """What tells equal names of different device code apart in one program: an edit of host code does not change it."""
+    seen = token_key(device_text(request.source))
+    parts = [seen, *request.flags, "defines:", *request.defines, request.arch]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OSError | None]:

@@ -21,7 +21,7 @@ RESERVED = frozenset(
     (
         *("def_kernel", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride", "check_not_null"),
         *("size_args", "runtime_args", "header", "globals", "template_argument"),
-        *("kernel", "operation", "parameters", "arch", "input_reorder", "KERNEL_NAME"),
+        *("kernel", "operation", "parameters", "arch", "input_reorder", "KERNEL_NAME", "DEVICE_CODE_NAME"),
         *("range", "dict", "lipsum", "cycler", "joiner", "namespace", "loop", "self", "super", "caller", "varargs"),
         *("true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else", "for"),
     )

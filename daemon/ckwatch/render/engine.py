@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ckwatch.devicetext import device_text
 from ckwatch.fingerprint import kernel_symbol, token_key
 from ckwatch.model.kernel import Unit
 from ckwatch.model.language import language_of
 from ckwatch.model.text import span
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.failure import Failure, describe
-from ckwatch.render.hooks import KERNEL_NAME, KernelHooks
+from ckwatch.render.hooks import DEVICE_CODE_NAME, KERNEL_NAME, KernelHooks
 from ckwatch.render.loader import Lookups
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
 from ckwatch.render.packing import map_of
@@ -76,6 +77,8 @@ def finish(text: MappedText, template_name: str, path: str, mentioned: frozenset
     key = token_key(text)
     symbol = kernel_symbol(template_name, key)
     named = replace(text, KERNEL_NAME, symbol)
+    if DEVICE_CODE_NAME in text:
+        named = replace(named, DEVICE_CODE_NAME, kernel_symbol(template_name, token_key(device_text(text))))
     whole = Site(SiteKind.TEXT, span(path, 0, 0, 0, 0), template_name)
     source_map = map_of(named, whole)
     return Rendered(source_map.text, source_map, symbol, key, mentioned)
@@ -101,5 +104,6 @@ def context_of(unit: Unit, hooks: KernelHooks) -> dict[str, Any]:
         arch=unit.arch,
         input_reorder=operation.settings.get("input_reorder"),
         KERNEL_NAME=KERNEL_NAME,
+        DEVICE_CODE_NAME=DEVICE_CODE_NAME,
     )
     return variables

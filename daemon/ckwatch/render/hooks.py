@@ -18,6 +18,9 @@ from ckwatch.model.dtypes import DTYPES
 from ckwatch.model.kernel import Operation, ParameterValue, Tensor
 
 KERNEL_NAME = "KERNEL_NAME"
+
+DEVICE_CODE_NAME = "DEVICE_CODE_NAME"
+"""Becomes a name that changes only with what the device pass can see (`ckwatch.devicetext`)."""
 """Stands for the exported function's name until the source is known: one source is defined once, under one name."""
 
 STREAM_TYPES = {"hip": "hipStream_t", "cpp": "void*"}
