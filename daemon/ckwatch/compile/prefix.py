@@ -2,9 +2,9 @@
 
 A source that mentions WARM_UP promises that, with this macro defined, it defines no kernel and nothing under a name
 that another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CODE_NAME` in them; and that it makes
-the compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a source
-that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
-common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`.
+the compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header,
+and a source that differs in some parameters finds most of its instantiations done. Where sources of one kernel have
+little in common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`.
 """
 
 from __future__ import annotations
