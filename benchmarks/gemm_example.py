@@ -47,7 +47,7 @@ IDLE_EXIT_S = 900
 
 _COMPILERS = ("hipcc", "clang", "cc1", "lld")
 _IN_NAMESPACE = "namespace {{ unit_namespace }} {\n"
-_IN_FUNCTION = "    using namespace {{ unit_namespace }};\n"
+_IN_FUNCTION = "    using namespace {{ host_namespace }};\n"
 _IN_TYPE = "/* AElementwiseOperation */ PassThrough,"
 
 Value = int | bool | str | tuple[int, ...]
@@ -229,7 +229,8 @@ async def until_idle(client: Client, limit_s: float = BUILD_LIMIT_S) -> None:
         while time.monotonic() - quiet_since < QUIET_S:
             await anyio.sleep(0.05)
             compilers = [name for name in below(daemon).values() if name.startswith(_COMPILERS)]
-            if compilers or (await client.status()).busy:
+            status = await client.status()
+            if compilers or status.busy or status.precompiling:
                 quiet_since = time.monotonic()
 
 
