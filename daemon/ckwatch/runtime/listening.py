@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.plan import Side
+from ckwatch.errors import plain_errors
 from ckwatch.model.diagnostic import Diagnostic
 
 COALESCE_S = 0.02
@@ -42,7 +43,7 @@ class Listener:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Tell while the body runs."""
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             yield
             tasks.cancel_scope.cancel()

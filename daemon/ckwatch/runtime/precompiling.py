@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -10,8 +11,11 @@ import anyio.to_thread
 
 from ckwatch.compile.prefix import family_of
 from ckwatch.compile.request import CompileRequest
+from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.runtime.tools import Tools
+
+log = logging.getLogger(__name__)
 
 REST_S = 1.0
 """Nothing must have been to do for so long before a header is made."""
@@ -65,8 +69,11 @@ class Precompiling:
                 continue
             key = next(reversed(self._noted))
             self.making = True
+            made = False
             try:
                 made = await self._make_one(*self._noted[key])
+            except CkwatchError as error:  # a compile would meet it too, and tells it
+                log.info("no precompiled header: %s", error)
             finally:
                 self.making = False
             if not made:
