@@ -16,7 +16,7 @@ import anyio.to_thread
 from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import compile_flags, link_flags
 from ckwatch.compile.host import host_arch
-from ckwatch.compile.kept_checks import KeptChecks, discard
+from ckwatch.compile.kept_checks import CheckResult, KeptChecks, discard
 from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.compile.request import (
     BuildResult,
@@ -44,15 +44,6 @@ _KEYS_KEPT = 32
 
 _Taken = TypeVar("_Taken")
 _CompileIn = Callable[[Path, "Checked | None"], Awaitable[CompileOutcome]]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """What the host pass alone has said. `transient`: it could not be run, which says nothing of the kernel."""
-
-    ok: bool
-    log: str
-    transient: bool
 
 
 @dataclass(slots=True)
@@ -285,31 +276,7 @@ class Builder:
             return None
         key = await self.key(request)
         async with self._flight(key):
-            known = await self._checks.take(key, request)
-            if known is None:
-                known = await self._check(ladder, request, on_said)
-            if known is None:
-                return None
-            failure = known.host.failure
-            result = CheckResult(known.ok, known.host.log, failure is not None and failure.status is Status.TRANSIENT)
-            if result.transient:
-                await discard(known.folder)
-            else:
-                await self._checks.keep(key, known)
-            return result
-
-    async def _check(self, ladder: Ladder, request: CompileRequest, on_said: OnSaid | None) -> Checked | None:
-        try:
-            folder = await anyio.to_thread.run_sync(self._store.work_folder)
-        except StoreError:
-            return None
-        checked = None
-        try:
-            checked = await ladder.check(request, folder, on_said)
-        finally:
-            if checked is None:
-                await discard(folder)
-        return checked
+            return await self._checks.check(key, request, ladder, on_said)
 
     def _publish(
         self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +12,24 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.dependencies import not_there
-from ckwatch.compile.request import CompileRequest, CompilerToolchain
-from ckwatch.store import ArtifactStore, HeaderSet, Roots
+from ckwatch.compile.request import CompileRequest, CompilerToolchain, Status
+from ckwatch.store import ArtifactStore, HeaderSet, Roots, StoreError
 
 if TYPE_CHECKING:
-    from ckwatch.compile.ladder import Checked
+    from ckwatch.compile.ladder import Checked, Ladder
+    from ckwatch.compile.passes import OnSaid
 
 LIMIT = 64
 """So many are kept, about 200 kB each."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What the host pass alone has said. `transient`: it could not be run, which says nothing of the kernel."""
+
+    ok: bool
+    log: str
+    transient: bool
 
 
 class KeptChecks:
@@ -29,6 +40,34 @@ class KeptChecks:
         self._store = store
         self._roots = Roots(toolchain.roots)
         self._kept: dict[str, Checked] = {}
+
+    async def check(
+        self, key: str, request: CompileRequest, ladder: Ladder, on_said: OnSaid | None
+    ) -> CheckResult | None:
+        """Run the host pass unless it is kept, and keep it; None where a compile cannot be taken apart."""
+        checked = await self.take(key, request) or await self._run(request, ladder, on_said)
+        if checked is None:
+            return None
+        failure = checked.host.failure
+        transient = failure is not None and failure.status is Status.TRANSIENT
+        if transient:
+            await discard(checked.folder)
+        else:
+            await self.keep(key, checked)
+        return CheckResult(checked.ok, checked.host.log, transient)
+
+    async def _run(self, request: CompileRequest, ladder: Ladder, on_said: OnSaid | None) -> Checked | None:
+        try:
+            folder = await anyio.to_thread.run_sync(self._store.work_folder)
+        except StoreError:
+            return None
+        checked = None
+        try:
+            checked = await ladder.check(request, folder, on_said)
+        finally:
+            if checked is None:
+                await discard(folder)
+        return checked
 
     async def keep(self, key: str, checked: Checked) -> None:
         """Keep it and its folder, and remove the oldest beyond the limit."""
