@@ -22,7 +22,7 @@ from benchmarks import (
     rendering,
     watching,
 )
-from benchmarks.choosing import arguments, report
+from benchmarks.choosing import arguments, end_in_order, report
 
 PROGRAMS: tuple[ModuleType, ...] = (
     rendering,
@@ -43,13 +43,18 @@ def main() -> int:
     """The exit status: 1 when a program failed."""
     by_name = {program.__name__.rpartition(".")[2]: program for program in PROGRAMS}
     failed = []
-    for name in arguments(__doc__, tuple(by_name)) or by_name:
+    chosen = arguments(__doc__, tuple(by_name)) or list(by_name)
+    end_in_order()
+    for name in chosen:
         print(f"— {name}", flush=True)
         try:
             report(by_name[name].measure())
         except Exception:  # noqa: BLE001  # the others are still to run
             traceback.print_exc()
             failed.append(name)
+        except KeyboardInterrupt:
+            print("interrupted")
+            return 130
     if failed:
         print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 from collections.abc import Callable, Sequence
 
 from benchmarks.reporting import Row, show, write
@@ -48,12 +49,21 @@ def arguments(description: str | None, programs: Sequence[str] = ()) -> list[str
     return chosen
 
 
+def end_in_order() -> None:
+    """Let SIGTERM, which `timeout` sends, end the program as Ctrl-C does: daemons and folders are cleared away."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+
+
 def alone(measure: Callable[[], list[Row]], description: str | None) -> int:
     """Be the command line of one program; the exit status."""
     arguments(description)
+    end_in_order()
     try:
         report(measure())
     except CkwatchError as error:
         print(f"error: {error}")
         return 1
+    except KeyboardInterrupt:
+        print("interrupted")
+        return 130
     return 0

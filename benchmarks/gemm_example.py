@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,7 +21,7 @@ from typing import TypeVar
 import anyio
 
 import ckwatch_templates
-from benchmarks.process_memory import below
+from benchmarks.process_tree import below, end_tree
 from benchmarks.quick_daemon import apart
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
@@ -274,6 +273,4 @@ async def _end(client: Client, process: int) -> None:
     with suppress(CkwatchError, TimeoutError), anyio.fail_after(30):
         await client.stop()
         return
-    for left in (process, *below(process)):
-        with suppress(OSError):
-            os.kill(left, signal.SIGKILL)
+    end_tree(process)

@@ -14,9 +14,10 @@ import anyio
 
 from benchmarks.hipcc import Hipcc
 from benchmarks.process_memory import peak_below
+from benchmarks.process_tree import end_tree
 from ckwatch.errors import CkwatchError
 from ckwatch.toolchain import Toolchain
-from ckwatch.toolchain.process import kill_group, run
+from ckwatch.toolchain.process import run
 
 LIMIT_S = 3600.0
 JOBS = len(os.sched_getaffinity(0))
@@ -91,7 +92,8 @@ class NinjaBuild:
                 status = await process.wait()
             seconds = time.monotonic() - begun_s
         finally:
-            kill_group(process.pid)
+            if process.returncode is None:
+                end_tree(process.pid)
             with anyio.CancelScope(shield=True):
                 await process.wait()
                 await process.aclose()

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.process_tree import descendants
+
 STEP_S = 0.05
 RISE = 1.02
 """A new height is so many times the last one for which shares were asked."""
@@ -24,38 +26,6 @@ AGAIN_S = 1.0
 
 _PROC = Path("/proc")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-def below(root: int) -> dict[int, str]:
-    """The processes that descend from `root`, without itself: their names by id."""
-    found: dict[int, str] = {}
-    for process in descendants(root):
-        with suppress(OSError):  # it may have ended meanwhile
-            found[process] = (_PROC / str(process) / "comm").read_text(errors="replace").strip()
-    return found
-
-
-def descendants(root: int) -> list[int]:
-    """The processes that descend from `root`, without itself.
-
-    Linux tells the children of each thread (`CONFIG_PROC_CHILDREN`, on everywhere); to read of all processes of the
-    machine whose children they are takes several times as long.
-    """
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        children = _children(queue.pop())
-        found += children
-        queue += children
-    return found
-
-
-def _children(process: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in (_PROC / str(process) / "task").iterdir():
-            found += map(int, (thread / "children").read_text().split())
-    return found
 
 
 def resident_bytes(process: int) -> int:

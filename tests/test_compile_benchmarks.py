@@ -16,7 +16,8 @@ from benchmarks import choosing
 from benchmarks.edit_to_artifact import edition
 from benchmarks.first_error import DEVICE_SEES, HOST_SEES
 from benchmarks.gemm_example import BASE, EIGHT, ONE, Example, Parameters
-from benchmarks.process_memory import below, peak_below
+from benchmarks.process_memory import peak_below
+from benchmarks.process_tree import below, end_tree
 
 _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
     "as it is": (ONE, BASE, {}, set()),
@@ -79,6 +80,19 @@ def test_the_peak_counts_grandchildren_and_not_the_process_itself() -> None:
         process.stdin.close()
         assert process.wait() == 0
     assert 60e6 < peak.bytes < 110e6
+
+
+def test_all_below_a_process_end_with_it_in_whatever_session() -> None:
+    child = "import sys; print('there', flush=True); sys.stdin.read()"
+    parent = f"import subprocess, sys; subprocess.call([sys.executable, '-c', {child!r}], start_new_session=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        end_tree(process.pid)
+        assert process.stdout.read() == ""  # nobody is left who could write
+        assert process.wait() == -9
 
 
 def test_the_command_line_takes_programs_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
