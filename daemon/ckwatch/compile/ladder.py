@@ -21,7 +21,7 @@ from ckwatch.compile.devicepass import device_pass_of
 from ckwatch.compile.job import OBJECT, compile_command, compile_source, linked
 from ckwatch.compile.passes import OBJECT_OF, OnSaid, Passed, RefusedError, failed, joined_log, run_pass
 from ckwatch.compile.plan import CompilePlan, NoPlanError, Side, read_plan
-from ckwatch.compile.precompiled import Precompiled, PrecompiledHeaders
+from ckwatch.compile.precompiled import Precompiled, PrecompiledHeaders, Wanted
 from ckwatch.compile.processes import Launcher, Verdict
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, Status
 from ckwatch.compile.running import CompileJob, environment_of, prepare, unfinished, unwritten
@@ -31,10 +31,9 @@ from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore, Roots
 from ckwatch.store.contents import Look
 
-PREFIX_WORTH = 3
-WARM_WORTH = 8
-"""So many compiles that wait are worth the time that making headers takes: includes 6 s a side for 5 s each, warm ones
-24 s for 11 s each, where a whole compile takes 40 s."""
+HEADERS_WORTH = 3
+"""So many compiles that wait are worth the time that precompiling their includes takes: 6 s a side, for 5 s each. Warm
+headers (24 s, for 11 s each of the same family) are made in the background only."""
 
 _SYMBOL = "__hip_fatbin"
 _BUNDLE = "kernel.hipfb"
@@ -150,8 +149,8 @@ class Ladder:
             return await compile_source(
                 request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
             )  # fmt: skip
-        if waiting >= PREFIX_WORTH and self.precompile():
-            await self._make_headers(request, plan, waiting)
+        if waiting >= HEADERS_WORTH and self.precompile():
+            await self._make_headers(request, plan)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
@@ -182,9 +181,13 @@ class Ladder:
             await anyio.to_thread.run_sync(self.warming.built, request, plan)
         return outcome
 
-    async def _make_headers(self, request: CompileRequest, plan: CompilePlan, waiting: int) -> None:
-        lacking = partial(self.warming.lacking, warm=waiting >= WARM_WORTH)
-        wanted = await anyio.to_thread.run_sync(lacking, request, plan)
+    async def _make_headers(self, request: CompileRequest, plan: CompilePlan) -> None:
+        def lacking() -> list[Wanted]:
+            found = {side: self.warming.find(request, side, plan) for side in Side}
+            sides = [side for side, header in found.items() if header is None]
+            return self.warming.lacking(request, plan, sides, warm=False)
+
+        wanted = await anyio.to_thread.run_sync(lacking)
         if wanted:
             async with plain_errors(), anyio.create_task_group() as tasks:
                 for one in wanted:
