@@ -140,6 +140,26 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
     assert await ladder.check(request(), store.work_folder(), None) is None
 
 
+@pytest.mark.parametrize(
+    ("said", "exit_status", "verdict"),
+    [
+        ("clang: error: unknown argument: '-fno-such'\n", 1, Verdict.EXITED),
+        ("", -9, Verdict.SIGNALLED),
+        ("", -15, Verdict.TIMED_OUT),
+    ],
+)
+async def test_hipcc_that_cannot_tell_is_asked_again(
+    ladder: Ladder, hip: FakeHip, store: ArtifactStore, said: str, exit_status: int, verdict: Verdict
+) -> None:
+    """One call tells what is wrong; nothing is known yet of how compiles go here."""
+    hip.answer(Step.ASK, said, exit_status, verdict=verdict)
+    await compiled(ladder, store)
+    assert (hip.steps, ladder.no_plan) == ([Step.ASK, Step.WHOLE, Step.LINK], None)
+    hip.answer(Step.ASK, PRINTED)
+    await compiled(ladder, store)
+    assert hip.steps[-len(REST) :] == REST
+
+
 async def test_a_host_source_is_compiled_by_one_call(ladder: Ladder, hip: FakeHip, store: ArtifactStore) -> None:
     outcome = await compiled(ladder, store, request(language=Language.CPP, arch="host"))
     assert (outcome.status, hip.steps, ladder.no_plan) == (Status.OK, [Step.WHOLE, Step.LINK], None)

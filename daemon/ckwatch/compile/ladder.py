@@ -90,10 +90,17 @@ class Ladder:
             return self._plans[named]
         async with self._planning:
             if named not in self._plans:
-                self._plans[named] = await self._ask(request, command)
+                printed = await self._ask(request, command)
+                if printed is None:  # asked again by the next compile: what is wrong may be a flag, or the host
+                    return None
+                try:
+                    self._plans[named] = read_plan(printed)
+                except NoPlanError as error:
+                    self._plans[named] = None
+                    self.no_plan = str(error)
         return self._plans[named]
 
-    async def _ask(self, request: CompileRequest, command: list[str]) -> CompilePlan | None:
+    async def _ask(self, request: CompileRequest, command: list[str]) -> str | None:
         folder = await anyio.to_thread.run_sync(self._store.work_folder)
         try:
             await anyio.to_thread.run_sync(prepare, request, folder)
@@ -103,10 +110,7 @@ class Ladder:
                 folder=folder,
                 timeout_s=60.0,
             )
-            return read_plan(done.stderr)
-        except NoPlanError as error:
-            self.no_plan = str(error)
-            return None
+            return done.stderr if done.exit_status == 0 and done.verdict is Verdict.EXITED else None
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
