@@ -41,7 +41,11 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> Check:
         ladder = Ladder(toolchain, ArtifactStore(Path(temporary)), run_process)
         plan = await ladder.plan(CompileRequest("", "none", Language.HIP, "gfx942"))
     if plan is None:
-        return Check(name, State.NOTE, f"compiles cannot be taken apart: {ladder.no_plan}; {slower}")
+        return Check(
+            name,
+            State.NOTE,
+            f"compiles cannot be taken apart: {ladder.no_plan or 'hipcc does not tell its commands'}; {slower}",
+        )
     headers = PrecompiledHeaders(ArtifactStore(folder or default_folder()), Roots(toolchain.roots), toolchain.identity)
     refusal = headers.refusal()
     if refusal is not None:
