@@ -10,7 +10,19 @@ import pytest
 import ckwatch
 
 ROOT = Path(ckwatch.__file__).parent
-PURE = ("model", "sourcemap", "fingerprint", "rules", "diagnostics", "events", "effects", "devicetext", "machine", "graph", "timetrace")
+PURE = (
+    "model",
+    "sourcemap",
+    "fingerprint",
+    "rules",
+    "diagnostics",
+    "events",
+    "effects",
+    "devicetext",
+    "machine",
+    "graph",
+    "timetrace",
+)
 SHELL = (
     *("config", "render", "toolchain", "compile", "store", "build", "cli", "watch", "history", "runtime", "serve"),
     *("client", "wire", "endpoint", "readiness", "trust"),

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.elf import CompressedBundle, device_code, exported_symbols, machine, undefined_symbols
+from ckwatch.compile.elf import (
+    CompressedBundle,
+    device_code,
+    exported_symbols,
+    machine,
+    undefined_symbols,
+    weaken,
+)
 from fake_compiler import DEVICE_CODE, OBJECT, SHARED_OBJECT, bundle, elf, object_symbols
 
 
@@ -91,3 +98,20 @@ def test_damaged_bundle(file: Path) -> None:
         file.write_bytes(elf({".hip_fatbin": whole[:length]}))
         with pytest.raises(ValueError, match="bundle"):
             device_code(file, "gfx942")
+
+
+def test_symbols_are_made_weak(file: Path) -> None:
+    symbols = [("__hip_cuid_1", 1, 0, 5), ("kernel", 1, 0, 5), ("__hip_cuid_local", 0, 0, 5), ("more", 1, 0, 0)]
+    file.write_bytes(elf(object_symbols(*symbols)))
+    weaken(file, "__hip_cuid_")
+    expected = [
+        (name, 2 if name == "__hip_cuid_1" else binding, other, index) for name, binding, other, index in symbols
+    ]
+    assert file.read_bytes() == elf(object_symbols(*expected))
+
+
+def test_what_is_no_object_cannot_be_weakened(file: Path) -> None:
+    file.write_bytes(b"no object")
+    with pytest.raises(ValueError, match="no ELF-64 file"):
+        weaken(file, "x")
+    assert file.read_bytes() == b"no object"
