@@ -78,6 +78,11 @@ async def test_edit_break_fix(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
         errors = [found for found in seen.files[str(own)].diagnostics if found.severity == "error"]
         assert [(error.span.start.line, error.span.start.column) for error in errors[:1]] == [(at, 0)]
         assert "undeclared_name" in errors[0].message
+        # It was shown while a compiler was still at work, as of the present generation.
+        units = [change.state for change in seen.seen if isinstance(change.state, Unit)]
+        assert any(unit.phase == "compiling" and unit.errors and not unit.fresh for unit in units)
+        assert list(seen.files[str(own)].generations.values()) == [seen.units[INSTANCE].generation]
+        await seen.until(lambda s: s.units[INSTANCE].fresh)
         assert seen.units[INSTANCE].outcome == "failed"
         assert compiled(seen) == before + 1
 
