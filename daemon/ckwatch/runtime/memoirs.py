@@ -10,7 +10,7 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from ckwatch.effects import Record
-from ckwatch.events import Cause, Remembered
+from ckwatch.events import Cause, Remembered, UnitKey, Work, WorkKind
 from ckwatch.history import History, HistoryError, UnitRecord
 from ckwatch.machine.state import State, UnitState
 from ckwatch.wire.messages import Run
@@ -107,8 +107,11 @@ class Memoirs:
             except HistoryError as error:
                 self.problem = str(error)
 
-    async def close(self) -> None:
-        """A daemon ends."""
+    async def close(self, state: State) -> None:
+        """A daemon ends; what it has told of units and not yet written is written now."""
+        if self._opened and self.problem is None:
+            last = Work(0, WorkKind.RECORD, UnitKey("", ""))
+            await self.record(state, Record(last, tuple(state.main.units), tuple(state.removed)))
         if self._opened:
             await to_thread.run_sync(self._close)
 

@@ -95,7 +95,7 @@ async def open_engine(
             runtime.close()
             with anyio.CancelScope(shield=True):
                 await tools.aclose()
-                await memoirs.close()
+                await memoirs.close(state)
 
 
 async def _watch(tasks: TaskGroup, root: Path, runtime: Runtime, tools: Tools) -> None:
