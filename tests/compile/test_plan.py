@@ -18,7 +18,7 @@ def plan() -> CompilePlan:
 
 
 def pass_of(plan: CompilePlan, side: Side, **more: object) -> list[str]:
-    files = {"source": "kernel.hip", "output": "a.o", "headers": "/work/a.txt", "cuid": "7"}
+    files = {"source": "kernel.hip", "output": "a.o", "headers": "/job/a.txt", "cuid": "7"}
     return plan.pass_command(side, **(files | more))  # type: ignore[arg-type]  # rows are loosely typed
 
 
@@ -34,15 +34,15 @@ def test_a_pass(plan: CompilePlan, side: Side, triple: str, last: list[str]) -> 
     assert command[:4] == ["/rocm/lib/llvm-22/bin/clang", "-cc1", "-triple", triple]
     assert command[-5:] == last
     assert "-cuid=7" in command
-    assert command[command.index("-header-include-file") + 1] == "/work/a.txt"
+    assert command[command.index("-header-include-file") + 1] == "/job/a.txt"
     assert not [part for part in command if part in ("-dependency-file", "-MT", "-fcuda-include-gpubinary")]
-    assert not [part for part in command if part.startswith("/work/") and part != "/work/a.txt"]
+    assert not [part for part in command if part.startswith("/job/") and part != "/job/a.txt"]
 
 
 @pytest.mark.parametrize(("side", "line"), [(Side.DEVICE, DEVICE), (Side.HOST, HOST)])
 def test_every_other_flag_is_hipccs_own(plan: CompilePlan, side: Side, line: str) -> None:
     theirs = shlex.split(line)
-    files = {"output": theirs[-4], "headers": "/work/headers.txt", "cuid": "821d557832973ff6"}
+    files = {"output": theirs[-4], "headers": "/job/headers.txt", "cuid": "821d557832973ff6"}
     ours = iter(pass_of(plan, side, **files))
     left_out = []
     command = next(ours)
@@ -53,7 +53,7 @@ def test_every_other_flag_is_hipccs_own(plan: CompilePlan, side: Side, line: str
             left_out.append(part)
     assert command == ""
     dependencies = ["-MT", "kernel.o"]
-    bundle = ["-fcuda-include-gpubinary", "/work/temporary/kernel-f3fece.hipfb"]
+    bundle = ["-fcuda-include-gpubinary", "/job/temporary/kernel-f3fece.hipfb"]
     host = ["-dependency-file", "kernel.d", *dependencies, *bundle]
     assert left_out == (dependencies if side is Side.DEVICE else host)
 
@@ -78,7 +78,7 @@ def test_the_link_and_the_bundle(plan: CompilePlan) -> None:
     assert link[-5:] == ["--whole-archive", "-o", "kernel.out", "device.o", "--no-whole-archive"]
     bundle = plan.bundle_command("kernel.out", "kernel.hipfb")
     assert bundle[-3:] == ["-input=/dev/null", "-input=kernel.out", "-output=kernel.hipfb"]
-    assert not [part for part in (*link, *bundle) if part.startswith("/work/")]
+    assert not [part for part in (*link, *bundle) if part.startswith("/job/")]
 
 
 LINES = (DEVICE, LINK, BUNDLE, HOST)
