@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ckwatch.compile.kept_checks import discard
 from ckwatch.compile.ladder import HEADERS_WORTH, Ladder
 from ckwatch.compile.plan import Side
 from ckwatch.compile.processes import Verdict
@@ -386,5 +387,5 @@ async def test_a_check_that_found_a_mistake(ladder: Ladder, hip: FakeHip, store:
     assert (checked.ok, checked.host.log) == (False, "kernel.hip:1:1: error: host\n")
     outcome = await ladder.compile(request(), folder, checked=checked)
     assert outcome.log == "kernel.hip:1:1: error: host\nkernel.hip:1:1: error: device\n"
-    checked.discard()
+    await discard(checked.folder)
     assert not folder.exists()

@@ -14,9 +14,10 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.dependencies import not_there
-from ckwatch.compile.flags import compile_flags, link_flags
+from ckwatch.compile.flags import link_flags
 from ckwatch.compile.host import host_arch
 from ckwatch.compile.kept_checks import CheckResult, KeptChecks, discard
+from ckwatch.compile.keys import key_of
 from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.compile.request import (
     BuildResult,
@@ -27,7 +28,6 @@ from ckwatch.compile.request import (
     Status,
     require_supported,
 )
-from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
 from ckwatch.store.contents import Look
@@ -176,15 +176,13 @@ class Builder:
         return known
 
     def _made_key(self, request: CompileRequest, arch: str) -> str:
-        flags = compile_flags(request, self._toolchain)
-        folders = [*request.include_folders, *self._toolchain.include_folders]
-        return compile_key(
-            tokens=token_key(request.source, places=flags_depend_on_places(flags)),
-            language=request.language.value,
-            flags=[*flags, "link:", *link_flags(request), "exports:", *request.exports],
+        return key_of(
+            request,
+            self._toolchain,
+            self._roots,
+            text=request.source,
             arch=arch,
-            toolchain=self._toolchain.identity,
-            include_folders=[self._roots.shorten(f"{folder}/") for folder in folders],
+            more=["link:", *link_flags(request), "exports:", *request.exports],
             products=[product.value for product in request.products],
         )
 

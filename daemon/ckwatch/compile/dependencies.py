@@ -55,9 +55,14 @@ def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[s
         path = folder / file
         if path.exists():
             names += parse(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    return sorted(outside(names, folder))
+
+
+def outside(names: Iterable[str], folder: Path) -> set[str]:
+    """What a compile in `folder` has named, as absolute paths, those in `folder` itself left out."""
     here = {f"{folder}/", f"{folder.resolve()}/"}
     paths = (name if name.startswith("/") else f"{folder}/{name.removeprefix('./')}" for name in names)
-    return sorted({path for path in paths if not any(path.startswith(prefix) for prefix in here)})
+    return {path for path in paths if not any(path.startswith(prefix) for prefix in here)}
 
 
 def _unescape(item: str) -> str:

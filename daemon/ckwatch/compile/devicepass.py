@@ -7,16 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ckwatch.compile.flags import compile_flags
+from ckwatch.compile.dependencies import not_there
+from ckwatch.compile.keys import key_of
 from ckwatch.compile.passes import OBJECT_OF, Passed
 from ckwatch.compile.plan import Side
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.running import CompileJob
 from ckwatch.devicetext import device_text
-from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
 from ckwatch.store import ArtifactStore, HeaderSet, Record, Roots, StoreError
 from ckwatch.store.contents import Look
-from ckwatch.store.headers import shadows
 
 PRODUCT = "device-object"
 
@@ -51,7 +50,7 @@ class DevicePass:
         job = done.job
         observed = HeaderSet.observe(
             done.headers,
-            shadows(done.headers, folders),
+            not_there(done.headers, (), folders),
             self.store.contents,
             Roots(self.toolchain.roots),
             job.begun_ns,
@@ -79,17 +78,13 @@ def device_pass_of(request: CompileRequest, toolchain: CompilerToolchain, store:
     text = device_text(request.source)
     if text == request.source:
         return None
-    flags = compile_flags(request, toolchain)
-    roots = Roots(toolchain.roots)
-    key = compile_key(
-        tokens=token_key(text, places=flags_depend_on_places(flags)),
-        language=request.language.value,
-        flags=[*flags, "device pass"],
+    key = key_of(
+        request,
+        toolchain,
+        Roots(toolchain.roots),
+        text=text,
         arch=request.arch,
-        toolchain=toolchain.identity,
-        include_folders=[
-            roots.shorten(f"{folder}/") for folder in (*request.include_folders, *toolchain.include_folders)
-        ],
+        more=["device pass"],
         products=[PRODUCT],
     )
     return DevicePass(key, text, request, toolchain, store)

@@ -7,6 +7,7 @@ clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ _STB_GLOBAL = 1
 _STB_WEAK = 2
 _STV_DEFAULT = 0
 _STV_PROTECTED = 3
+_SYMBOL_BYTES = 24
 
 
 class CompressedBundle(Exception):  # noqa: N818  # not a fault: the bundler has to unpack it
@@ -38,6 +40,17 @@ class _Section:
     link: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    """`section` is 0 for one that is not defined here; the entry begins at `at`."""
+
+    name: str
+    binding: int
+    visibility: int
+    section: int
+    at: int
+
+
 def machine(data: bytes) -> int | None:
     """The `e_machine` of a 64-bit little-endian ELF file, None for anything else."""
     if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
@@ -47,50 +60,27 @@ def machine(data: bytes) -> int | None:
 
 def exported_symbols(path: Path) -> tuple[str, ...]:
     """The defined symbols that a shared object exports, sorted. Raises ValueError when it is no ELF-64 file."""
-    data = path.read_bytes()
-    sections = _sections(data)
-    names: set[str] = set()
-    for section in sections:
-        if section.kind != _SHT_DYNSYM:
-            continue
-        strings = sections[section.link]
-        for at in range(section.offset, section.offset + section.size, 24):
-            name, info, other, index = struct.unpack_from("<IBBH", data, at)
-            visible = (other & 3) in (_STV_DEFAULT, _STV_PROTECTED)
-            if name and index != 0 and info >> 4 != _STB_LOCAL and visible:
-                names.add(_string(data, strings.offset + name))
+    names = {
+        symbol.name
+        for symbol in _symbols(path.read_bytes(), _SHT_DYNSYM)
+        if symbol.section != 0 and symbol.binding != _STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
+    }
     return tuple(sorted(names))
 
 
 def weaken(path: Path, prefix: str) -> None:
     """Make the global symbols whose names begin so weak ones, in place. Raises ValueError when it is no ELF-64 file."""
-    data = bytearray(path.read_bytes())
-    sections = _sections(bytes(data))
-    for section in sections:
-        if section.kind != _SHT_SYMTAB:
-            continue
-        strings = sections[section.link]
-        for at in range(section.offset, section.offset + section.size, 24):
-            name, info = struct.unpack_from("<IB", data, at)
-            if info >> 4 == _STB_GLOBAL and name and _string(bytes(data), strings.offset + name).startswith(prefix):
-                data[at + 4] = _STB_WEAK << 4 | info & 15
-    path.write_bytes(data)
+    data = path.read_bytes()
+    changed = bytearray(data)
+    for symbol in _symbols(data, _SHT_SYMTAB):
+        if symbol.binding == _STB_GLOBAL and symbol.name.startswith(prefix):
+            changed[symbol.at + 4] = _STB_WEAK << 4 | data[symbol.at + 4] & 15
+    path.write_bytes(changed)
 
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:
     """The names that an object refers to and does not define, sorted. Raises ValueError when it is no ELF-64 file."""
-    data = path.read_bytes()
-    sections = _sections(data)
-    names: set[str] = set()
-    for section in sections:
-        if section.kind != _SHT_SYMTAB:
-            continue
-        strings = sections[section.link]
-        for at in range(section.offset, section.offset + section.size, 24):
-            name, _, _, index = struct.unpack_from("<IBBH", data, at)
-            if name and index == 0:
-                names.add(_string(data, strings.offset + name))
-    return tuple(sorted(names))
+    return tuple(sorted({symbol.name for symbol in _symbols(path.read_bytes(), _SHT_SYMTAB) if symbol.section == 0}))
 
 
 def device_code(path: Path, arch: str) -> bytes | None:
@@ -150,6 +140,19 @@ def _sections(data: bytes) -> list[_Section]:
         return [_Section(_string(data, strings + item[0]), item[1], item[4], item[5], item[6]) for item in raw]
     except (struct.error, IndexError) as error:
         raise ValueError("ELF file is cut short") from error
+
+
+def _symbols(data: bytes, kind: int) -> Iterator[_Symbol]:
+    """The symbols that have a name, of the tables of this kind. Raises ValueError when it is no ELF-64 file."""
+    sections = _sections(data)
+    for section in sections:
+        if section.kind != kind:
+            continue
+        strings = sections[section.link]
+        for at in range(section.offset, section.offset + section.size, _SYMBOL_BYTES):
+            name, info, other, index = struct.unpack_from("<IBBH", data, at)
+            if name:
+                yield _Symbol(_string(data, strings.offset + name), info >> 4, other & 3, index, at)
 
 
 def _string(data: bytes, at: int) -> str:

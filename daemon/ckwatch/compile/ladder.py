@@ -7,7 +7,6 @@ code, and the section is added when the device pass has ended.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,9 @@ import anyio.to_thread
 
 from ckwatch.compile import elf
 from ckwatch.compile.devicepass import device_pass_of
+from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.job import OBJECT, compile_command, compile_source, linked
+from ckwatch.compile.kept_checks import discard
 from ckwatch.compile.passes import OBJECT_OF, OnSaid, Passed, RefusedError, failed, joined_log, run_pass
 from ckwatch.compile.plan import CompilePlan, NoPlanError, Side, read_plan
 from ckwatch.compile.precompiled import Precompiled, PrecompiledHeaders, Wanted
@@ -52,10 +53,6 @@ class Checked:
         """Whether the host pass found no mistake."""
         return self.host.failure is None
 
-    def discard(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 class Ladder:
     """Compiles in parts with one toolchain. One event loop's; safe to call from many tasks."""
@@ -83,14 +80,13 @@ class Ladder:
         """How hipcc compiles requests of these flags; None when that cannot be told, or not taken apart."""
         if request.language is not Language.HIP:
             return None
-        # All but the id of the source.
-        command = compile_command(request, self._toolchain)
-        named = tuple(part for part in command if not part.startswith("-cuid="))
+        # All of the command that differs between requests, but for the id of the source.
+        named = (*compile_flags(request, self._toolchain), *include_flags(request, self._toolchain))
         if named in self._plans:
             return self._plans[named]
         async with self._planning:
             if named not in self._plans:
-                printed = await self._ask(request, command)
+                printed = await self._ask(request, compile_command(request, self._toolchain))
                 if printed is None:  # asked again by the next compile: what is wrong may be a flag, or the host
                     return None
                 try:
@@ -112,8 +108,7 @@ class Ladder:
             )
             return done.stderr if done.exit_status == 0 and done.verdict is Verdict.EXITED else None
         finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+            await discard(folder)
 
     async def check(self, request: CompileRequest, folder: Path, on_said: OnSaid | None) -> Checked | None:
         """Run the host pass alone, in the empty `folder`; None when compiles cannot be taken apart here."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from ckwatch.compile.dependencies import parse_header_list
+from ckwatch.compile.dependencies import outside, parse_header_list
 from ckwatch.compile.plan import CompilePlan, Side
 from ckwatch.compile.precompiled import Precompiled
 from ckwatch.compile.processes import Finished, Verdict
@@ -113,11 +113,9 @@ def _own(header: Precompiled | None) -> tuple[str, ...]:
     return () if header is None else (str(header.source), str(header.file))
 
 
-def _opened(listed: Path, folder: Path, known: set[str]) -> list[str]:
+def _opened(listed: Path, folder: Path, known: set[str]) -> set[str]:
     try:
         names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
     except FileNotFoundError:
-        return []
-    here = {f"{folder}/", f"{folder.resolve()}/"}
-    paths = (name if name.startswith("/") else f"{folder}/{name.removeprefix('./')}" for name in names)
-    return [path for path in paths if path not in known and not any(path.startswith(prefix) for prefix in here)]
+        return set()
+    return outside(names, folder) - known
