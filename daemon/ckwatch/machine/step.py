@@ -37,7 +37,7 @@ from ckwatch.events import (
 from ckwatch.machine import clients, files, loading, requests, units, views
 from ckwatch.machine.loads import end_load, request_load
 from ckwatch.machine.schedule import start_work
-from ckwatch.machine.state import Effects, Phase, State, UnitState
+from ckwatch.machine.state import Effects, Phase, State, Touch, UnitState
 from ckwatch.machine.tasks import release
 from ckwatch.machine.telling import show
 from ckwatch.model.outcome import Outcome
@@ -118,6 +118,17 @@ def _looked_up(state: State, out: Effects, event: LookedUp) -> None:
         units.looked_up(state, out, unit, event.facts, event.at)
 
 
+def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Touch | None) -> bool:
+    """Whether there is news that the unit's compiler, which has ended, has not seen; then it is acted upon."""
+    if missed is not None:
+        state.touch([unit.key], missed)
+    if unit.key not in state.touched:
+        return False
+    unit.compiler = None
+    files.apply_touch(state, out, unit.key)
+    return True
+
+
 def _compiled(state: State, out: Effects, event: Compiled) -> None:
     unit = _unit_at(state, event.work)
     missed = None
@@ -125,13 +136,7 @@ def _compiled(state: State, out: Effects, event: Compiled) -> None:
         missed = files.missed_header(state, unit, event.work, event.facts)
         missed = missed or files.missed_change(state, unit, event.work, unit.render, event.facts.outcome)
     release(state, event.work)
-    if unit is None:
-        return
-    if missed is not None:
-        state.touch([unit.key], missed)
-    if unit.key in state.touched:
-        unit.compiler = None
-        files.apply_touch(state, out, unit.key)
+    if unit is None or _is_outdated(state, out, unit, missed):
         return
     units.compiled(state, out, unit, event.work, event.facts, event.at)
 
@@ -142,13 +147,7 @@ def _checked(state: State, out: Effects, event: Checked) -> None:
     if unit is not None and unit.phase is Phase.COMPILING:
         missed = files.missed_change(state, unit, event.work, unit.render)
     release(state, event.work)
-    if unit is None:
-        return
-    if missed is not None:
-        state.touch([unit.key], missed)
-    if unit.key in state.touched:
-        unit.compiler = None
-        files.apply_touch(state, out, unit.key)
+    if unit is None or _is_outdated(state, out, unit, missed):
         return
     units.checked(state, out, unit, event.work, event.diagnostics)
 
