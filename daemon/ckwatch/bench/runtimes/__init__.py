@@ -1,0 +1,1 @@
+"""One module per kind of device; `protocol` is what they have in common."""

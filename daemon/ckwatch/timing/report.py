@@ -1,0 +1,193 @@
+"""What comes of a benchmark: a report with raw samples, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ckwatch.timing.job import Cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """A device as its own runtime describes it.
+
+    `pci` is its PCI address (`0000:c1:00.0`), None for the CPU. Clocks in MHz are the highest that its specification
+    allows; 0 for what is not known. `last_level_cache_bytes` is that of the whole device. `local_memory_bytes`: LDS, or
+    shared memory, that one workgroup may have at most.
+    """
+
+    name: str
+    description: str
+    arch: str
+    pci: str | None = None
+    total_memory_bytes: int = 0
+    last_level_cache_bytes: int = 0
+    local_memory_bytes: int = 0
+    compute_units: int = 0
+    clock_mhz: float = 0.0
+    memory_clock_mhz: float = 0.0
+    driver: str = ""
+    runtime: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`hip`, `cuda` or `cpu`."""
+        return self.name.partition(":")[0]
+
+    @property
+    def identity(self) -> str:
+        """What tells the device from others of one machine, also when their numbers change."""
+        return self.pci or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """A kind of device that cannot be used here, and why: no driver library, a wrong version, no device."""
+
+    kind: str
+    why: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """What a worker finds on its machine, the best first."""
+
+    devices: tuple[DeviceFacts, ...]
+    absent: tuple[Absence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The state of a device at a moment; None for what cannot be read."""
+
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    throttled_by: tuple[str, ...] = ()
+
+
+class Stop(StrEnum):
+    """Why a measurement ended: precise enough, noise that more samples do not change, or out of time or samples."""
+
+    PRECISE = "precise"
+    STEADY_NOISE = "steady noise"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Raw samples in microseconds, in the order in which they were taken, and the clock at each where it can be read.
+
+    `discarded` samples were taken below the clock floor and are not among them.
+    """
+
+    cache: Cache
+    times_us: tuple[float, ...]
+    clocks_mhz: tuple[float, ...] = ()
+    discarded: int = 0
+    stop: Stop = Stop.BUDGET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How the numerics were verified, before and after timing. `compared` elements of each seed's output.
+
+    `worst_error` is the largest |y - reference| / (absolute_tolerance + relative_tolerance * |reference|): up to 1 is
+    right.
+    """
+
+    seeds: tuple[int, ...]
+    compared: int
+    worst_error: float
+    relative_tolerance: float
+    absolute_tolerance: float
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One contestant's samples. `verification` None: what it computes is not known."""
+
+    contestant: str
+    samples: tuple[Samples, ...]
+    workspace_bytes: int = 0
+    verification: Verification | None = None
+
+    def of(self, cache: Cache) -> Samples | None:
+        """The samples of a cache state."""
+        return next((samples for samples in self.samples if samples.cache is cache), None)
+
+
+class FailureKind(StrEnum):
+    """Why there is no timing, by whose fault it is."""
+
+    # the kernel's
+    REFUSED = "not supported"
+    ERROR_CODE = "error code"
+    FAULT = "device fault"
+    CRASHED = "crashed"
+    HUNG = "does not end"
+    WRONG = "wrong result"
+    UNWRITTEN = "output not written"
+    OUT_OF_BOUNDS = "written out of bounds"
+    NONDETERMINISTIC = "not deterministic"
+    IMPOSSIBLE = "faster than possible"
+    LOCAL_MEMORY = "too much LDS"
+    UNLOADABLE = "cannot be loaded"
+    # the request's or the machine's
+    NO_MEMORY = "too little device memory"
+    NO_DEVICE = "no device"
+    WRONG_ARCH = "another arch"
+    BUSY = "device in use"
+    # the host's
+    NO_DRIVER = "no driver"
+    LOST = "device lost"
+    LAUNCHER = "worker not started"
+    GARBLED = "no answer that makes sense"
+    BROKEN = "worker broke down"
+
+
+KERNELS_FAULT = frozenset(
+    {
+        *(FailureKind.REFUSED, FailureKind.ERROR_CODE, FailureKind.FAULT, FailureKind.CRASHED, FailureKind.HUNG),
+        *(FailureKind.WRONG, FailureKind.UNWRITTEN, FailureKind.OUT_OF_BOUNDS, FailureKind.NONDETERMINISTIC),
+        *(FailureKind.IMPOSSIBLE, FailureKind.LOCAL_MEMORY, FailureKind.UNLOADABLE),
+    }
+)
+"""Failures that say something of the kernel: an error diagnostic. All others say something of the machine."""
+
+DETERMINISTIC = frozenset(
+    {FailureKind.REFUSED, FailureKind.WRONG, FailureKind.UNWRITTEN, FailureKind.LOCAL_MEMORY, FailureKind.ERROR_CODE}
+)
+"""Failures that come again when the same artifact is measured on the same shape: they are kept and not tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why there is no timing. `message` is one sentence, `hint` what to do, `detail` all that is known: the kernel's
+    standard error, the arguments. `contestant` is the one whose fault it is."""
+
+    kind: FailureKind
+    message: str
+    hint: str = ""
+    detail: str = ""
+    contestant: str = ""
+    device: DeviceFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
+    before the warm-up, after it, and at the end. `started_at` in Unix seconds, for display."""
+
+    device: DeviceFacts
+    measured: tuple[Measured, ...]
+    readings: tuple[Reading, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    started_at: float = 0.0
+    seconds: float = 0.0
