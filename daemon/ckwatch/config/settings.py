@@ -22,6 +22,7 @@ SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
 _NAME = re.compile(r"[^/@\x00-\x1f\x7f]+")
+_DEVICE = re.compile(r"auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 NAME_LENGTH_LIMIT = 120
 
 
@@ -104,6 +105,20 @@ def macro_name(value: str) -> str:
     return value
 
 
+def device_name(value: str) -> str:
+    """A device: `auto`, by its number, or by its PCI address."""
+    if not _DEVICE.fullmatch(value):
+        raise custom("unknown_device", f"`{value}` is no device; write auto, hip:0, cuda:0, cpu, or a PCI address")
+    return value
+
+
+def program_argument(value: str) -> str:
+    """An argument of a process."""
+    if not value or "\0" in value:
+        raise custom("invalid_argument", "an argument is not empty")
+    return value
+
+
 AnyArch = Annotated[str, AfterValidator(known_arch)]
 DeviceArch = Annotated[str, AfterValidator(device_arch)]
 Name = Annotated[str, AfterValidator(valid_name)]
@@ -113,6 +128,7 @@ Folder = Annotated[AnyPath, AfterValidator(existing_folder)]
 Pattern = Annotated[str, AfterValidator(relative_pattern)]
 Macro = Annotated[str, AfterValidator(macro_name)]
 MacroValue = Annotated[str | int | bool, BeforeValidator(macro_value)]
+Argument = Annotated[str, AfterValidator(program_argument)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -166,6 +182,33 @@ class StoreSection(Section):
     size_limit_bytes: SizeBytes = 20 * GIB
 
 
+class BenchSection(Section):
+    """`[bench]`: how units are timed.
+
+    `device`: `auto` (the best that is there), `hip:N`, `cuda:N`, `cpu`, or a PCI address. `when`: after every build of
+    what was edited or is looked at, or on request only. `launcher` is put in front of the `worker` command, an argument
+    list (`["ssh", "gpu-box"]`); without one the worker is this Python. `budget_s` bounds the measuring of one instance
+    on one shape and cache state, `save_budget_s` what one save may cost together, `time_limit_s` a worker.
+    `relative_error`: of the median, at which a measurement ends. `regression`: how much slower is a warning.
+    `library`: compare with the vendor's. `shared`: also measure beside other processes on the device.
+    """
+
+    device: Annotated[str, AfterValidator(device_name)] = "auto"
+    when: Literal["saved", "request"] = "saved"
+    launcher: list[Argument] = []
+    worker: list[Argument] = []
+    caches: Annotated[list[Literal["cold", "hot"]], Field(min_length=1)] = ["cold", "hot"]
+    budget_s: Seconds = 3.0
+    save_budget_s: Seconds = 120.0
+    time_limit_s: Seconds = 300.0
+    lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
+    relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.005
+    regression: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
+    threads: Annotated[int, Field(ge=1)] | None = None
+    library: bool = True
+    shared: bool = False
+
+
 class LimitsSection(Section):
     """`[limits]`: how much a kernel file may ask for."""
 
@@ -199,6 +242,7 @@ class Settings(Section):
     store: StoreSection = Field(default_factory=StoreSection)
     limits: LimitsSection = Field(default_factory=LimitsSection)
     daemon: DaemonSection = Field(default_factory=DaemonSection)
+    bench: BenchSection = Field(default_factory=BenchSection)
 
 
 def parse_size(text: str) -> int:

@@ -47,7 +47,8 @@ class Timing(Value):
     interval that comparisons use, `relative_error` the standard error of the median. `bound_us` is the roofline's time
     at the specification's clock; `bound_percent` and `observed_percent` are what of it was reached, at that clock and
     at the one that was observed. `failure`: why there is no timing (then all figures are 0) and `message` the sentence.
-    `standing`: whether it belongs to the unit's present artifact.
+    `standing`: whether it belongs to the unit's present artifact. `comparisons`: with the unit's artifact before, the
+    baseline, the vendor's library, as far as there are any.
     """
 
     id: int
@@ -86,7 +87,7 @@ class Timing(Value):
     failure: str | None = None
     message: str = ""
     standing: Literal["fresh", "stale", "running"] = "fresh"
-    comparison: Comparison | None = None
+    comparisons: tuple[Comparison, ...] = ()
 
 
 class TimingDetail(Value):
