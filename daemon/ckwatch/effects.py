@@ -1,7 +1,7 @@
 """What the daemon's state machine asks for: a closed union of effects.
 
-Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Record`) runs as a task and ends in exactly one event,
-also when it fails or is cancelled. All other effects are done at once.
+Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Measure`, `Record`) runs as a task and ends in exactly
+one event, also when it fails or is cancelled. All other effects are done at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ckwatch.events import Options, Work
+from ckwatch.events import CompileFacts, Options, Work
 from ckwatch.model.kernel import Unit
 
 
@@ -74,6 +74,17 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """Time what a unit compiled to on a shape; with `force` also when the history has the timing."""
+
+    work: Work
+    unit: Unit
+    result: CompileFacts
+    shape: str
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Write results to the history: unit ids whose state changed, and those that are no more."""
 
@@ -119,4 +130,6 @@ class Continue:
     """Send `Continued` after whatever else waits."""
 
 
-Effect = Load | Scan | Render | LookUp | Check | Compile | Record | Cancel | Changed | Tell | Follow | Continue
+Effect = (
+    Load | Scan | Render | LookUp | Check | Compile | Measure | Record | Cancel | Changed | Tell | Follow | Continue
+)

@@ -48,13 +48,14 @@ class WorkKind(StrEnum):
     LOOK_UP = "look-up"
     CHECK = "check"
     COMPILE = "compile"
+    MEASURE = "measure"
     RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """One task. `generation` is the unit's when it began; `tokens` name what is compiled, and
-    `expected_memory_bytes` is set aside for it."""
+    `expected_memory_bytes` is set aside for it. `exclusive`: nothing else may run beside it."""
 
     number: int
     kind: WorkKind
@@ -62,6 +63,18 @@ class Work:
     generation: int = 0
     tokens: str = ""
     expected_memory_bytes: int = 0
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmarks:
+    """How a workspace wants its units timed. `automatic`: after every build of what was edited or is looked at;
+    `save_budget_s`: device time that the units of one save may take together then. `elsewhere`: on another machine, so
+    that nothing here disturbs it."""
+
+    automatic: bool = False
+    save_budget_s: float = 120.0
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,7 @@ class LoadedWorkspace:
     toolchain_problem: str | None = None
     build_everything: bool = False
     passes_apart: bool = False
+    benchmarks: Benchmarks = Benchmarks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,21 @@ class CompileFacts:
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     finished_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTiming:
+    """What was measured of an artifact on one shape: a timing, or what is wrong with the kernel.
+
+    `key` is the artifact's; `rows` is what clients are shown, which the machine does not look at. `seconds` of device
+    time were taken, 0 where an earlier measurement held.
+    """
+
+    shape: str
+    key: str
+    rows: tuple[object, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +236,35 @@ class Compiled(Event):
 
     work: Work
     facts: CompileFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(Event):
+    """The end of `Measure`; `timing` is None when the machine, not the kernel, is why there is none (`problem`)."""
+
+    work: Work
+    timing: ShapeTiming | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureRequested(Event):
+    """Somebody wants timings of units that are built, on these shapes (None: all); with `force` also again.
+
+    Requests are numbered upwards from 1.
+    """
+
+    number: int
+    units: tuple[str, ...]
+    shapes: tuple[str, ...] | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureDropped(Event):
+    """Nobody wants the units timed any more, unless they are by themselves."""
+
+    units: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +395,7 @@ class Continued(Event):
 
 
 AnyEvent = (
-    Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Recorded | Ended | CompileBegan | Said | Narrowed
-    | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped | CancelRequested
-    | ClientLost | MemoryMeasured | Warned | Continued
+    Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Measured | Recorded | Ended | CompileBegan | Said
+    | Narrowed | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped
+    | CancelRequested | ClientLost | MeasureRequested | MeasureDropped | MemoryMeasured | Warned | Continued
 )  # fmt: skip

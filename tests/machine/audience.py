@@ -78,4 +78,5 @@ def visible(unit: UnitState | None) -> object:
     """What a client sees of a unit, diagnostics included."""
     if unit is None:
         return None
-    return (unit.phase, unit.fresh, unit.outcome, unit.diagnostics, unit.cause, unit.unit.instance.span)
+    timed = (unit.timings, unit.measuring is not None, frozenset(unit.to_measure), unit.unmeasured)
+    return (unit.phase, unit.fresh, unit.outcome, unit.diagnostics, unit.cause, unit.unit.instance.span, timed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from ckwatch.events import LoadedWorkspace
+from ckwatch.events import Benchmarks, LoadedWorkspace
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
 from ckwatch.model.text import span
@@ -77,6 +77,7 @@ class Disk:
             toolchain_problem="there is no hipcc" if "no-compiler" in words else None,
             build_everything="everything" in words,
             passes_apart="apart" in words,
+            benchmarks=Benchmarks("bench" in words, float(words.get("bench", ["0"])[0])),
         )
 
     def units(self, overlays: Mapping[str, str], archs: tuple[str, ...]) -> dict[str, tuple[Unit, LoadedWorkspace]]:

@@ -47,6 +47,18 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
                 edited = client == MAIN and rested.get(name, seen.tokens) != seen.tokens
                 assert not edited, f"{seen.key} was edited and not compiled"
                 assert not is_wanted(state, seen), f"{seen.key} was wanted and not compiled"
+            if client == MAIN:
+                _verify_timed(state, seen)
+
+
+def _verify_timed(state: State, unit: UnitState) -> None:
+    """What was edited is timed on all shapes, unless it was told why not."""
+    assert not unit.to_measure, f"{unit.key} waits for a device for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+        return
+    if unit.edited and state.benchmarks.automatic and not unit.unmeasured:
+        timed = {shape for shape, timing in unit.timings.items() if timing.key == unit.result.key}
+        assert timed >= {shape.name for shape in unit.unit.kernel.shapes}, f"{unit.key} was edited and not timed"
 
 
 def _verify_unit(unit: UnitState, disk: Disk, view: Scope, expected: Unit, workspace: LoadedWorkspace) -> None:

@@ -4,8 +4,8 @@ A text is a list of lines, each a word and what it is about; its SHA-256 is the 
 
     template      token X · blank · include NAME · header NAME · warn · hint · fail · broken
     header        token X · header NAME · warn · fail
-    kernel file   template NAME · flags F · instance NAME VALUE · blank · broken
-    ckwatch.toml  settings X · jobs N · no-compiler · everything · apart
+    kernel file   template NAME · flags F · shape M · instance NAME VALUE · blank · broken
+    ckwatch.toml  settings X · jobs N · no-compiler · everything · apart · bench SECONDS
 
 `blank` moves what follows, and is no input to a compiler. The value 13 breaks an instance rule.
 """
@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from ckwatch.events import CompileFacts, HeaderFacts, KernelUnits, Options, RenderFacts
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
-from ckwatch.model.kernel import Instance, Kernel, Unit
+from ckwatch.model.kernel import Instance, Kernel, Shape, Unit
 from ckwatch.model.outcome import Outcome
 from ckwatch.model.text import Span, span
 from units import gemm
@@ -59,6 +59,7 @@ def kernel_units(path: str, text: str, archs: tuple[str, ...]) -> KernelUnits | 
 def _kernel_units(path: str, text: str, archs: tuple[str, ...]) -> KernelUnits | None:
     template, found = "", []
     flags: tuple[str, ...] = ()
+    shapes: list[Shape] = []
     for number, (word, *rest) in enumerate(lines_of(text)):
         if word == "broken":
             return None
@@ -66,12 +67,14 @@ def _kernel_units(path: str, text: str, archs: tuple[str, ...]) -> KernelUnits |
             template = rest[0]
         elif word == "flags":
             flags = (*flags, rest[0])
+        elif word == "shape":
+            shapes.append(Shape(rest[0], {"M": int(rest[0])}, {}, span(path, number, 0, number, 1)))
         elif word == "instance":
             here = span(path, number, 0, number, 1)
             found.append(Instance(rest[0], {"p": int(rest[1])}, here, {"p": here}))
     name = path.rsplit("/", 1)[-1].partition(".")[0]
     place = span(path, 0, 0, 0, 1)
-    kernel = Kernel(name, path, template, place, _OPERATION, {}, (), tuple(found), archs, flags)
+    kernel = Kernel(name, path, template, place, _OPERATION, {}, tuple(shapes), tuple(found), archs, flags)
     return KernelUnits(kernel, tuple(Unit(kernel, instance, arch) for instance in found for arch in archs))
 
 

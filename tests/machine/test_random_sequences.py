@@ -21,6 +21,8 @@ from ckwatch.events import (
     CompileBegan,
     FilesChanged,
     Focused,
+    MeasureDropped,
+    MeasureRequested,
     MemoryMeasured,
     Narrowed,
     Options,
@@ -40,16 +42,17 @@ EXAMPLES = int(os.environ.get("CKWATCH_MACHINE_EXAMPLES", "80"))
 STEPS = 40
 
 K1, K2, K3 = KERNELS = tuple(f"/ws/k{number}.kernel.toml" for number in (1, 2, 3))
-T1, T2, M1, M2 = (f"/ws/templates/{name}" for name in ("t1", "t2", "m1", "m2"))
-TEMPLATES = (T1, T2, M1, M2, "/ws/over/m1")
+T1, T2, T3, M1, M2 = (f"/ws/templates/{name}" for name in ("t1", "t2", "t3.cpp.j2", "m1", "m2"))
+TEMPLATES = (T1, T2, T3, M1, M2, "/ws/over/m1")
 H1, H2, FIRST_H1 = HEADERS = ("/ck/h1", "/ck/h2", "/ck/first/h1")
 
 FILES = {
     TOML: "settings 0\njobs 2",
-    K1: "template t1\ninstance a 1\ninstance b 2",
+    K1: "template t1\nshape 64\nshape 128\ninstance a 1\ninstance b 2",
     K2: "template t2\ninstance c 1",
     T1: "include m1\nheader h1",
     T2: "include m1\ninclude m2\nheader h2",
+    T3: "include m1",
     M1: "token 0",
     M2: "token 0\nheader h1",
     H1: "token 0",
@@ -65,10 +68,13 @@ KERNEL_TEXTS = (
     *("template t1\nflags x\ninstance a 1\ninstance b 2", "blank\ntemplate t1\ninstance a 1\ninstance b 2"),
     *("template t2\nflags x\ninstance c 1", "blank\ntemplate t2\ninstance c 1\ninstance d 4", "template m1\ninstance c 1"),
     *("template t1\ninstance a 13", "template gone\ninstance c 1", "broken", "template t1"),
+    *("template t3.cpp.j2\nshape 64\ninstance a 1", "template t1\nshape 64\nshape 256\ninstance a 1\ninstance b 2"),
+    *("template t3.cpp.j2\nshape 64\nshape 8\ninstance a 1\ninstance c 3", "template t2\nshape 32\ninstance c 1"),
 )  # fmt: skip
 TOML_TEXTS = (
     *("settings 0\njobs 2", "settings 1\njobs 2", "settings 0\njobs 1", "settings 1\njobs 3"),
     *("settings 0\njobs 2\nno-compiler", "settings 0\njobs 2\neverything"),
+    *("settings 0\njobs 2\nbench 100", "settings 0\njobs 3\nbench 2\napart"),
     *("settings 0\njobs 2\napart", "settings 0\njobs 3\napart", "settings 0\njobs 1\napart\neverything"),
 )
 
@@ -103,8 +109,10 @@ works = st.sampled_from((0, 1, 2, 3, 5, 8, 13, 30))
 class Sequences(RuleBasedStateMachine):
     """What may happen, in any order."""
 
-    @initialize(at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans(), apart=st.booleans())
-    def begin(self, at_once: int, settled: bool, remembered: bool, apart: bool) -> None:
+    @initialize(
+        at_once=st.sampled_from((1, 2, 50)), settled=told, remembered=st.booleans(), toml=st.sampled_from(TOML_TEXTS)
+    )
+    def begin(self, at_once: int, settled: bool, remembered: bool, toml: str) -> None:
         state = State(root="/ws", units_at_once=at_once, paths_at_once=at_once, renders=2)
         if remembered:
             earlier = Cause("new in the workspace", 1.0)
@@ -112,7 +120,7 @@ class Sequences(RuleBasedStateMachine):
                 "k1/a@gfx942": Remembered("other tokens", {T1: "other", M1: FILES[M1]}, earlier, 3_000_000_000),
                 "k1/b@gfx942": Remembered("t1 p=2 0 #h1", {T1: FILES[T1], M1: FILES[M1]}, earlier, 1_000),
             }
-        self.world = World(FILES | ({TOML: "settings 0\njobs 2\napart"} if apart else {}), state)
+        self.world = World(FILES | {TOML: toml}, state)
         self.requests = 0
         if settled:
             self.world.send(BuildRequested("first", "", None))
@@ -221,6 +229,18 @@ class Sequences(RuleBasedStateMachine):
 
     def _compilers(self) -> list[int]:
         return [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
+
+    # Benchmarks.
+
+    @rule(units=units, shapes=st.sampled_from((None, ("64",), ("128", "none"))), force=st.booleans(), works=works)
+    def measure(self, units: frozenset[str], shapes: tuple[str, ...] | None, force: bool, works: int) -> None:
+        number = self.world.state.measure_requests + 1
+        self.world.send(MeasureRequested(number, tuple(sorted(units)), shapes, force))
+        self._go_on(works)
+
+    @rule(units=units)
+    def drop_measurements(self, units: frozenset[str]) -> None:
+        self.world.send(MeasureDropped(tuple(sorted(units))))
 
     # Clients.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ckwatch.effects import Check, Compile, Load, LookUp, Record, Render, Scan
+from ckwatch.effects import Check, Compile, Load, LookUp, Measure, Record, Render, Scan
 from ckwatch.events import (
     MAIN,
     AnyEvent,
@@ -15,9 +15,11 @@ from ckwatch.events import (
     Loaded,
     LoadedWorkspace,
     LookedUp,
+    Measured,
     Recorded,
     Rendered,
     Scanned,
+    ShapeTiming,
     UnitKey,
 )
 from ckwatch.model.diagnostic import Diagnostic
@@ -25,7 +27,7 @@ from ckwatch.model.outcome import Outcome
 from machine.disk import Disk, over
 from machine.language import Read, Text, compile_text, render
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Record
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Measure | Record
 
 
 @dataclass(slots=True)
@@ -81,6 +83,10 @@ class Workers:
                 return Rendered(effect.work, facts)
             case Record():
                 return Recorded(effect.work)
+            case Measure():
+                if seed % 7 == 6:
+                    return Measured(effect.work, None, "no device")
+                return Measured(effect.work, ShapeTiming(effect.shape, effect.result.key, (), seconds=1.0))
             case Check():
                 return Checked(effect.work, self.said(one, effect, read))
             case LookUp() | Compile():

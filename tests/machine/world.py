@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ckwatch.effects import Cancel, Changed, Check, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan, Tell
+from ckwatch.effects import (
+    Cancel,
+    Changed,
+    Check,
+    Compile,
+    Continue,
+    Effect,
+    Load,
+    LookUp,
+    Measure,
+    Record,
+    Render,
+    Scan,
+    Tell,
+)
 from ckwatch.events import (
     MAIN,
     AnyEvent,
@@ -103,7 +117,7 @@ class World:
         """What the machine asks for becomes outstanding; what it says is noted."""
         for effect in effects:
             match effect:
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Measure() | Record():
                     self._begin(effect)
                 case Cancel(work):
                     assert not self.works[work.number].cancelled, "stopped twice"
@@ -122,12 +136,15 @@ class World:
     def _begin(self, effect: WorkEffect) -> None:
         work = effect.work
         assert work.number not in self.works
-        self.said.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}".strip())
+        shape = f" {effect.shape}" if isinstance(effect, Measure) else ""
+        self.said.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{shape}".strip())
         known, disputed = self.state.graph.known_digests()
         workspace = self.workers.loaded(work.key.scope)
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
         if isinstance(effect, Check | Compile):
             self._verify_compiler(effect)
+        if isinstance(effect, Measure):
+            self._verify_measurement(effect)
 
     def speak(self, number: int) -> None:
         """A compiler says what it has found so far."""
@@ -152,6 +169,13 @@ class World:
         if not self.state.wants and not self._is_looked_at(work.key):
             waiting = [key for key in self.state.compile_queue.keys if self._is_looked_at(key)]
             assert not waiting, "what is looked at comes first"
+
+    def _verify_measurement(self, effect: Measure) -> None:
+        unit = self.state.find(effect.work.key)
+        assert unit is not None
+        assert unit.fresh, "what is timed is the present artifact"
+        assert unit.result is effect.result
+        assert effect.shape in {shape.name for shape in unit.unit.kernel.shapes}
 
     def _is_wide(self, work: Work) -> bool:
         """Whether both passes run at a time."""

@@ -18,6 +18,7 @@ def check(state: State) -> None:
         _check_unit(state, unit)
     _check_queues(state)
     _check_work(state)
+    _check_measuring(state)
     _check_requests(state)
     _check_views(state)
 
@@ -85,6 +86,23 @@ def _check_work(state: State) -> None:
     _require(state.narrow <= state.running.keys(), "a pass that runs alone runs")
     _require(state.at_work(WorkKind.RENDER) <= state.renders, "renders are bounded")
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
+
+
+def _check_measuring(state: State) -> None:
+    work = state.measuring
+    _require(state.at_work(WorkKind.MEASURE) == (work is not None), "one measurement at a time")
+    if work is not None and work.exclusive and work.number not in state.cancelled:
+        others = any(other.kind in (WorkKind.CHECK, WorkKind.COMPILE) for other in state.running.values())
+        _require(not others, "what needs the processor for itself has it")
+    for unit in state.all_units():
+        _require(unit.measuring is None or unit.measuring is work, "is timed by the one measurement", unit)
+        waits = unit.key in state.measure_queue
+        _require(not waits or bool(unit.to_measure), "waits for a device with a shape", unit)
+        _require(not waits or unit.key.scope == MAIN, "only the workspace's units are timed", unit)
+        if unit.to_measure and unit.settled:
+            _require(waits or unit.measuring is not None, "what is wished is queued or at work", unit)
+    _require(not state.settled, "settled units have been looked at")
+    _require(state.measure_queue.keys <= {unit.key for unit in state.all_units()}, "only units wait for a device")
 
 
 def _check_requests(state: State) -> None:

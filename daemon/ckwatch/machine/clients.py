@@ -13,6 +13,7 @@ from ckwatch.events import (
     OptionsChanged,
     OverlayChanged,
     RequestDropped,
+    UnitKey,
 )
 from ckwatch.machine.loads import request_load
 from ckwatch.machine.requests import request_dropped
@@ -76,6 +77,7 @@ def focused(state: State, out: Effects, event: Focused) -> None:  # noqa: ARG001
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("somebody looks at it", event.at)
     state.wants.extend((event.client, name, cause) for name in names)
+    state.settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
 
 
 def _look_away(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:

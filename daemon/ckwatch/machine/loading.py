@@ -9,7 +9,7 @@ from ckwatch.effects import Changed
 from ckwatch.events import MAIN, Cause, Loaded, LoadedWorkspace
 from ckwatch.machine.inputs import difference, has_moved
 from ckwatch.machine.loads import end_load, request_load
-from ckwatch.machine.state import Effects, Scope, State, Touch, Unwanted
+from ckwatch.machine.state import Effects, Scope, State, Touch, UnitState, Unwanted
 from ckwatch.machine.telling import reconsider, show
 from ckwatch.machine.units import create, remove, renew
 from ckwatch.machine.views import differs, follow_main
@@ -46,6 +46,7 @@ def _accept(state: State, out: Effects, scope: Scope, workspace: LoadedWorkspace
     if scope.name == MAIN:
         state.jobs = workspace.jobs
         state.passes_apart = workspace.passes_apart
+        state.benchmarks = workspace.benchmarks
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, scope, workspace)
     known = before or state.main.workspace or workspace
@@ -182,6 +183,8 @@ def _take_unit(state: State, out: Effects, scope: Scope, unit: Unit, at: float) 
     old, known.unit = known.unit, unit
     if old is unit:
         return
+    if scope.name == MAIN and old.kernel.shapes != unit.kernel.shapes:
+        _take_shapes(state, known, old)
     other = difference(old, unit)
     if other is not None:
         flags = old.kernel.flags != unit.kernel.flags
@@ -191,6 +194,17 @@ def _take_unit(state: State, out: Effects, scope: Scope, unit: Unit, at: float) 
             renew(state, out, known, Cause("its place in the kernel file moved", at), recompile=False, edit=False)
         else:
             show(out, known)
+
+
+def _take_shapes(state: State, unit: UnitState, old: Unit) -> None:
+    """A shape that has become another is not timed yet."""
+    before = {shape.name: (shape.sizes, shape.runtime) for shape in old.kernel.shapes}
+    now = {shape.name: (shape.sizes, shape.runtime) for shape in unit.unit.kernel.shapes}
+    if before == now:
+        return
+    unit.timings = {name: timing for name, timing in unit.timings.items() if before.get(name) == now.get(name)}
+    unit.edited = state.next()
+    state.settled.append(unit.key)
 
 
 def _show_diagnostics(out: Effects, scope: Scope, workspace: LoadedWorkspace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ckwatch.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.events import UnitKey, Work, WorkKind
+from ckwatch.machine import measuring
 from ckwatch.machine.queue import WorkQueue
 from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import begin
@@ -31,12 +32,14 @@ def start_work(state: State, out: Effects) -> None:
         unit, scope = _next(state, state.look_queue)
         unit.working = begin(state, WorkKind.LOOK_UP, unit.key, unit.generation, _tokens(unit))
         out.append(LookUp(unit.working, unit.unit, scope.overlays.copy(), scope.options))
+    measuring.make_room(state, out)
     # Of those that wait for a compiler some may turn out not to be wanted any more.
-    while state.compile_queue and not state.unwanted and _fits(state):
+    while state.compile_queue and not state.unwanted and not _is_occupied(state) and _fits(state):
         unit, scope = _next(state, state.compile_queue)
         unit.phase = Phase.COMPILING
         out.append(_compiler(state, unit, scope))
         show(out, unit)
+    measuring.start(state, out)
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
         for name in units:
@@ -77,6 +80,11 @@ def _compiler(state: State, unit: UnitState, scope: Scope) -> Check | Compile:
         side_by_side=wide,
         waiting=len(state.compile_queue),
     )
+
+
+def _is_occupied(state: State) -> bool:
+    """Whether something is being timed, and not yet stopped, that must not be disturbed."""
+    return state.measuring is not None and state.measuring.exclusive
 
 
 def _compilers(state: State) -> list[Work]:

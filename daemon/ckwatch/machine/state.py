@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from ckwatch.effects import Effect
 from ckwatch.events import (
     MAIN,
+    Benchmarks,
     Cause,
     CompileFacts,
     KernelUnits,
@@ -17,6 +19,7 @@ from ckwatch.events import (
     Options,
     Remembered,
     RenderFacts,
+    ShapeTiming,
     UnitKey,
     Work,
     WorkKind,
@@ -47,6 +50,17 @@ class Phase(StrEnum):
     DONE = "done"
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A shape that is to be timed. `requested`: somebody asked, so that no budget counts; `force`: also again."""
+
+    requested: bool = False
+    force: bool = False
+
+
+NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class UnitState:
     """A unit in a scope.
@@ -58,6 +72,9 @@ class UnitState:
     `wanted`: compile it without being asked; `held`: somebody does not want it compiled until it is edited or asked
     for. `checked`: the host pass over the present tokens has ended. `heard` is what the compilers of the present
     generation have said so far. `shown` are the files in which it has diagnostics.
+
+    `timings` are the last ones by shape, of the present artifact or an earlier one; `to_measure` the shapes that wait
+    to be timed, `measuring` the work of the first of them. `unmeasured` says why there are no timings by themselves.
     """
 
     key: UnitKey
@@ -80,6 +97,10 @@ class UnitState:
     checked: bool = False
     heard: tuple[Diagnostic, ...] = ()
     shown: frozenset[str] = frozenset()
+    timings: Mapping[str, ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
+    to_measure: dict[str, Wish] = field(default_factory=dict)
+    measuring: Work | None = None
+    unmeasured: str = ""
 
     @property
     def settled(self) -> bool:
@@ -103,7 +124,17 @@ class UnitState:
         unbuilt = self.fresh and self.phase is Phase.IDLE
         if self.heard and not failed:
             return (*found, *self.heard)
-        return found if failed or unbuilt or self.result is None else (*found, *self.result.diagnostics)
+        if failed or unbuilt or self.result is None:
+            return found
+        return (*found, *self.result.diagnostics, *self._timing_diagnostics)
+
+    @property
+    def _timing_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What timings of the last artifact have shown."""
+        if not self.timings or self.result is None:
+            return ()
+        key = self.result.key
+        return tuple(one for timing in self.timings.values() if timing.key == key for one in timing.diagnostics)
 
 
 @dataclass(slots=True)
@@ -225,6 +256,13 @@ class State:
     memory_bytes: int | None = None
     build_everything: bool = False
     passes_apart: bool = False
+    benchmarks: Benchmarks = field(default_factory=Benchmarks)
+    settled: deque[UnitKey] = field(default_factory=deque)
+    measure_queue: WorkQueue = field(default_factory=WorkQueue)
+    measuring: Work | None = None
+    measured_s: float = 0.0
+    measure_requests: int = 0
+    remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
     remembered: Mapping[str, Remembered] = field(default_factory=dict)
     order: int = 0
     scopes: dict[str, Scope] = field(default_factory=lambda: {MAIN: Scope(MAIN)})
@@ -321,4 +359,5 @@ class State:
     @property
     def busy(self) -> bool:
         """Whether anything runs or waits to run."""
-        return bool(self.running or self.render_queue or self.look_queue or self.compile_queue or self.has_news)
+        queues = self.render_queue or self.look_queue or self.compile_queue or self.measure_queue
+        return bool(self.running or queues or self.has_news)

@@ -21,6 +21,9 @@ from ckwatch.events import (
     Focused,
     Loaded,
     LookedUp,
+    Measured,
+    MeasureDropped,
+    MeasureRequested,
     MemoryMeasured,
     Narrowed,
     OptionsChanged,
@@ -34,7 +37,7 @@ from ckwatch.events import (
     Work,
     WorkKind,
 )
-from ckwatch.machine import clients, files, loading, requests, units, views
+from ckwatch.machine import clients, files, loading, measuring, requests, units, views
 from ckwatch.machine.loads import end_load, request_load
 from ckwatch.machine.schedule import start_work
 from ckwatch.machine.state import Effects, Phase, State, Touch, UnitState
@@ -62,6 +65,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     clients.act(state, out)
     requests.act(state, out, event.at)
     requests.resolve(state, out)
+    measuring.act(state, out)
     if state.has_news and not state.continuing:
         state.continuing = True
         out.append(Continue())
@@ -182,6 +186,8 @@ def _ended(state: State, out: Effects, event: Ended) -> None:
                     loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
             files.end_scan(state, out)
+        case WorkKind.MEASURE:
+            measuring.ended(state, out, event, ran=ran)
         case WorkKind.RECORD:
             state.recording = None
             _warn(state, out, "history", fault or None)
@@ -246,6 +252,9 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     LookedUp: _looked_up,
     Checked: _checked,
     Compiled: _compiled,
+    Measured: measuring.measured,
+    MeasureRequested: measuring.measure_requested,
+    MeasureDropped: measuring.measure_dropped,
     Recorded: _recorded,
     Ended: _ended,
     CompileBegan: _compile_began,

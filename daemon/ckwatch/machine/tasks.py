@@ -7,9 +7,18 @@ from ckwatch.events import UnitKey, Work, WorkKind
 from ckwatch.machine.state import Effects, State
 
 
-def begin(state: State, kind: WorkKind, key: UnitKey, generation: int = 0, tokens: str = "", memory: int = 0) -> Work:
+def begin(
+    state: State,
+    kind: WorkKind,
+    key: UnitKey,
+    generation: int = 0,
+    tokens: str = "",
+    memory: int = 0,
+    *,
+    exclusive: bool = False,
+) -> Work:
     """A new task, running from now on."""
-    work = Work(state.next(), kind, key, generation, tokens, memory)
+    work = Work(state.next(), kind, key, generation, tokens, memory, exclusive)
     state.running[work.number] = work
     return work
 

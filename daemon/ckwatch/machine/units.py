@@ -60,6 +60,7 @@ def create(
     new = UnitState(UnitKey(scope.name, unit.id), unit, cause)
     if like is not None:
         new.render, new.result, new.tokens = like.render, like.result, like.tokens
+        new.timings = like.timings
         news = state.touched.get(like.key)
         header = news is not None and news.recompile
         flags = like.unit.kernel.flags != unit.kernel.flags
@@ -75,6 +76,9 @@ def create(
     if edit:
         new.edited = state.next()
         new.edited_now = True
+        state.measured_s = 0.0
+    if scope.name == MAIN:
+        new.timings = state.remembered_timings.get(unit.id, new.timings)
     scope.units[unit.id] = new
     enter(state, out, new)
 
@@ -111,6 +115,7 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
     if edit:
         unit.edited = state.next()
         unit.edited_now = True
+        state.measured_s = 0.0
         if recompile:
             unit.wanted, unit.held = True, False
     stop(state, out, unit.working)
@@ -123,9 +128,9 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
 def remove(state: State, out: Effects, scope: Scope, name: str, at: float) -> None:
     """The unit is no more, or in a view: is seen as the workspace has it."""
     unit = scope.units.pop(name)
-    for work in (unit.working, unit.compiler):
+    for work in (unit.working, unit.compiler, unit.measuring):
         stop(state, out, work)
-    for queue in (state.render_queue, state.look_queue, state.compile_queue):
+    for queue in (state.render_queue, state.look_queue, state.compile_queue, state.measure_queue):
         queue.remove(unit.key)
     state.touched.pop(unit.key, None)
     state.graph.remove(unit.key)
@@ -147,9 +152,11 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     show(out, unit)
     for request in awaiting(state, unit):
         tell(state, out, request, unit.key.unit, None if request.check_only else problem)
-    if unit.key.scope == MAIN and unit.render is not None and unit.render.ok:
-        state.unrecorded[unit.key.unit] = None
-        state.removed.pop(unit.key.unit, None)
+    if unit.key.scope == MAIN:
+        state.settled.append(unit.key)
+        if unit.render is not None and unit.render.ok:
+            state.unrecorded[unit.key.unit] = None
+            state.removed.pop(unit.key.unit, None)
 
 
 def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at: float) -> None:
