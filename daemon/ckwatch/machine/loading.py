@@ -184,7 +184,7 @@ def _take_unit(state: State, out: Effects, scope: Scope, unit: Unit, at: float) 
     if old is unit:
         return
     if scope.name == MAIN and old.kernel.shapes != unit.kernel.shapes:
-        _take_shapes(state, known, old)
+        _take_shapes(state, out, known, old)
     other = difference(old, unit)
     if other is not None:
         flags = old.kernel.flags != unit.kernel.flags
@@ -196,7 +196,7 @@ def _take_unit(state: State, out: Effects, scope: Scope, unit: Unit, at: float) 
             show(out, known)
 
 
-def _take_shapes(state: State, unit: UnitState, old: Unit) -> None:
+def _take_shapes(state: State, out: Effects, unit: UnitState, old: Unit) -> None:
     """A shape that has become another is not timed yet."""
     before = {shape.name: (shape.sizes, shape.runtime) for shape in old.kernel.shapes}
     now = {shape.name: (shape.sizes, shape.runtime) for shape in unit.unit.kernel.shapes}
@@ -205,6 +205,7 @@ def _take_shapes(state: State, unit: UnitState, old: Unit) -> None:
     unit.timings = {name: timing for name, timing in unit.timings.items() if before.get(name) == now.get(name)}
     unit.edited = state.next()
     state.settled.append(unit.key)
+    show(out, unit)
 
 
 def _show_diagnostics(out: Effects, scope: Scope, workspace: LoadedWorkspace) -> None:

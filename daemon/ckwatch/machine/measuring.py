@@ -47,18 +47,19 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
     if unit.phase is not Phase.DONE or result is None or unit.outcome is not Outcome.BUILT:
         _forget(state, out, unit)
         return
+    before = (set(unit.to_measure), unit.unmeasured)
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
     for shape in [shape for shape in unit.to_measure if shape not in shapes]:
         del unit.to_measure[shape]
     if state.benchmarks.automatic and (unit.edited or is_looked_at(state, unit)):
-        if unit.unmeasured:
-            unit.unmeasured = ""
-            show(out, unit)
+        unit.unmeasured = ""
         for one in unit.unit.kernel.shapes:
             known = unit.timings.get(one.name)
             if known is None or known.key != result.key:
                 unit.to_measure.setdefault(one.name, Wish())
     _queue(state, unit)
+    if (set(unit.to_measure), unit.unmeasured) != before:
+        show(out, unit)
 
 
 def _queue(state: State, unit: UnitState) -> None:
