@@ -1,7 +1,10 @@
-"""The daemon's state and history: the last result of each unit, and what ran before, in a SQLite file per workspace."""
+"""The daemon's state and history, in a SQLite file per workspace: the last result of each unit, what ran before, and
+what was measured."""
 
 from ckwatch.history.database import HistoryError
 from ckwatch.history.history import History, database_path
 from ckwatch.history.record import UnitRecord
+from ckwatch.history.timing_record import TimingRecord
+from ckwatch.history.timings import Baseline, Timings
 
-__all__ = ["History", "HistoryError", "UnitRecord", "database_path"]
+__all__ = ["Baseline", "History", "HistoryError", "TimingRecord", "Timings", "UnitRecord", "database_path"]

@@ -20,6 +20,7 @@ from ckwatch.history.record import (
     values_of,
 )
 from ckwatch.history.schema import MIGRATIONS
+from ckwatch.history.timings import Timings
 
 FILE_NAME = "history.sqlite"
 STARTS_KEPT = 100
@@ -69,6 +70,8 @@ class History:
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> None:
         self._database = Database(path, migrations, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        self.timings = Timings(self._database)
+        """What was measured; open and closed with the history."""
 
     @property
     def path(self) -> Path:

@@ -5,6 +5,10 @@ number: a daemon that is killed leaves the old tables or the new ones. What was 
 
 A unit's latest result is its newest run; a unit that is `present` no more keeps its runs. Thousands of units read the
 same few sets of templates: each set is stored once, under its hash.
+
+A timing's `content` is its record as JSON, and `samples` holds the raw samples, which would be most of it; the other
+columns are there to find it. `baseline` names timings that are to be compared with: those that a unit had on its shapes
+when it was set.
 """
 
 from __future__ import annotations
@@ -45,6 +49,33 @@ MIGRATIONS: tuple[str, ...] = (
       version TEXT NOT NULL,
       ended_at REAL
     );
+    """,
+    """
+    CREATE TABLE timing (
+      id INTEGER PRIMARY KEY,
+      unit TEXT NOT NULL,
+      kernel TEXT NOT NULL,
+      shape TEXT NOT NULL,
+      device TEXT NOT NULL,
+      artifact_key TEXT NOT NULL,
+      benchmark_key TEXT NOT NULL,
+      taken_at REAL NOT NULL,
+      failure TEXT,
+      content TEXT NOT NULL,
+      samples BLOB NOT NULL
+    );
+    CREATE INDEX timing_of_unit ON timing (unit, shape, id);
+    CREATE INDEX timing_of_kernel ON timing (kernel, shape, unit, id);
+    CREATE INDEX timing_by_key ON timing (benchmark_key);
+    CREATE TABLE baseline (
+      id INTEGER PRIMARY KEY,
+      name TEXT NOT NULL,
+      unit TEXT NOT NULL,
+      timing INTEGER NOT NULL REFERENCES timing,
+      set_at REAL NOT NULL,
+      UNIQUE (unit, name, timing)
+    );
+    CREATE INDEX baseline_timing ON baseline (timing);
     """,
 )
 

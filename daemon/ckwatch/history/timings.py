@@ -1,0 +1,179 @@
+"""The timings of units, and the baselines that they are compared with."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckwatch.history.database import BUSY_TIMEOUT_S, DamagedRowError, Database
+from ckwatch.history.record import stored_name
+from ckwatch.history.schema import MIGRATIONS
+from ckwatch.history.timing_record import COLUMNS, TimingRecord, record_of, values_of
+from ckwatch.timing.report import DETERMINISTIC
+
+_ROW = "timing.id, timing.unit, timing.kernel, timing.content, timing.samples"
+
+_ADD = f"INSERT INTO timing ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # put together from constants
+
+_OF_UNIT = f"SELECT {_ROW} FROM timing WHERE unit = ?1 AND (?2 IS NULL OR shape = ?2) ORDER BY id DESC LIMIT ?3"  # noqa: S608
+
+# The newest good one of each shape and device; failures that came after the newest good one of their shape, the newest.
+_LATEST_IDS = """
+SELECT max(id) FROM timing WHERE {which} AND failure IS NULL GROUP BY unit, shape, device
+UNION ALL
+SELECT max(id) FROM timing WHERE {which} GROUP BY unit, shape
+"""
+
+_LATEST = f"SELECT {_ROW} FROM timing WHERE id IN ({_LATEST_IDS}) ORDER BY id DESC"  # noqa: S608
+
+_GOOD_IDS = "SELECT max(id) FROM timing WHERE unit = ? AND failure IS NULL GROUP BY shape, device"
+
+_BASELINE = f"""
+SELECT {_ROW} FROM baseline JOIN timing ON timing.id = baseline.timing
+WHERE baseline.unit = ?1 AND baseline.name = coalesce(
+  ?2, (SELECT name FROM baseline WHERE unit = ?1 ORDER BY set_at DESC, id DESC LIMIT 1)
+) ORDER BY timing.id DESC
+"""  # noqa: S608
+
+_BASELINES = """
+SELECT name, max(set_at), count(DISTINCT unit), count(*) FROM baseline GROUP BY name ORDER BY max(set_at) DESC, name
+"""
+
+_PRUNE = """
+DELETE FROM timing WHERE id IN (
+  SELECT id FROM (
+    SELECT id, row_number() OVER (PARTITION BY unit, shape, device, failure IS NULL ORDER BY id DESC) AS place
+    FROM timing
+  ) WHERE place > ?
+) AND id NOT IN (SELECT timing FROM baseline)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A baseline's name, when it was last set for a unit (Unix seconds), and how much it holds."""
+
+    name: str
+    set_at: float
+    units: int
+    timings: int
+
+
+class Timings:
+    """The timings in a history's file; `History.timings` shares the history's own connection to it.
+
+    Every method but `close` raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
+    from several threads. A unit that is there no more keeps its timings.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def at(cls, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Timings:
+        """The timings in the file at `path`, by a connection of their own, which is to be opened."""
+        return cls(Database(path, MIGRATIONS, read_only=read_only, busy_timeout_s=busy_timeout_s))
+
+    def open(self) -> None:
+        """Open the file, as `History.open` does."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Close the file; `open` opens it again."""
+        self._database.close()
+
+    def add(self, records: Sequence[TimingRecord]) -> list[int]:
+        """Add records, all of them or none; their numbers."""
+        rows = [values_of(record) for record in records]
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            return [int(connection.execute(_ADD, row).lastrowid or 0) for row in rows]
+
+        return self._database.write(work) if rows else []
+
+    def one(self, number: int) -> TimingRecord | None:
+        """The record of this number."""
+        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = ?", number)  # noqa: S608
+        return found[0] if found else None
+
+    def by_key(self, benchmark_key: str) -> TimingRecord | None:
+        """The newest record of a benchmark that need not be done again: one that went well, or would fail again."""
+        again = ", ".join(f"'{kind.value}'" for kind in sorted(DETERMINISTIC))
+        query = (
+            f"SELECT {_ROW} FROM timing WHERE benchmark_key = ? AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
+            " ORDER BY id DESC LIMIT 1"
+        )
+        found = self._found(query, benchmark_key)
+        return found[0] if found else None
+
+    def of_unit(self, unit: str, shape: str | None = None, limit: int = 50) -> list[TimingRecord]:
+        """The last records of a unit, newest first, failures too."""
+        return self._found(_OF_UNIT, stored_name(unit), None if shape is None else stored_name(shape), limit)
+
+    def latest(self, unit: str) -> list[TimingRecord]:
+        """Of each shape the newest record on each device that went well, and the newest failure where it came after
+        all of those; newest first."""
+        return self._found(_LATEST.format(which="unit = ?1"), stored_name(unit))
+
+    def of_kernel(self, kernel: str, shape: str | None = None) -> list[TimingRecord]:
+        """What `latest` gives, of all units of a kernel, those that are there no more too."""
+        which = "kernel = ?1 AND (?2 IS NULL OR shape = ?2)"
+        return self._found(
+            _LATEST.format(which=which), stored_name(kernel), None if shape is None else stored_name(shape)
+        )
+
+    def set_baseline(self, unit: str, name: str, at: float) -> int:
+        """Let `name` mean what `latest` has of this unit now that went well, instead of what it meant; how many timings
+        these are. With none, nothing is changed. `at`: the time, in Unix seconds."""
+        stored = stored_name(unit)
+
+        def work(connection: sqlite3.Connection) -> int:
+            numbers = connection.execute(_GOOD_IDS, (stored,)).fetchall()
+            if numbers:
+                connection.execute("DELETE FROM baseline WHERE unit = ? AND name = ?", (stored, name))
+                connection.executemany(
+                    "INSERT INTO baseline (name, unit, timing, set_at) VALUES (?, ?, ?, ?)",
+                    [(name, stored, number, at) for (number,) in numbers],
+                )
+            return len(numbers)
+
+        return self._database.write(work)
+
+    def baseline(self, unit: str, name: str | None = None) -> list[TimingRecord]:
+        """The timings that a baseline has of a unit, newest first; `name` None: of the one that was set last for it."""
+        return self._found(_BASELINE, stored_name(unit), name)
+
+    def baselines(self) -> list[Baseline]:
+        """All baselines, the one that was set last first."""
+        rows = self._database.read(lambda connection: connection.execute(_BASELINES).fetchall())
+        return [Baseline(name=name, set_at=at, units=units, timings=count) for name, at, units, count in rows]
+
+    def remove_baseline(self, name: str, unit: str | None = None) -> int:
+        """Let `name` mean nothing any more, for one unit or for all; how many units that was."""
+        stored = None if unit is None else stored_name(unit)
+
+        def work(connection: sqlite3.Connection) -> int:
+            which = (name, stored)
+            where = "FROM baseline WHERE name = ?1 AND (?2 IS NULL OR unit = ?2)"
+            (count,) = connection.execute(f"SELECT count(DISTINCT unit) {where}", which).fetchone()
+            connection.execute(f"DELETE {where}", which)
+            return int(count)
+
+        return self._database.write(work)
+
+    def prune(self, keep: int = 200) -> None:
+        """Drop all but the newest `keep` of each unit, shape and device; baselines stay. Failures count apart."""
+        self._database.write(lambda connection: connection.execute(_PRUNE, (max(keep, 1),)))
+
+    def _found(self, query: str, *values: object) -> list[TimingRecord]:
+        """The records of the rows of `query`, which gives `_ROW`."""
+
+        def work(connection: sqlite3.Connection) -> list[TimingRecord]:
+            try:
+                return [record_of(*row) for row in connection.execute(query, values)]
+            except (ValueError, TypeError) as error:
+                raise DamagedRowError(str(error)) from error
+
+        return self._database.read(work)

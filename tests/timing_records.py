@@ -1,0 +1,79 @@
+"""Records of benchmarks that never took place: round numbers that no device gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ckwatch.history.timing_record import TimingRecord
+from ckwatch.timing.job import Cache
+from ckwatch.timing.problem import Buffer, Problem
+from ckwatch.timing.report import (
+    DeviceFacts,
+    Failure,
+    FailureKind,
+    Measured,
+    Reading,
+    Report,
+    Samples,
+    Stop,
+    Verification,
+)
+
+DEVICE = DeviceFacts(
+    name="hip:7", description="test device", arch="gfx942", pci="0000:07:00.0", driver="0", clock_mhz=1000.0
+)
+PROBLEM = Problem(
+    buffers=(Buffer(name="X", dtype="f16", elements=10), Buffer(name="Y", dtype="f16", elements=10, output=True)),
+    views=(),
+    arguments=(),
+    gemm=None,
+    flops=2_000_000,
+    bytes_moved=50_000,
+)
+
+
+def samples(cache: Cache = Cache.COLD, *times_us: float, **changes: Any) -> Samples:
+    """Twenty times of 100 us, or what is given."""
+    fields: dict[str, Any] = {"times_us": times_us or (100.0,) * 20, "clocks_mhz": (900.0,) * 3, "stop": Stop.PRECISE}
+    return Samples(cache=cache, **(fields | changes))
+
+
+def measured(contestant: str, *every: Samples) -> Measured:
+    """The contestant, verified."""
+    verified = Verification(
+        seeds=(1, 2), compared=10, worst_error=0.5, relative_tolerance=0.1, absolute_tolerance=0.2, reference="test"
+    )
+    return Measured(contestant=contestant, samples=every or (samples(),), verification=verified)
+
+
+def report(*every: Measured, **changes: Any) -> Report:
+    """What was measured, on the test device."""
+    fields: dict[str, Any] = {
+        "device": DEVICE,
+        "readings": (Reading(clock_mhz=800.0, temperature_c=40.0), Reading(), Reading(temperature_c=50.0)),
+        "versions": {"driver": "0"}, "notes": ("a note: ü",), "started_at": 5.0, "seconds": 1.5,
+    }  # fmt: skip
+    return Report(measured=every or (measured("gemm/m128@gfx942"),), **(fields | changes))
+
+
+def record(unit: str = "gemm/m128@gfx942", times_us: Sequence[float] = (), **changes: Any) -> TimingRecord:
+    """A benchmark that went well, of a cold cache."""
+    kernel, _, rest = unit.partition("/")
+    instance, _, arch = rest.partition("@")
+    fields: dict[str, Any] = {
+        "kernel": kernel, "instance": instance, "arch": arch, "shape": "small", "contestant": unit,
+        "artifact_key": "a1", "benchmark_key": "b1", "taken_at": 1000.5, "problem": PROBLEM, "toolchain": "clang 0",
+        "parameters": {"MPerBlock": 128, "Scale": 1.0, "Swap": True, "Pipe": "v3 ü", "Cluster": (4, 64, 1)},
+        "sizes": {"M": 10, "N": 20}, "runtime": {"kBatch": 1, "beta": 0.5}, "commit": "c0ffee-dirty",
+    }  # fmt: skip
+    fields |= changes
+    if "failure" not in fields:
+        fields.setdefault("report", report(measured(fields["contestant"], samples(Cache.COLD, *times_us))))
+    return TimingRecord(unit=unit, **fields)
+
+
+def failed(unit: str = "gemm/m128@gfx942", kind: FailureKind = FailureKind.WRONG, **changes: Any) -> TimingRecord:
+    """A benchmark of which nothing came."""
+    failure = Failure(kind=kind, message=f"it is {kind.value}", hint="think", detail="all", device=DEVICE)
+    return record(unit, failure=failure, **changes)
