@@ -155,17 +155,22 @@ class CompileFacts:
     peak_memory_bytes: int = 0
     finished_at: float = 0.0
 
+    @property
+    def artifact(self) -> str:
+        """What tells the artifact from any other: the key of what was compiled, and the headers that were read."""
+        return self.key if self.headers is None else f"{self.key}.{self.headers.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class ShapeTiming:
     """What was measured of an artifact on one shape: a timing, or what is wrong with the kernel.
 
-    `key` is the artifact's; `rows` is what clients are shown, which the machine does not look at. `seconds` of device
-    time were taken, 0 where an earlier measurement held.
+    `artifact` is `CompileFacts.artifact`; `rows` is what clients are shown, which the machine does not look at.
+    `seconds` of device time were taken, 0 where an earlier measurement held.
     """
 
     shape: str
-    key: str
+    artifact: str
     rows: tuple[object, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0

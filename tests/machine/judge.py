@@ -57,7 +57,7 @@ def _verify_timed(state: State, unit: UnitState) -> None:
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
         return
     if unit.edited and state.benchmarks.automatic and not unit.unmeasured:
-        timed = {shape for shape, timing in unit.timings.items() if timing.key == unit.result.key}
+        timed = {shape for shape, timing in unit.timings.items() if timing.artifact == unit.result.artifact}
         assert timed >= {shape.name for shape in unit.unit.kernel.shapes}, f"{unit.key} was edited and not timed"
 
 

@@ -38,7 +38,7 @@ def test_shapes_of_edited_units_are_timed_one_after_the_other() -> None:
     assert answer(world) == []
     state = unit(world, A)
     assert state.result is not None
-    assert {timing.key for timing in state.timings.values()} == {state.result.key}
+    assert {timing.artifact for timing in state.timings.values()} == {state.result.artifact}
     world.drain()
 
 
@@ -80,7 +80,7 @@ def test_an_edit_ends_the_measurement_and_drops_its_result() -> None:
     state = world.state.find(work.key)
     assert state is not None
     assert state.result is not None
-    assert {timing.key for timing in state.timings.values()} == {state.result.key}
+    assert {timing.artifact for timing in state.timings.values()} == {state.result.artifact}
 
 
 def test_a_result_that_comes_after_the_edit_is_not_shown() -> None:
@@ -91,7 +91,7 @@ def test_a_result_that_comes_after_the_edit_is_not_shown() -> None:
     world.answer(number)
     state = world.state.find(work.key)
     assert state is not None
-    assert state.timings == {} or {timing.key for timing in state.timings.values()} == {work.tokens}
+    assert state.timings == {} or {timing.artifact for timing in state.timings.values()} == {work.tokens}
     world.drain()
 
 

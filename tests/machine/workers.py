@@ -86,7 +86,7 @@ class Workers:
             case Measure():
                 if seed % 7 == 6:
                     return Measured(effect.work, None, "no device")
-                return Measured(effect.work, ShapeTiming(effect.shape, effect.result.key, (), seconds=1.0))
+                return Measured(effect.work, ShapeTiming(effect.shape, effect.result.artifact, (), seconds=1.0))
             case Check():
                 return Checked(effect.work, self.said(one, effect, read))
             case LookUp() | Compile():

@@ -34,10 +34,10 @@ def act(state: State, out: Effects) -> None:
         stop(state, out, work)
 
 
-def _is_built_of(unit: UnitState, key: str) -> bool:
-    """Whether the unit's artifact is still that of `key`, as far as is known."""
+def _is_built_of(unit: UnitState, artifact: str) -> bool:
+    """Whether this still is the unit's artifact, as far as is known."""
     result, render = unit.result, unit.render
-    if result is None or result.key != key or result.outcome is not Outcome.BUILT or not unit.reusable:
+    if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT or not unit.reusable:
         return False
     return unit.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
 
@@ -55,7 +55,7 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
         unit.unmeasured = ""
         for one in unit.unit.kernel.shapes:
             known = unit.timings.get(one.name)
-            if known is None or known.key != result.key:
+            if known is None or known.artifact != result.artifact:
                 unit.to_measure.setdefault(one.name, Wish())
     _queue(state, unit)
     if (set(unit.to_measure), unit.unmeasured) != before:
@@ -99,7 +99,7 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
             if event.shapes is not None and shape.name not in event.shapes:
                 continue
             known = unit.timings.get(shape.name)
-            fresh = known is not None and unit.result is not None and known.key == unit.result.key
+            fresh = known is not None and unit.result is not None and known.artifact == unit.result.artifact
             if event.force or not fresh:
                 unit.to_measure[shape.name] = Wish(requested=True, force=event.force)
         show(out, unit)
@@ -152,7 +152,7 @@ def start(state: State, out: Effects) -> None:
             show(out, unit)
             continue
         state.measure_queue.remove(key)
-        work = begin(state, WorkKind.MEASURE, key, unit.generation, unit.result.key, exclusive=exclusive)
+        work = begin(state, WorkKind.MEASURE, key, unit.generation, unit.result.artifact, exclusive=exclusive)
         unit.measuring = state.measuring = work
         out.append(Measure(work, unit.unit, unit.result, shape, wish.force))
         show(out, unit)
@@ -170,7 +170,7 @@ def measured(state: State, out: Effects, event: Measured) -> None:
     if timing is None and ran:
         unit.to_measure.clear()
         unit.unmeasured = event.problem
-    elif timing is not None and unit.result is not None and unit.result.key == timing.key:
+    elif timing is not None and unit.result is not None and unit.result.artifact == timing.artifact:
         unit.timings = {**unit.timings, timing.shape: timing}
         unit.to_measure.pop(timing.shape, None)
     _queue(state, unit)

@@ -133,8 +133,10 @@ class UnitState:
         """What timings of the last artifact have shown."""
         if not self.timings or self.result is None:
             return ()
-        key = self.result.key
-        return tuple(one for timing in self.timings.values() if timing.key == key for one in timing.diagnostics)
+        artifact = self.result.artifact
+        return tuple(
+            one for timing in self.timings.values() if timing.artifact == artifact for one in timing.diagnostics
+        )
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ class Source(StrEnum):
     CLANG = "clang"
     LINKER = "linker"
     HOST = "host"
+    BENCHMARK = "benchmark"
 
 
 @dataclass(frozen=True, slots=True)
