@@ -6,6 +6,7 @@ clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ EM_AMDGPU = 224
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED = b"CCOB"
+_CODE = (".text", ".rodata", ".hip_fatbin", ".nv_fatbin")
+_TEXTS = ".rodata.str"
+_SHT_PROGBITS = 1
 _SHT_SYMTAB = 2
 _SHT_NOBITS = 8
 _SHT_DYNSYM = 11
@@ -104,6 +108,22 @@ def fat_binary(path: Path) -> bytes | None:
         if section.name == FATBIN_SECTION and section.kind != _SHT_NOBITS:
             return data[section.offset : section.offset + section.size]
     return None
+
+
+def code_digest(path: Path) -> str:
+    """The SHA-256 of all code in an object, the host's and devices', with its constants and what it calls.
+
+    Equal for objects that differ in the names that they export, or in texts that are printed. Raises ValueError when it
+    is no ELF-64 file.
+    """
+    data = path.read_bytes()
+    found = hashlib.sha256()
+    for section in _sections(data):
+        if section.kind == _SHT_PROGBITS and section.name.startswith(_CODE) and not section.name.startswith(_TEXTS):
+            found.update(f"{section.name}:{section.size}\n".encode())
+            found.update(data[section.offset : section.offset + section.size])
+    found.update("\n".join(undefined_symbols(path)).encode())
+    return found.hexdigest()
 
 
 def _from_bundle(bundle: bytes, arch: str) -> bytes | None:
