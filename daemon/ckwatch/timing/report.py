@@ -82,7 +82,8 @@ class Stop(StrEnum):
 class Samples:
     """Raw samples in microseconds, in the order in which they were taken, and the clock at each where it can be read.
 
-    `discarded` samples were taken below the clock floor and are not among them.
+    `discarded` samples were taken below the clock floor and are not among them. `blocks`: the contestant had so many
+    turns; the samples are its blocks one after the other, of equal length as far as that goes.
     """
 
     cache: Cache
@@ -90,6 +91,7 @@ class Samples:
     clocks_mhz: tuple[float, ...] = ()
     discarded: int = 0
     stop: Stop = Stop.BUDGET
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
