@@ -1,0 +1,1 @@
+"""Devices as things that several processes want: who may use one now."""
