@@ -1,0 +1,93 @@
+"""A kernel's inputs from a seed: the same bits on every machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.numerics.elements import INTEGERS, Storage, narrow, poison_element, storage_type
+from ckwatch.bench.numerics.places import gap_mask
+from ckwatch.timing.problem import Buffer, Problem
+
+CHUNK = 1 << 15
+"""Elements that are made at once: their intermediate values fit into a core's cache."""
+
+_SEED_STEP = np.uint64(0x9E3779B97F4A7C15)
+_PLACE_STEP = np.uint64(0xD1B54A32D192ED03)
+_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
+_LAST_SHIFT = np.uint64(31)
+
+
+def make_inputs(problem: Problem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
+    """Each buffer that the kernel reads, by name, as stored elements (`elements.storage_type`).
+
+    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5; gaps are poisoned. `fnuz`: which
+    8-bit floats the arch has, if it is not the problem's GEMM that tells. Raises MemoryError.
+    """
+    form = fnuz if fnuz is not None else problem.gemm is not None and problem.gemm.fnuz
+    read = [buffer for buffer in problem.buffers if not buffer.output]
+    inputs = {buffer.name: np.empty(buffer.elements, storage_type(buffer.dtype)) for buffer in read}
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
+        chunks = [
+            threads.submit(_fill, inputs[buffer.name], buffer, seed, tensor, begin, form)
+            for tensor, buffer in enumerate(read, start=1)
+            for begin in range(0, buffer.elements, _chunks_together(buffer))
+        ]
+        for chunk in chunks:
+            chunk.result()
+    for buffer in read:
+        if (gaps := gap_mask(problem, buffer)) is not None:
+            inputs[buffer.name][gaps] = poison_element(buffer.dtype, form)
+    return inputs
+
+
+def random_bits(seed: int, tensor: int, begin: int, count: int) -> npt.NDArray[np.uint64]:
+    """splitmix64 of the seed, the tensor's number and the places `begin` to `begin + count`: the runner's."""
+    start = (
+        np.array([(seed * 8 + tensor) % 2**64], np.uint64) * _SEED_STEP + np.array([begin + 1], np.uint64) * _PLACE_STEP
+    )
+    bits = np.arange(count, dtype=np.uint64)
+    bits *= _PLACE_STEP
+    bits += np.uint64(start % 2**64)
+    shifted = np.empty_like(bits)
+    for shift, factor in _MIX:
+        np.right_shift(bits, shift, out=shifted)
+        bits ^= shifted
+        bits *= factor
+    np.right_shift(bits, _LAST_SHIFT, out=shifted)
+    bits ^= shifted
+    return bits
+
+
+def _chunks_together(buffer: Buffer) -> int:
+    """Elements for one task of a thread, a multiple of CHUNK."""
+    return max(1, buffer.elements // (64 * CHUNK)) * CHUNK
+
+
+def _fill(elements: Storage, buffer: Buffer, seed: int, tensor: int, begin: int, fnuz: bool) -> None:
+    end = min(begin + _chunks_together(buffer), buffer.elements)
+    values = _values_of(buffer, fnuz)
+    for at in range(begin, end, CHUNK):
+        upto = min(at + CHUNK, end)
+        elements[at:upto] = values(random_bits(seed, tensor, at, upto - at))
+
+
+def _values_of(buffer: Buffer, fnuz: bool) -> Callable[[npt.NDArray[np.uint64]], Storage]:
+    if buffer.dtype in INTEGERS and not buffer.scale:
+        return lambda bits: (
+            (bits % np.uint64(11)).astype(storage_type(buffer.dtype)) - storage_type(buffer.dtype).type(5)
+        )
+    factor, offset = (1.0, 0.5) if buffer.scale else (2.0, -1.0)
+
+    def values(bits: npt.NDArray[np.uint64]) -> Storage:
+        bits >>= np.uint64(11)
+        unit = bits.astype(np.float64)
+        unit *= factor * 2.0**-53
+        unit += offset
+        return narrow(unit, buffer.dtype, fnuz)
+
+    return values
