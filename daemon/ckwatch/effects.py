@@ -75,13 +75,15 @@ class Compile:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Time what a unit compiled to on a shape; with `force` also when the history has the timing."""
+    """Time what a unit compiled to on a shape; with `force` also when the history has the timing. `device` None: the
+    workspace's choice."""
 
     work: Work
     unit: Unit
     result: CompileFacts
     shape: str
     force: bool
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

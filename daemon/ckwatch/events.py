@@ -254,22 +254,22 @@ class Measured(Event):
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequested(Event):
-    """Somebody wants timings of units that are built, on these shapes (None: all); with `force` also again.
-
-    Requests are numbered upwards from 1.
-    """
+    """Somebody wants timings of units that are built, on these shapes (None: all), on another `device` than the
+    workspace's choice perhaps; with `force` also again. Requests are numbered upwards from 1."""
 
     number: int
     units: tuple[str, ...]
     shapes: tuple[str, ...] | None = None
     force: bool = False
+    device: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureDropped(Event):
-    """Nobody wants the units timed any more, unless they are by themselves."""
+    """Nobody wants the units timed any more, unless they are by themselves; with `everything` not even then."""
 
     units: tuple[str, ...]
+    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     Model = TypeVar("Model", bound=BaseModel)
+    Item = TypeVar("Item")
 
 Reach = Callable[[bool], Awaitable[Path]]
 """Gives the socket of a daemon that answers; with True it may start one. Raises DaemonGoneError where there is none."""
@@ -145,5 +146,15 @@ def parsed(model: type[Model], data: bytes) -> Model:
 
     try:
         return model.model_validate_json(data)
+    except ValidationError as error:
+        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
+
+
+def parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
+    """`data` as a list of wire types. Raises ProtocolError if it is none."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(data)
     except ValidationError as error:
         raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None

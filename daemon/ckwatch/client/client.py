@@ -6,18 +6,19 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ckwatch.client.access import Access, Again, parsed
+from ckwatch.client.access import Access, Again, parsed, parsed_list
+from ckwatch.client.benchmarks import BenchmarkCalls
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.following import Events
 from ckwatch.client.http import Query
 from ckwatch.client.launch import end_of
 from ckwatch.client.lending import Lending, Overlay, sendable
-from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError
+from ckwatch.errors import CkwatchError, UnknownUnitError
 
 if TYPE_CHECKING:
     from ckwatch.client.building import BuildLines, Sweep
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
     from ckwatch.wire.values import Diagnostic, Unit
 
-    Item = TypeVar("Item")
 
-
-class Client:
+class Client(BenchmarkCalls):
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and
@@ -98,7 +97,7 @@ class Client:
 
         query = [("pattern", pattern) for pattern in patterns]
         data = await self._access.request("GET", ("units",), [*query, *await self._view()])
-        return _parsed_list(list[Unit], data)
+        return parsed_list(list[Unit], data)
 
     async def kernels(self) -> dict[str, tuple[Unit, ...]]:
         """The names of the kernels, each with its units."""
@@ -132,7 +131,7 @@ class Client:
         from ckwatch.wire.messages import Run
 
         data = await self._access.request("GET", (*_unit_path(unit), "runs"), [("limit", str(limit))])
-        return _parsed_list(list[Run], data)
+        return parsed_list(list[Run], data)
 
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
         """The messages in a file of the workspace, of all its units."""
@@ -198,7 +197,7 @@ class Client:
         from ckwatch.wire.messages import CancelRequest
 
         request = CancelRequest.model_construct(units=list(patterns) or None, client=await self._viewer())
-        return _parsed_list(list[str], await self._access.request("POST", ("cancel",), body=request))
+        return parsed_list(list[str], await self._access.request("POST", ("cancel",), body=request))
 
     # This client's own view.
 
@@ -381,15 +380,6 @@ def _unit_path(unit: str | Unit) -> tuple[str, str, str]:
     if not slash or not instance:
         raise UnknownUnitError(f"'{name}' is no unit", "a unit is called KERNEL/INSTANCE@ARCH")
     return "units", kernel, instance
-
-
-def _parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(kind).validate_json(data)
-    except ValidationError as error:
-        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
 
 
 def _text_of(path: str) -> str:

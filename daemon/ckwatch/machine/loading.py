@@ -46,7 +46,10 @@ def _accept(state: State, out: Effects, scope: Scope, workspace: LoadedWorkspace
     if scope.name == MAIN:
         state.jobs = workspace.jobs
         state.passes_apart = workspace.passes_apart
-        state.benchmarks = workspace.benchmarks
+        if state.benchmarks != workspace.benchmarks:
+            state.benchmarks = workspace.benchmarks
+            # What was edited before it was to be timed is timed now.
+            state.settled.extend(unit.key for unit in state.main.units.values() if unit.edited or unit.to_measure)
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, scope, workspace)
     known = before or state.main.workspace or workspace

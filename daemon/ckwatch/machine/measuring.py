@@ -100,8 +100,8 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
                 continue
             known = unit.timings.get(shape.name)
             fresh = known is not None and unit.result is not None and known.artifact == unit.result.artifact
-            if event.force or not fresh:
-                unit.to_measure[shape.name] = Wish(requested=True, force=event.force)
+            if event.force or event.device is not None or not fresh:
+                unit.to_measure[shape.name] = Wish(requested=True, force=event.force, device=event.device)
         show(out, unit)
         state.settled.append(unit.key)
 
@@ -113,7 +113,7 @@ def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
         if unit is None:
             continue
         running = next(iter(unit.to_measure), None) if unit.measuring is not None else None
-        dropped = [shape for shape, wish in unit.to_measure.items() if wish.requested]
+        dropped = [shape for shape, wish in unit.to_measure.items() if wish.requested or event.everything]
         for shape in dropped:
             del unit.to_measure[shape]
         if running in dropped:
@@ -154,7 +154,7 @@ def start(state: State, out: Effects) -> None:
         state.measure_queue.remove(key)
         work = begin(state, WorkKind.MEASURE, key, unit.generation, unit.result.artifact, exclusive=exclusive)
         unit.measuring = state.measuring = work
-        out.append(Measure(work, unit.unit, unit.result, shape, wish.force))
+        out.append(Measure(work, unit.unit, unit.result, shape, wish.force, wish.device))
         show(out, unit)
 
 

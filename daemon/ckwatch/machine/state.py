@@ -56,6 +56,7 @@ class Wish:
 
     requested: bool = False
     force: bool = False
+    device: str | None = None
 
 
 NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})

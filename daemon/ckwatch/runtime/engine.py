@@ -17,11 +17,22 @@ from anyio import to_thread
 
 from ckwatch import __version__
 from ckwatch.errors import CkwatchError, UnknownUnitError
-from ckwatch.events import MAIN, CancelRequested, ClientLost, Focused, Options, OptionsChanged, OverlayChanged
+from ckwatch.events import (
+    MAIN,
+    CancelRequested,
+    ClientLost,
+    Focused,
+    MeasureDropped,
+    Options,
+    OptionsChanged,
+    OverlayChanged,
+)
 from ckwatch.machine.state import State, UnitState
 from ckwatch.model.kernel import Unit as ModelUnit
 from ckwatch.model.selection import chosen, suggestion
+from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.builds import Builds
+from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.runners import write_runner
@@ -29,6 +40,7 @@ from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
 from ckwatch.runtime.states import States
 from ckwatch.runtime.time_traces import TimeTraces
+from ckwatch.runtime.timing_answers import TimingAnswers
 from ckwatch.runtime.tools import Tools
 from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
 from ckwatch.wire import values as wire
@@ -57,7 +69,13 @@ class Daemon:
     """Fits `ckwatch.serve.engine.Engine`."""
 
     def __init__(
-        self, runtime: Runtime, tools: Tools, memoirs: Memoirs, precompiling: Precompiling, log_file: Path | None
+        self,
+        runtime: Runtime,
+        tools: Tools,
+        memoirs: Memoirs,
+        measurements: Measurements,
+        precompiling: Precompiling,
+        log_file: Path | None,
     ) -> None:
         self._runtime = runtime
         self._tools = tools
@@ -66,6 +84,8 @@ class Daemon:
         self._log_file = log_file
         self._builds = Builds(runtime)
         self._time_traces = TimeTraces(runtime, tools)
+        benches = Benches(runtime, self._builds, measurements)
+        self.benchmarks = TimingAnswers(runtime, benches, measurements, memoirs)
         self._started_at = time.time()
         self._started = time.monotonic()
         self._shown: dict[tuple[str, str], tuple[int, wire.Unit | wire.File | wire.Workspace]] = {}
@@ -248,13 +268,15 @@ class Daemon:
         return self._builds.build(client or MAIN, patterns, force=force, check_only=check_only)
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
-        """Stop compiling; the units that were at it. Raises UnknownUnitError."""
+        """Stop compiling and timing; the units that were at it. Raises UnknownUnitError."""
         scope = client or MAIN
-        names = await self._names(scope, patterns)
-        units = [unit for name in names if (unit := self._state.seen(scope, name)) is not None and not unit.settled]
-        stopped = [unit.key.unit for unit in units]
+        units = [unit for name in await self._names(scope, patterns) if (unit := self._state.seen(scope, name))]
+        stopped = [unit.key.unit for unit in units if not unit.settled]
+        timed = [unit.key.unit for unit in units if unit.to_measure]
         await self._runtime.post(CancelRequested(scope, frozenset(stopped), at=time.time()))
-        return stopped
+        if timed:
+            await self._runtime.post(MeasureDropped(tuple(timed), everything=True, at=time.time()))
+        return list(dict.fromkeys([*stopped, *timed]))
 
     async def overlay(self, client: str, path: str, text: str | None) -> None:
         """Lend a text, or take it back."""

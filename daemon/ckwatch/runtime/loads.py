@@ -9,7 +9,7 @@ from pathlib import Path
 from ckwatch.config.archs import HOST, NATIVE
 from ckwatch.config.loading import WorkspaceLoader
 from ckwatch.config.workspace import Workspace
-from ckwatch.events import MAIN, KernelUnits, LoadedWorkspace, Options
+from ckwatch.events import MAIN, Benchmarks, KernelUnits, LoadedWorkspace, Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Kernel
 from ckwatch.model.selection import units_of
@@ -58,7 +58,12 @@ class Loads:
                 self._tools.problem,
                 workspace.settings.daemon.build == "everything",
                 self._tools.takes_apart,
+                _benchmarks(workspace),
             )
+
+    def kernels(self) -> tuple[KernelUnits, ...]:
+        """The kernels of the workspace's own last load."""
+        return tuple(self._kernels.values())
 
     def workspace(self, scope: str) -> Workspace:
         """The workspace as `scope` sees it. Raises KeyError before the first load."""
@@ -89,3 +94,8 @@ class Loads:
                 *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
             )
         )
+
+
+def _benchmarks(workspace: Workspace) -> Benchmarks:
+    settings = workspace.settings.bench
+    return Benchmarks(settings.when == "saved", settings.save_budget_s, bool(settings.launcher))

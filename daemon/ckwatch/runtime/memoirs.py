@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from ckwatch.effects import Record
 from ckwatch.events import Cause, Remembered, UnitKey, Work, WorkKind
-from ckwatch.history import History, HistoryError, UnitRecord
+from ckwatch.history import History, HistoryError, Timings, UnitRecord
 from ckwatch.machine.state import State, UnitState
 from ckwatch.wire.messages import Run
 from ckwatch.wire.values import Cause as WireCause
@@ -38,6 +38,11 @@ class Memoirs:
         self._known: dict[str, Mark] = {}
         self._tried_at = 0.0
         self.problem: str | None = None
+
+    @property
+    def timings(self) -> Timings | None:
+        """The timings of units, None while the history cannot be used."""
+        return self._history.timings if self._opened else None
 
     async def open(self) -> Mapping[str, Remembered]:
         """What earlier daemons left; nothing, and a problem, where it cannot be read."""

@@ -23,8 +23,10 @@ from ckwatch.machine.state import State
 from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.garbage import collect_when_idle, young_only
+from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.precompiling import Precompiling
+from ckwatch.runtime.remembered import remembered_timings
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
@@ -73,12 +75,18 @@ async def open_engine(
             if tools.store is not None:
                 await to_thread.run_sync(tools.store.remove_leftovers)
             state.remembered = await memoirs.open()
+            if memoirs.timings is not None:
+                state.remembered_timings = await to_thread.run_sync(
+                    remembered_timings, loads.kernels(), memoirs.timings
+                )
+            measurements = Measurements(root, loads, tools, memoirs)
+            runtime.measure = measurements.measure
             await memoirs.note_start(os.getpid(), __version__)
             precompiling = Precompiling(tools, lambda: state.busy)
             runtime.workshop.on_request = lambda request, built, compiled: precompiling.note(
                 request, built=built, compiled=compiled
             )
-            daemon = Daemon(runtime, tools, memoirs, precompiling, log_file)
+            daemon = Daemon(runtime, tools, memoirs, measurements, precompiling, log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.run)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)

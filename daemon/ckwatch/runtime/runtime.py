@@ -22,13 +22,14 @@ from ckwatch.effects import (
     Follow,
     Load,
     LookUp,
+    Measure,
     Record,
     Render,
     Scan,
     Tell,
 )
 from ckwatch.errors import CkwatchError
-from ckwatch.events import MAIN, AnyEvent, Continued, Ended, Loaded, MemoryMeasured, Recorded, UnitKey
+from ckwatch.events import MAIN, AnyEvent, Continued, Ended, Loaded, Measured, MemoryMeasured, Recorded, UnitKey
 from ckwatch.machine.state import State
 from ckwatch.machine.step import start, step
 from ckwatch.runtime.feed import Feed
@@ -45,16 +46,18 @@ QUIET_S = 0.3
 SLICE_S = 0.004
 """So long may steps follow one another before others have their turn on the event loop."""
 
-Work = Load | Scan | Render | LookUp | Check | Compile | Record
+Work = Load | Scan | Render | LookUp | Check | Compile | Measure | Record
 """Effects that run as tasks."""
 
 Recorder = Callable[[State, Record], Awaitable[str | None]]
+Measurer = Callable[[Measure], Awaitable[Measured]]
 
 
 class Runtime:
     """Runs the machine.
 
-    `on_stepped` gets what each step tells, `on_follow` is called when other files are to be watched.
+    `on_stepped` gets what each step tells, `on_follow` is called when other files are to be watched, `measure` times
+    units.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Runtime:
         self.workshop = workshop(self.post_soon)
         self.on_stepped: Callable[[list[Tell]], None] = lambda _tells: None
         self.on_follow: Callable[[], None] = lambda: None
+        self.measure: Measurer = _cannot_measure
         self.longest_step_s = 0.0
         self._record = record
         self._send, self._inbox = anyio.create_memory_object_stream[AnyEvent](INBOX)
@@ -123,7 +127,7 @@ class Runtime:
             match effect:
                 case Changed(scope, topic):
                     self._mark(scope, topic)
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Measure() | Record():
                     cancel_scope = self._scopes[effect.work.number] = CancelScope()
                     self._tasks.start_soon(self._work, effect, cancel_scope)
                 case Cancel(work):
@@ -183,6 +187,8 @@ class Runtime:
                 return await self.workshop.check(effect)
             case Compile():
                 return await self.workshop.compile(effect)
+            case Measure():
+                return await self.measure(effect)
             case Record():
                 return Recorded(effect.work, await self._record(self.state, effect), at=time.time())
 
@@ -204,3 +210,7 @@ class Runtime:
                 if capacity is not None:
                     self.post_soon(MemoryMeasured(capacity, at=time.time()))
             await anyio.sleep(MEASURED_EVERY_S)
+
+
+async def _cannot_measure(effect: Measure) -> Measured:
+    return Measured(effect.work, None, "this daemon times nothing", at=time.time())

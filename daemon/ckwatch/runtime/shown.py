@@ -11,6 +11,7 @@ from ckwatch.machine.state import State, UnitState
 from ckwatch.model import diagnostic as model
 from ckwatch.model.text import Span
 from ckwatch.wire import values as wire
+from ckwatch.wire.timings import Timing
 
 Diagnosed = Mapping[str, tuple[model.Diagnostic, ...]]
 
@@ -49,7 +50,26 @@ def unit_of(unit: UnitState) -> wire.Unit:
         products={} if last is None else dict(last.products),
         cause=causes_of(unit.cause),
         edited=unit.edited,
+        timings=timings_of(unit),
+        measuring=next(iter(unit.to_measure), None) if unit.measuring is not None else None,
+        to_measure=tuple(unit.to_measure),
+        unmeasured=unit.unmeasured,
     )
+
+
+def timings_of(unit: UnitState) -> tuple[Timing, ...]:
+    """The unit's last timings, each marked with how it stands."""
+    if not unit.timings:
+        return ()
+    present = None if unit.result is None or not unit.fresh else unit.result.artifact
+    found = []
+    for shape, timing in unit.timings.items():
+        standing = "fresh" if timing.artifact == present else "stale"
+        if shape in unit.to_measure and unit.measuring is not None:
+            standing = "running"
+        rows = [row for row in timing.rows if isinstance(row, Timing)]
+        found += [row if row.standing == standing else row.model_copy(update={"standing": standing}) for row in rows]
+    return tuple(found)
 
 
 def causes_of(cause: Cause) -> tuple[wire.Cause, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from ckwatch.render.cache import RenderCache
 from ckwatch.render.process import RenderPool
 from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder
 from ckwatch.toolchain import Toolchain, discover
+from ckwatch.toolchain.nvcc import NvccToolchain, find_nvcc
 
 if TYPE_CHECKING:
     from ckwatch.compile.ladder import Ladder
@@ -34,7 +36,7 @@ FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
 class Compiler:
     """A compiler and the store it fills."""
 
-    toolchain: Toolchain
+    toolchain: Toolchain | NvccToolchain
     builder: Builder
     roots: Roots
 
@@ -61,6 +63,12 @@ class Tools:
         self.compiler: Compiler | None = None
         self.problem: str | None = None
 
+    def _nvcc_alone(self) -> NvccToolchain | None:
+        """What a machine without ROCm can compile with, where it has that."""
+        with suppress(ToolchainError):
+            return find_nvcc(self._environment)
+        return None
+
     def find(self, settings: Settings) -> None:
         """Look for the compiler and open the store; runs in a thread, one call at a time."""
         folder = settings.store.folder or default_folder()
@@ -69,10 +77,13 @@ class Tools:
             store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
         store.size_limit_bytes = settings.store.size_limit_bytes
         try:
-            toolchain = self._find_toolchain(settings.toolchain, self._environment)
+            toolchain: Toolchain | NvccToolchain = self._find_toolchain(settings.toolchain, self._environment)
         except ToolchainError as error:
-            self.store, self.compiler, self.problem = store, None, str(error)
-            return
+            nvcc = self._nvcc_alone()
+            if nvcc is None:
+                self.store, self.compiler, self.problem = store, None, str(error)
+                return
+            toolchain = nvcc
         known = self.compiler
         if known is None or known.toolchain.identity != toolchain.identity or self.store is not store:
             make = partial(self._make_ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None

@@ -23,6 +23,7 @@ from ckwatch.serve.handlers import Handlers
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import takes_no_query
 from ckwatch.serve.streams import NDJSON
+from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -34,6 +35,7 @@ from ckwatch.wire.messages import (
     UnitDetail,
     WorkspaceDetail,
 )
+from ckwatch.wire.timings import BenchLine, Devices, Ranked, Timing, TimingDetail
 from ckwatch.wire.values import Change, File, Snapshot, Unit
 
 PREFIX = "/v1"
@@ -65,6 +67,15 @@ ROUTES = (
     Route("GET", "/files", "file", File),
     Route("GET", "/log", "log", str, "text/plain"),
     Route("POST", "/builds", "build", BuildLine, NDJSON),
+    Route("GET", "/devices", "devices", Devices),
+    Route("POST", "/benchmarks", "bench", BenchLine, NDJSON),
+    Route("GET", "/timings", "timings", list[Timing]),
+    Route("GET", "/timings/{number}", "timing", list[TimingDetail]),
+    Route("GET", "/ranking", "ranking", list[Ranked]),
+    Route("GET", "/comparison", "comparison", list[Compared]),
+    Route("GET", "/baselines", "baselines", list[Baseline]),
+    Route("PUT", "/baselines/{name}", "set_baseline", list[str]),
+    Route("DELETE", "/baselines/{name}", "remove_baseline", int),
     Route("POST", "/cancel", "cancel", list[str]),
     Route("PUT", "/clients/{client}/overlays", "overlay"),
     Route("PUT", "/clients/{client}/focus", "focus"),

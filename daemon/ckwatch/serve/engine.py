@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from ckwatch.events import Options
+from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -17,7 +18,28 @@ from ckwatch.wire.messages import (
     UnitDetail,
     WorkspaceDetail,
 )
+from ckwatch.wire.timings import BenchLine, Devices, Ranked, Timing, TimingDetail
 from ckwatch.wire.values import Change, File, Snapshot, Unit
+
+
+class BenchmarkEngine(Protocol):
+    """Timings of the workspace as it is on disk. Raises as `Engine`."""
+
+    async def devices(self, *, again: bool) -> Devices: ...
+
+    def bench(
+        self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
+    ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
+        """The lines of a benchmark; leaving the context before `done` gives up what nobody else wants."""
+        ...
+
+    async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]: ...
+    async def timing(self, number: int) -> list[TimingDetail]: ...
+    async def best(self, kernel: str, shape: str | None) -> list[Ranked]: ...
+    async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]: ...
+    async def set_baseline(self, name: str, patterns: Sequence[str] | None) -> list[str]: ...
+    async def baselines(self) -> list[Baseline]: ...
+    async def remove_baseline(self, name: str) -> int: ...
 
 
 class Engine(Protocol):
@@ -26,6 +48,9 @@ class Engine(Protocol):
     All methods are called on the event loop and raise CkwatchError for what a user did wrong (unknown unit: its
     subclass UnknownUnitError, which is answered by 404).
     """
+
+    @property
+    def benchmarks(self) -> BenchmarkEngine: ...
 
     async def status(self) -> Status: ...
     async def snapshot(self, client: str | None) -> Snapshot: ...

@@ -15,6 +15,7 @@ from fastapi.responses import PlainTextResponse
 
 from ckwatch.events import Options
 from ckwatch.serve.answers import json_answer
+from ckwatch.serve.benchmarks import BenchmarkHandlers
 from ckwatch.serve.clients import Clients
 from ckwatch.serve.engine import Engine
 from ckwatch.serve.limits import Limits
@@ -37,13 +38,14 @@ Instance = Annotated[str, Path(description="the rest of a unit's id: INSTANCE@AR
 Client = Annotated[ClientId, Path(description="the client's own choice, unlike any other's")]
 
 
-class Handlers:
+class Handlers(BenchmarkHandlers):
     """What the routes do; see the table in `app`."""
 
     def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
         self._engine = engine
         self._clients = clients
         self._shared = Shared(limits)
+        super().__init__(engine.benchmarks, clients, self._shared)
         self._stop = stop
 
     async def status(self) -> Response:

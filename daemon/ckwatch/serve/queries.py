@@ -58,5 +58,34 @@ class LogQuery(NoQuery):
     lines: Annotated[int, Field(ge=1, le=100_000)] = 100
 
 
+class DevicesQuery(NoQuery):
+    """`again`: look anew."""
+
+    again: bool = False
+
+
+class TimingsQuery(NoQuery):
+    """The newest so many of a unit, `KERNEL/INSTANCE@ARCH`, on one shape or on all."""
+
+    unit: Name
+    shape: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 50
+
+
+class RankingQuery(NoQuery):
+    """A kernel's name, and a shape's."""
+
+    kernel: Name
+    shape: Name | None = None
+
+
+class CompareQuery(NoQuery):
+    """A unit, what it is compared with, and a shape's name."""
+
+    unit: Name
+    against: Name
+    shape: Name | None = None
+
+
 async def takes_no_query(_query: Annotated[NoQuery, Query()]) -> None:
     """Refuses all query parameters of a route that has none."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastapi import Response
+from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from ckwatch.errors import plain_errors
@@ -30,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 NDJSON = "application/x-ndjson"
 _GOODBYE_S = 1.0
+
+Line = TypeVar("Line", bound=BaseModel)
 
 
 class SlowFollowerError(Exception):
@@ -211,36 +216,59 @@ class EventStream(Stream):
         return self.shared.serialised.line(Change(seq=seq, topic="heartbeat"))
 
 
-class BuildStream(Stream):
-    """The lines of a build, which is given up when the client goes before its end."""
+class LineStream(Stream, Generic[Line]):
+    """Lines of something that goes on as long as the connection is open; it is given up when the client goes."""
 
     media_type = NDJSON
 
-    def __init__(self, engine: Engine, clients: Clients, shared: Shared, request: BuildRequest) -> None:
+    def __init__(self, clients: Clients, shared: Shared, client: str | None) -> None:
         super().__init__(shared)
-        self._engine = engine
         self._clients = clients
-        self._request = request
+        self._client = client
+
+    @abstractmethod
+    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
+        """Begin; the lines."""
+
+    @abstractmethod
+    def heartbeat(self) -> Line:
+        """The line that says that nothing has happened for a while."""
 
     async def send_to(self, sender: Sender) -> None:
         """Send the lines."""
-        request = self._request
-        building = self._engine.build(request.client, request.units, force=request.force, check_only=request.check_only)
-        async with self._clients.stream(request.client), building as lines:
+        async with self._clients.stream(self._client), self.begin() as lines:
             await sender.start()
             # An iteration must not be cancelled for a heartbeat, so another task does it.
-            come, came = anyio.create_memory_object_stream[BuildLine](self.shared.limits.send_lines)
+            come, came = anyio.create_memory_object_stream[Line](self.shared.limits.send_lines)
             async with plain_errors(), anyio.create_task_group() as tasks, came:
                 tasks.start_soon(_pump, lines, come)
                 while True:
-                    ready: list[BuildLine] = []
+                    ready: list[Line] = []
                     with anyio.move_on_after(self.shared.limits.heartbeat_s):
                         ready = await _some(came)
                         if not ready:
                             break
                     if not ready:
-                        ready.append(BuildLine(event="heartbeat"))
+                        ready.append(self.heartbeat())
                     await sender.write_all(json_bytes(line) + b"\n" for line in ready)
+
+
+class BuildStream(LineStream[BuildLine]):
+    """The lines of a build."""
+
+    def __init__(self, engine: Engine, clients: Clients, shared: Shared, request: BuildRequest) -> None:
+        super().__init__(clients, shared, request.client)
+        self._engine = engine
+        self._request = request
+
+    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
+        """Build."""
+        request = self._request
+        return self._engine.build(request.client, request.units, force=request.force, check_only=request.check_only)
+
+    def heartbeat(self) -> BuildLine:
+        """As a line."""
+        return BuildLine(event="heartbeat")
 
 
 class SnapshotAnswer(Stream):
@@ -300,13 +328,13 @@ async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _pump(lines: AsyncIterator[BuildLine], to: MemoryObjectSendStream[BuildLine]) -> None:
+async def _pump(lines: AsyncIterator[Line], to: MemoryObjectSendStream[Line]) -> None:
     async with to:
         async for line in lines:
             await to.send(line)
 
 
-async def _some(lines: MemoryObjectReceiveStream[BuildLine]) -> list[BuildLine]:
+async def _some(lines: MemoryObjectReceiveStream[Line]) -> list[Line]:
     """The lines that are there, at least one; none at the end."""
     try:
         found = [await lines.receive()]

@@ -118,6 +118,11 @@ class ArtifactStore:
             return artifact
         return None
 
+    def entry(self, key: str, headers: str) -> Artifact | None:
+        """The entry for `key` whose headers were those, whatever they are now; None if it has gone."""
+        artifact = self._read(self._entry_folder(key, headers))
+        return artifact if artifact is not None and self._is_whole(artifact) else None
+
     def headers_of(self, artifact: Artifact) -> HeaderSet | None:
         """The headers that were read and the files whose absence counts; None when that record has gone."""
         return self._read_header_set(artifact.headers)

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ckwatch.wire.values import Cause, Diagnostic, Span, Unit, Value
+from ckwatch.wire.value import Value
+from ckwatch.wire.values import Cause, Diagnostic, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one lent text."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ckwatch.wire.values import Value
+from ckwatch.wire.value import Value
 
 CacheName = Literal["cold", "hot"]
 VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
@@ -115,9 +115,9 @@ class Ranked(Value):
 
 
 class BenchLine(Value):
-    """A line of the stream of `POST /bench`: `began`, a `stage`, a `timing`, `skipped` with why, `done` at the end."""
+    """A line of a benchmark's answer: `began`, a `stage`, a `timing`, `skipped` with why, `done` at the end."""
 
-    event: Literal["began", "stage", "timing", "skipped", "done"]
+    event: Literal["began", "stage", "timing", "skipped", "done", "heartbeat"]
     unit: str | None = None
     shape: str | None = None
     timing: Timing | None = None

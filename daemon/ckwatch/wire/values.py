@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Value(BaseModel):
-    """A part of an answer. Newer daemons may add fields."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+from ckwatch.wire.timings import Timing
+from ckwatch.wire.value import Value
 
 
 class Position(Value):
@@ -82,6 +79,8 @@ class Unit(Value):
     `outcome` is the last result's; `fresh` tells whether it belongs to the present input. `products` are absolute paths
     in the store by kind (`shared-object`, `code-object`, …), of the last result that has any. `cause` is the story of
     the present state, newest first. `seconds` is what compiling took. `edited` counts edits: higher is more recent.
+    `timings` are the last ones of each shape, stale ones among them; `measuring` is the shape that is being timed,
+    `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed by itself.
     """
 
     kind: Literal["unit"] = "unit"
@@ -104,6 +103,10 @@ class Unit(Value):
     products: dict[str, str] = Field(default_factory=dict)
     cause: tuple[Cause, ...] = ()
     edited: int = 0
+    timings: tuple[Timing, ...] = ()
+    measuring: str | None = None
+    to_measure: tuple[str, ...] = ()
+    unmeasured: str = ""
 
 
 class File(Value):
