@@ -77,13 +77,14 @@ def half_subnormal(dtype: str, fnuz: bool) -> float:
 
 def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
     """The values of stored elements, exactly; of the same shape."""
-    if dtype == "f16":
-        return elements.view(np.float16).astype(np.float64)
-    if dtype == "bf16":
-        return (elements.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     if dtype in ("f8", "bf8"):
         return small_float_values(dtype, fnuz)[elements]
-    return elements.astype(np.float64)
+    if dtype == "f16":
+        elements = elements.view(np.float16)
+    elif dtype == "bf16":
+        elements = (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return elements.astype(np.float64)
 
 
 def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Storage:
@@ -93,7 +94,7 @@ def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Sto
         return np.nan_to_num(np.clip(np.rint(values.astype(np.float64)), low, high)).astype(storage_type(dtype))
     if dtype == "f64":
         return values.astype(np.float64)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32)
         if dtype == "f32":
             return single

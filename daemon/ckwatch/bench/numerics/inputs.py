@@ -47,9 +47,7 @@ def make_inputs(problem: Problem, seed: int, fnuz: bool | None = None) -> dict[s
 
 def random_bits(seed: int, tensor: int, begin: int, count: int) -> npt.NDArray[np.uint64]:
     """splitmix64 of the seed, the tensor's number and the places `begin` to `begin + count`: the runner's."""
-    start = (
-        np.array([(seed * 8 + tensor) % 2**64], np.uint64) * _SEED_STEP + np.array([begin + 1], np.uint64) * _PLACE_STEP
-    )
+    start = (seed * 8 + tensor) * int(_SEED_STEP) + (begin + 1) * int(_PLACE_STEP)
     bits = np.arange(count, dtype=np.uint64)
     bits *= _PLACE_STEP
     bits += np.uint64(start % 2**64)
