@@ -14,7 +14,9 @@ from ckwatch.events import Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.serve.app import ROUTES
+from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
+from ckwatch.wire.timings import Devices, Ranked, Timing, TimingDetail
 from ckwatch.wire.values import File, Snapshot, Unit
 from fake_engine import FakeEngine, unit_of
 from served import Serve, Served
@@ -66,6 +68,18 @@ ROWS = [
         "PUT /clients/x/view", None, ("view", "x", Options(("gfx942",), False, True)),
         {"archs": ["gfx942"], "rules": False, "header_warnings": True},
     ),
+    Row("GET /devices", Devices, ("devices", False)),
+    Row("GET /devices?again=1", Devices, ("devices", True)),
+    Row("GET /timings?unit=gemm/m128%40gfx942", list[Timing], ("timings", UNIT, None, 50)),
+    Row("GET /timings?unit=gemm/m128%40gfx942&shape=a%20b&limit=2", list[Timing], ("timings", UNIT, "a b", 2)),
+    Row("GET /timings/7", list[TimingDetail], ("timing", 7)),
+    Row("GET /ranking?kernel=gemm", list[Ranked], ("best", "gemm", None)),
+    Row("GET /ranking?kernel=gemm&shape=big", list[Ranked], ("best", "gemm", "big")),
+    Row("GET /comparison?unit=a&against=baseline:x", list[Compared], ("compare", "a", "baseline:x", None)),
+    Row("GET /baselines", list[Baseline], ("baselines",)),
+    Row("PUT /baselines/a%20b", list[str], ("set_baseline", "a b", None), {}),
+    Row("PUT /baselines/x", list[str], ("set_baseline", "x", ["gemm"]), {"units": ["gemm"]}),
+    Row("DELETE /baselines/x", int, ("remove_baseline", "x")),
     Row("POST /stop", None, ("stop",)),
 ]  # fmt: skip
 
@@ -85,8 +99,8 @@ async def test_a_route_asks_the_engine_and_tells_what_it_says(row: Row, serve: S
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "forget", "time_trace"}
-    names = {"source": "rendered", "events": "changes", "leave": "forget"}
+    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "forget", "time_trace"}
+    names = {"source": "rendered", "events": "changes", "leave": "forget", "ranking": "best", "comparison": "compare"}
     assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
 
 

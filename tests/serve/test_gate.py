@@ -130,7 +130,7 @@ async def test_wrong_requests(rows: list[Row], served: Served) -> None:
 async def test_every_route_refuses_what_it_does_not_know(method: str, served: Served) -> None:
     for route in ROUTES:
         if route.method == method:
-            path = route.path.format(kernel="gemm", instance="m128@gfx942", client="x")
+            path = route.path.format(kernel="gemm", instance="m128@gfx942", client="x", name="x", number=1)
             answer = await served.http.request(method, path, params={"what": "is this", "path": "/w/a"})
             assert answer.status_code == 422
             assert "query.what: Extra inputs are not permitted" in answer.json()["details"]
