@@ -41,11 +41,12 @@ async def commit_of(
     time_limit_s: float = TIME_LIMIT_S,
     launch: Launcher = run_process,
 ) -> str | None:
-    """The commit of the repository that the folder `root` is in, 40 or 64 hexadecimal digits, with `-dirty` where a file
-    of the repository differs from it or the workspace has sources that are not in it; None where there is none."""
+    """The commit of the repository that the folder `root` is in, 40 or 64 hexadecimal digits; None where there is none.
+
+    `-dirty` follows where a file of the repository differs from it, or the workspace has sources that are not in it.
+    """
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     own |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
-    found: str | None = None
     with anyio.move_on_after(time_limit_s):
         status = await _output(launch, _STATUS, root, own)
         if status is None:
@@ -60,8 +61,8 @@ async def commit_of(
             if unknown is None:
                 return None
             dirty = bool(unknown)
-        found = oid + (DIRTY if dirty else "")
-    return found
+        return oid + (DIRTY if dirty else "")
+    return None
 
 
 async def _output(

@@ -98,7 +98,7 @@ def values_of(record: TimingRecord) -> tuple[Any, ...]:
     content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
     return (
         *(stored_name(record.unit), stored_name(record.kernel), stored_name(record.shape)),
-        *(stored_name("\n".join(record.place)), record.artifact_key, record.benchmark_key, record.taken_at),
+        *(stored_place(record), record.artifact_key, record.benchmark_key, record.taken_at),
         *(None if record.failure is None else record.failure.kind.value, content, samples),
     )
 
@@ -117,6 +117,11 @@ def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str,
         )
         report = replace(report, measured=whole)
     return replace(record, id=number, unit=_name(unit), kernel=_name(kernel), report=report)
+
+
+def stored_place(record: TimingRecord) -> str | bytes:
+    """The value of the column `device`."""
+    return stored_name("\n".join(record.place))
 
 
 @cache

@@ -10,8 +10,11 @@ from pathlib import Path
 from ckwatch.history.database import BUSY_TIMEOUT_S, DamagedRowError, Database
 from ckwatch.history.record import stored_name
 from ckwatch.history.schema import MIGRATIONS
-from ckwatch.history.timing_record import COLUMNS, TimingRecord, record_of, values_of
+from ckwatch.history.timing_record import COLUMNS, TimingRecord, record_of, stored_place, values_of
 from ckwatch.timing.report import DETERMINISTIC
+
+_ANY_ID = 2**63 - 1
+"""No record has a higher number."""
 
 _ROW = "timing.id, timing.unit, timing.kernel, timing.content, timing.samples"
 
@@ -27,6 +30,12 @@ SELECT max(id) FROM timing WHERE {which} GROUP BY unit, shape
 """
 
 _LATEST = f"SELECT {_ROW} FROM timing WHERE id IN ({_LATEST_IDS}) ORDER BY id DESC"  # noqa: S608
+
+_PREVIOUS = f"""
+SELECT {_ROW} FROM timing WHERE unit = ? AND shape = ? AND device = ? AND artifact_key != ?
+AND failure IS NULL AND id < ?
+ORDER BY id DESC LIMIT 1
+"""  # noqa: S608
 
 _GOOD_IDS = "SELECT max(id) FROM timing WHERE unit = ? AND failure IS NULL GROUP BY shape, device"
 
@@ -123,6 +132,15 @@ class Timings:
         return self._found(
             _LATEST.format(which=which), stored_name(kernel), None if shape is None else stored_name(shape)
         )
+
+    def previous(self, record: TimingRecord) -> TimingRecord | None:
+        """The newest record that went well of an earlier artifact of the same unit, on the same shape and device."""
+        found = self._found(
+            _PREVIOUS,
+            *(stored_name(record.unit), stored_name(record.shape), stored_place(record)),
+            *(record.artifact_key, record.id or _ANY_ID),
+        )
+        return found[0] if found else None
 
     def set_baseline(self, unit: str, name: str, at: float) -> int:
         """Let `name` mean what `latest` has of this unit now that went well, instead of what it meant; how many timings
