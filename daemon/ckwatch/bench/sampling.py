@@ -1,0 +1,212 @@
+"""Times of launches, taken in turns.
+
+A turn is a block of launches of one contestant, put on the stream behind a closed gate and with an event pair around
+each, so that the host's own time is in none of them. Contestants take turns, there and back (ABBA): whatever drifts
+meets all of them alike. Where the clock can be read, it is read while a block runs; a round in which one of its blocks
+ran at a dropped clock is left out for all.
+
+Cold: before each event pair at least twice the last-level cache is written. Hot: a block begins with a launch that is
+not counted, so that the caches hold what this contestant's launch leaves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ckwatch.bench.buffers import Guarded
+from ckwatch.bench.runtimes.protocol import Event, Launch, Runtime, RuntimeFailure
+from ckwatch.stats import Stopping, steady
+from ckwatch.timing.job import Cache, Precision
+from ckwatch.timing.report import FailureKind, Samples, Stop
+
+BLOCK_S = 0.005
+"""About the time of a block."""
+
+BLOCK_LAUNCHES = 50
+"""At most, so that no stream's queue is ever full behind a closed gate."""
+
+PAIRED_BLOCKS = 24
+"""With several contestants at least so many of each, for `ckwatch.stats.compare_interleaved`."""
+
+WARM_UP_LIMIT = 8
+"""A clock that is not steady after so many times the warm-up is taken as it is."""
+
+_SETTLED = 60  # blocks that `steady` is shown
+_FLUSH_VALUES = (0x00, 0x55)
+
+
+@dataclass(slots=True)
+class Runner:
+    """A contestant as the timing loop sees it. `turn` is called before its launches, outside of what is timed."""
+
+    name: str
+    launch: Launch
+    turn: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What the warm-up found: the clock that it reached, None where that cannot be read."""
+
+    clock_mhz: float | None
+    steady: bool
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Block:
+    times_us: list[float]
+    clock_mhz: float | None
+
+
+@dataclass(slots=True)
+class _Series:
+    """One contestant in one cache state."""
+
+    runner: Runner
+    launches: int
+    stopping: Stopping
+    elapsed_s: float = 0.0
+    times_us: list[float] = field(default_factory=list)
+    clocks_mhz: list[float] = field(default_factory=list)
+    discarded: int = 0
+    blocks: int = 0
+    stop: Stop | None = None
+
+
+class Sampler:
+    """The timing loop on one device. Every method raises RuntimeFailure for what a launch or the device does."""
+
+    def __init__(self, runtime: Runtime, precision: Precision, flush: Guarded, at: Callable[[str, str], None]) -> None:
+        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` is told what is done."""
+        self._runtime = runtime
+        self._precision = precision
+        self._flush = flush
+        self._at = at
+        self._events: list[tuple[Event, Event]] = []
+        self._flushes = 0
+
+    def warm_up(self, runners: Sequence[Runner]) -> WarmUp:
+        """Keep the device busy for `warm_up_s` and until its clock, or the launches' time, is steady."""
+        begin = time.monotonic()
+        limit_s = self._precision.warm_up_s * WARM_UP_LIMIT
+        clocks: list[float] = []
+        times: list[float] = []
+        launches = [1] * len(runners)
+        settled = False
+        while True:
+            for index, runner in enumerate(runners):
+                self._at("warming up", runner.name)
+                block = self._block(runner, launches[index], cold=False)
+                launches[index] = _launches(sum(block.times_us) / len(block.times_us))
+                if block.clock_mhz is not None:
+                    clocks.append(block.clock_mhz)
+                if index == 0:
+                    times.append(sorted(block.times_us)[len(block.times_us) // 2])
+            elapsed_s = time.monotonic() - begin
+            if elapsed_s >= self._precision.warm_up_s:
+                settled = steady((clocks or times)[-_SETTLED:])
+                if settled or elapsed_s >= limit_s:
+                    break
+        last = sorted(clocks[-10:])
+        return WarmUp(last[len(last) // 2] if last else None, settled, time.monotonic() - begin)
+
+    def sample(self, runners: Sequence[Runner], cache: Cache, clock_mhz: float | None) -> list[Samples]:
+        """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
+
+        Raises RuntimeFailure (BROKEN) when the clock was below its floor all the time.
+        """
+        cold = cache is Cache.COLD
+        series = [self._begin(runner, cache) for runner in runners]
+        floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
+        # With several contestants a round is there and back; a half would leave a pair without its mirror.
+        orders = [series] if len(series) == 1 else [series, series[::-1]]
+        while not self._enough(series):
+            blocks: list[tuple[_Series, _Block]] = []
+            for one in (one for order in orders for one in order):
+                self._at(f"timing, {cache} cache", one.runner.name)
+                begin = time.monotonic()
+                blocks.append((one, self._block(one.runner, one.launches, cold=cold)))
+                one.elapsed_s += time.monotonic() - begin
+            dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in blocks)
+            for one, block in blocks:
+                _take(one, block, dropped=dropped)
+        if not series[0].times_us:
+            raise RuntimeFailure(
+                FailureKind.BROKEN,
+                f"the device's clock stayed below {self._precision.clock_floor:.0%} of the {clock_mhz:.0f} MHz of the "
+                "warm-up: no sample can be used",
+                "Something slows the device down: heat, a power limit, or other work on it.",
+            )
+        return [
+            Samples(
+                cache=cache,
+                times_us=tuple(one.times_us),
+                clocks_mhz=tuple(one.clocks_mhz) if len(one.clocks_mhz) == len(one.times_us) else (),
+                discarded=one.discarded,
+                stop=one.stop or Stop.BUDGET,
+                blocks=one.blocks,
+            )
+            for one in series
+        ]
+
+    def _begin(self, runner: Runner, cache: Cache) -> _Series:
+        """How many launches are a block."""
+        self._at(f"timing, {cache} cache", runner.name)
+        begin = time.monotonic()
+        block = self._block(runner, 3, cold=cache is Cache.COLD)
+        # A flush belongs to the launch that it comes before: the host's clock has both.
+        host_us = (time.monotonic() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
+        launches = _launches(max(host_us, sorted(block.times_us)[1]))
+        return _Series(runner, launches, Stopping(self._precision))
+
+    def _enough(self, series: Sequence[_Series]) -> bool:
+        for one in series:
+            verdict = one.stopping.verdict(one.elapsed_s)
+            too_few = len(series) > 1 and one.blocks < PAIRED_BLOCKS and verdict is not Stop.BUDGET
+            one.stop = None if too_few else verdict
+        return all(one.stop is not None for one in series)
+
+    def _block(self, runner: Runner, launches: int, *, cold: bool) -> _Block:
+        runtime = self._runtime
+        while len(self._events) < launches:
+            self._events.append((runtime.event(), runtime.event()))
+        pairs = self._events[:launches]
+        runner.turn()
+        with runtime.gate():
+            if not cold:
+                runner.launch()
+            for begin, end in pairs:
+                if cold:
+                    self._flush_caches()
+                runtime.record(begin)
+                runner.launch()
+                runtime.record(end)
+        clock_mhz = runtime.reading().clock_mhz
+        runtime.synchronize()
+        times_us = [runtime.elapsed_us(begin, end) for begin, end in pairs]
+        if min(times_us) <= 0:
+            raise RuntimeFailure(FailureKind.IMPOSSIBLE, f"a launch took {min(times_us):g} us")
+        return _Block(times_us, clock_mhz)
+
+    def _flush_caches(self) -> None:
+        self._flushes += 1
+        value = _FLUSH_VALUES[self._flushes % len(_FLUSH_VALUES)]
+        self._runtime.fill(self._flush.address, value, self._flush.size_bytes)
+
+
+def _take(series: _Series, block: _Block, *, dropped: bool) -> None:
+    if dropped:
+        series.discarded += len(block.times_us)
+        return
+    series.blocks += 1
+    series.times_us += block.times_us
+    series.stopping.add(block.times_us)
+    if block.clock_mhz is not None:
+        series.clocks_mhz += [block.clock_mhz] * len(block.times_us)
+
+
+def _launches(time_us: float) -> int:
+    return max(1, min(BLOCK_LAUNCHES, round(BLOCK_S * 1e6 / max(time_us, 1e-3))))

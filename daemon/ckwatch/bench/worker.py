@@ -1,0 +1,125 @@
+"""The worker: `python -m ckwatch.bench.worker` takes one job on stdin, answers on stdout and ends.
+
+It may crash, hang or be killed at any moment by what it runs; whoever started it expects that. It ends when its stdin
+is closed, even in the middle of a kernel, so that nothing runs on where a launcher led to and lost touch. What kernels
+print goes to stderr: the descriptors of stdin and stdout are theirs no more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import resource
+import threading
+from contextlib import suppress
+from typing import BinaryIO
+
+from ckwatch import __version__
+from ckwatch.bench.frames import Frame, GarbledError, Message, Splitter, message
+from ckwatch.bench.messages import PROTOCOL, Ask, Hello
+from ckwatch.timing.report import Devices, Failure, FailureKind, Report
+
+_CHUNK_BYTES = 1 << 20
+_LINE_BUFFERED = 1  # _IOLBF of stdio.h, in glibc and musl
+
+
+def main() -> None:
+    """Take a job, answer, end."""
+    questions, answers = _keep_pipes()
+    _be_expendable()
+    try:
+        _send(answers, Hello(protocol=PROTOCOL, version=__version__, pid=os.getpid(), host=platform.node()))
+        answer = _answer(questions, answers)
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
+        if answer is not None:
+            _send(answers, answer)
+    except BrokenPipeError:  # whoever asked has gone
+        os._exit(1)
+    # Drivers that were left in a bad state crash or hang when they are closed.
+    os._exit(0)
+
+
+def _answer(questions: BinaryIO, answers: BinaryIO) -> Report | Devices | Failure | None:
+    try:
+        frames = _receive(questions)
+        ask = frames[0].message() if frames else None
+    except GarbledError as error:
+        return Failure(
+            kind=FailureKind.GARBLED,
+            message=f"the worker was asked something that it does not understand: {error.message}",
+            hint="The launcher must pass bytes on as they are, without a terminal.",
+        )
+    if not isinstance(ask, Ask):
+        return None  # nobody asks
+    if ask.protocol != PROTOCOL:
+        return Failure(
+            kind=FailureKind.GARBLED,
+            message=f"the worker on {platform.node()} speaks protocol {PROTOCOL} of ckwatch {__version__}, "
+            f"and is asked in protocol {ask.protocol}",
+            hint="The same version of ckwatch is needed where the launcher leads to.",
+        )
+    threading.Thread(target=_end_with, args=(questions,), daemon=True, name="end of input").start()
+    if ask.job is not None and ask.job.kind == "cpu":
+        from ckwatch.bench.runtimes import processors
+
+        processors.occupy(processors.chosen(ask.job.threads))
+    from ckwatch.bench import performing
+
+    if ask.job is None:
+        return performing.devices(lambda told: _send(answers, told))
+    artifacts = [frame.content for frame in frames[1:]]
+    return performing.perform(ask.job, artifacts, lambda told: _send(answers, told))
+
+
+def _receive(questions: BinaryIO) -> list[Frame]:
+    """The question and its artifacts; fewer when the input ends before. Raises GarbledError."""
+    splitter = Splitter()
+    frames: list[Frame] = []
+    wanted = 1
+    while len(frames) < wanted and (chunk := questions.read(_CHUNK_BYTES)):
+        frames += splitter.feed(chunk)
+        if frames and wanted == 1:
+            ask = frames[0].message()
+            wanted += ask.artifacts if isinstance(ask, Ask) else 0
+    return frames if len(frames) == wanted else []
+
+
+def _end_with(questions: BinaryIO) -> None:
+    """End the process at the end of its input. Nothing more is said there."""
+    with suppress(OSError):
+        while questions.read(_CHUNK_BYTES):
+            pass
+    os._exit(1)
+
+
+def _keep_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Both pipes under other numbers: what a kernel reads from 0 is empty, what it writes to 1 goes to stderr."""
+    questions = os.fdopen(os.dup(0), "rb", buffering=0)
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    with suppress(OSError, AttributeError, ValueError):
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
+    return questions, answers
+
+
+def _be_expendable() -> None:
+    """No core file, and the first to go when the machine runs out of memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123  # no file of ours
+        file.write("1000")
+
+
+def _send(answers: BinaryIO, told: Message) -> None:
+    view = memoryview(message(told))
+    while view:
+        view = view[answers.write(view) :]
+
+
+if __name__ == "__main__":
+    main()

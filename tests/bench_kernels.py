@@ -1,0 +1,121 @@
+"""Small kernels in C that follow the ABI, right ones and wrong ones, and jobs that measure them on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.timing.job import Cache, Contestant, Job, Precision
+from ckwatch.timing.problem import Argument, Buffer, Gemm, Problem, View
+
+M, N, K = 24, 20, 32
+LDC = N + 4  # gaps in Y
+
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int runs = 0;
+%(globals)s
+__attribute__((visibility("default"))) int gemm(
+    const float* X, const float* W, float* Y, int32_t M, int32_t N, int32_t K, int32_t LDA, int32_t LDB, int32_t LDC,
+    int32_t kBatch, size_t* workspace_size, uint8_t* workspace, void* stream) {
+    (void)workspace; (void)stream; (void)kBatch;
+    %(check)s
+    if (workspace_size != NULL) { *workspace_size = %(workspace)s; return 0; }
+    ++runs;
+    %(before)s
+    for (int m = 0; m < M; ++m)
+        for (int n = 0; n < N; ++n) {
+            float sum = 0;
+            for (int k = 0; k < K; ++k) sum += X[m * LDA + k] * W[k * LDB + n];
+            Y[m * LDC + n] = sum;
+        }
+    %(after)s
+    return 0;
+}
+"""
+
+
+@functools.cache
+def shared_object(
+    check: str = "", before: str = "", after: str = "", workspace: str = "0", *, declarations: str = "", flags: str = ""
+) -> bytes:
+    """A GEMM as a shared object, with C statements at three places of it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    places = {"check": check, "before": before, "after": after, "workspace": workspace, "globals": declarations}
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "kernel.so")
+        subprocess.run(
+            [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *flags.split(), "-x", "c", "-", "-o", target],
+            input=(SOURCE % places).encode(),
+            check=True,
+        )
+        return target.read_bytes()
+
+
+def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dtype: str = "f32") -> Problem:
+    """Y = X · W, all row-major; Y has gaps of four elements."""
+    ldc = n + 4 if ldc is None else ldc
+    views = (
+        View(buffer="X", sizes=(m, k), strides=(k, 1)),
+        View(buffer="W", sizes=(k, n), strides=(n, 1)),
+        View(buffer="Y", sizes=(m, n), strides=(ldc, 1)),
+    )
+    sizes = {"M": m, "N": n, "K": k, "LDA": k, "LDB": n, "LDC": ldc, "kBatch": 1}
+    return Problem(
+        buffers=(
+            Buffer(name="X", dtype=dtype, elements=m * k),
+            Buffer(name="W", dtype=dtype, elements=k * n),
+            Buffer(name="Y", dtype=dtype, elements=(m - 1) * ldc + n, output=True),
+        ),
+        views=views,
+        arguments=(
+            Argument(name="X", c_type="const float*", buffer="X"),
+            Argument(name="W", c_type="const float*", buffer="W"),
+            Argument(name="Y", c_type="float*", buffer="Y"),
+            *(Argument(name=name, c_type="int32_t", value=value) for name, value in sizes.items()),
+        ),
+        gemm=Gemm(x=views[0], w=views[1], y=views[2], accumulator="f32"),
+        flops=2 * m * n * k,
+        bytes_moved=4 * (m * k + k * n + m * n),
+    )
+
+
+QUICK = Precision(warm_up_s=0.005, minimum_s=0.0, budget_s=0.1, minimum_samples=5, maximum_samples=200)
+
+
+def job(*names: str, library: bool = False, **changes: Any) -> Job:
+    """A job on the CPU for artifacts 0, 1, … under these names; quick, hot unless told otherwise."""
+    contestants = [
+        Contestant(name=name, artifact=index, symbol="gemm") for index, name in enumerate(names or ("ours",))
+    ]
+    if library:
+        contestants.append(Contestant(name="library"))
+    usual = Job(
+        device="auto",
+        kind="cpu",
+        arch="host",
+        problem=gemm_problem(),
+        contestants=tuple(contestants),
+        caches=(Cache.HOT,),
+        precision=QUICK,
+        lease_wait_s=60.0,
+    )
+    return replace(usual, **changes)
