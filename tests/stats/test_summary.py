@@ -45,11 +45,12 @@ def test_quantiles_are_numpy_s(draws: Draws, part: float, count: int) -> None:
 @pytest.mark.parametrize("kind", ["normal", "skewed", "two modes"])
 def test_the_error_of_the_median_is_what_repetitions_show(draws: Draws, count: int, kind: str) -> None:
     source = draws(f"{kind} {count}")
-    draw = {
+    kinds: dict[str, Callable[[], float]] = {
         "normal": lambda: source.gauss(100, 1),
         "skewed": lambda: 100 + source.expovariate(1),
         "two modes": lambda: source.gauss(100 if source.random() < 0.7 else 104, 0.5),
-    }[kind]
+    }
+    draw = kinds[kind]
     runs = [sorted(draw() for _ in range(count)) for _ in range(400)]
     medians = [median(run) for run in runs]
     claimed = float(np.mean([median_error(run) for run in runs]))

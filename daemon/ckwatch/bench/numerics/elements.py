@@ -78,7 +78,8 @@ def half_subnormal(dtype: str, fnuz: bool) -> float:
 def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
     """The values of stored elements, exactly; of the same shape."""
     if dtype in ("f8", "bf8"):
-        return small_float_values(dtype, fnuz)[elements]
+        values: Doubles = small_float_values(dtype, fnuz)[elements]
+        return values
     if dtype == "f16":
         elements = elements.view(np.float16)
     elif dtype == "bf16":

@@ -228,7 +228,7 @@ def _root_mean_square(values: Doubles) -> float:
 
 def _common_factor(found: Doubles, expected: Doubles) -> float | None:
     """What all of `found` are of `expected`, if they are about the same part of it."""
-    clear = np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0)
+    clear = np.isfinite(found) & (np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0))
     if np.count_nonzero(clear) < LEAST_SIDE:
         return None
     ratios = found[clear] / expected[clear]
