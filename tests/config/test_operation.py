@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ckwatch.config.shapes import elements_spanned
-from ckwatch.config.sizes import contiguous_strides, evaluate_size, names_in
 from ckwatch.model.kernel import Kernel, Tensor
+from ckwatch.model.sizes import contiguous_strides, evaluate_size, names_in
 from workspaces import INSTANCE, OPERATION, TOP, workspace
 
 

@@ -1,12 +1,16 @@
-"""The architectures that a unit can be compiled for, as clang's `--offload-arch` names them.
+"""The architectures that a unit can be compiled for, as clang's `--offload-arch` and nvcc's `-arch` name them.
 
-The table is that of LLVM's AMDGPU user guide, section Processors: an arch and its target features that can be fixed
-with `:xnack+` and the like.
+AMD's are those of LLVM's AMDGPU user guide, section Processors: an arch and its target features that can be fixed with
+`:xnack+` and the like. NVIDIA's are those that CUDA 12 and 13 compile for and that have asynchronous copies and
+`mma.sync` for bf16 (compute capability 8.0); of `a` and `f` those that nvcc's manual lists.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from ckwatch.model.language import Language
 
 XNACK_AND_SRAMECC = ("sramecc", "xnack")
 
@@ -27,13 +31,20 @@ ARCHS: dict[str, tuple[str, ...]] = {
     "gfx1151": (),
     "gfx1200": (),
     "gfx1201": (),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"), ()),
+    **{f"sm_{number}{kind}": () for number in (100, 103, 110, 120, 121) for kind in ("", "f", "a")},
 }
+
+CUDA_ARCH = "sm_90a"
+"""What `*.cu.j2` templates are compiled for where nothing is said and no NVIDIA GPU is there: Hopper."""
 
 NATIVE = "native"
 """The archs of the devices in this machine, resolved when a unit is compiled."""
 
 HOST = "host"
 """The CPU; the only arch of C++ templates (`*.cpp.j2`)."""
+
+_LANGUAGES = {Language.HIP: "gfx", Language.CU: "sm_"}
 
 _ARCH = re.compile(r"(?P<name>[^:]*)(?P<features>(:[^:]*)*)")
 
@@ -56,3 +67,25 @@ def why_unknown(arch: str) -> tuple[str, str] | None:
             return f"target feature `{feature[:-1]}` is given twice", feature
         seen.add(feature[:-1])
     return None
+
+
+def is_for(arch: str, language: Language) -> bool:
+    """Whether sources of a language can be compiled for a known arch."""
+    if language is Language.CPP:
+        return arch == HOST
+    return arch == NATIVE or arch.startswith(_LANGUAGES[language])
+
+
+def usual_archs(archs: Iterable[str], language: Language) -> tuple[str, ...]:
+    """The archs of a kernel that names none: the workspace's that its language has, `native` where it has none."""
+    if language is Language.CPP:
+        return (HOST,)
+    return tuple(dict.fromkeys(arch for arch in archs if is_for(arch, language))) or (NATIVE,)
+
+
+def mismatch(language: Language) -> str:
+    """What to say where an arch does not fit."""
+    if language is Language.CPP:
+        return "a *.cpp.j2 template is compiled for `host` only"
+    wanted = "an NVIDIA arch, such as sm_90a" if language is Language.CU else "an AMD arch, such as gfx942"
+    return f"a *.{language}.j2 template is compiled for {wanted}, or `native`; `host` needs a *.cpp.j2 template"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, listed, meant
 from ckwatch.config.operation_tables import CustomTable
-from ckwatch.config.sizes import contiguous_strides, names_in
 from ckwatch.config.tensors import buffer_owners, input_order, template_settings
 from ckwatch.model.diagnostic import Related
 from ckwatch.model.kernel import Operation, Tensor
+from ckwatch.model.sizes import contiguous_strides, names_in
 
 
 def read_custom(mistakes: Mistakes, table: CustomTable) -> Operation:

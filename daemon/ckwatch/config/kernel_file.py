@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ckwatch.config.archs import HOST
+from ckwatch.config.archs import is_for, mismatch, usual_archs
 from ckwatch.config.document import Document, KeyPath
 from ckwatch.config.mistakes import Mistakes, listed
 from ckwatch.config.operation import GEMM_OUTLINE, operation_spans, read_operation
@@ -19,9 +19,10 @@ from ckwatch.config.parameters import ParameterReader, Written, identity, merged
 from ckwatch.config.settings import AnyArch, LimitsSection, Name, valid_name
 from ckwatch.config.shapes import read_shapes
 from ckwatch.config.sweep import Sweep, expand, read_sweep
-from ckwatch.config.templates import SUFFIXES, Templates, is_for_host
+from ckwatch.config.templates import SUFFIXES, Templates
 from ckwatch.model.diagnostic import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernel import Instance, Kernel, Operation, Shape
+from ckwatch.model.language import language_of
 from ckwatch.model.text import Span
 
 SUFFIX = ".kernel.toml"
@@ -138,16 +139,16 @@ def _template(mistakes: Mistakes, name: Any, search: Templates) -> str | None:
 def _archs(
     mistakes: Mistakes, table: KernelTable | None, template: str | None, archs: Sequence[str]
 ) -> tuple[str, ...]:
-    host = template is not None and is_for_host(template)
-    if table is None or table.archs is None:
-        return (HOST,) if host else tuple(dict.fromkeys(archs))
+    language = None if template is None else language_of(template)
+    given = None if table is None else table.archs
+    if given is None or language is None:
+        return tuple(dict.fromkeys(given or archs)) if language is None else usual_archs(archs, language)
     chosen = []
-    for index, arch in enumerate(table.archs):
-        if template is not None and (arch == HOST) != host:
-            message = "a *.cpp.j2 template is compiled for `host` only" if host else "`host` needs a *.cpp.j2 template"
-            mistakes.at_value(("archs", index), "arch-mismatch", message)
-        else:
+    for index, arch in enumerate(given):
+        if is_for(arch, language):
             chosen.append(arch)
+        else:
+            mistakes.at_value(("archs", index), "arch-mismatch", mismatch(language))
     return tuple(dict.fromkeys(chosen))
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ckwatch.config.mistakes import custom, described, unknown
-from ckwatch.config.sizes import parse_size
 from ckwatch.model.dtypes import DTYPES, LAYOUTS
+from ckwatch.model.sizes import parse_size
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid")
 

@@ -8,8 +8,8 @@ from typing import Any
 from ckwatch.config.document import KeyPath
 from ckwatch.config.mistakes import Mistakes, described
 from ckwatch.config.settings import valid_name
-from ckwatch.config.sizes import INT32_MAX, evaluate_size
 from ckwatch.model.kernel import Operation, Shape, Tensor
+from ckwatch.model.sizes import INT32_MAX, evaluate_size
 
 RUNTIME_DEFAULTS = {"kBatch": 1}
 

@@ -142,11 +142,6 @@ def _names_in(folder: str) -> Iterator[str]:
                 yield f"{inside}/{name}" if inside else name
 
 
-def is_for_host(template: str) -> bool:
-    """Whether a template is compiled for the CPU."""
-    return template.endswith(".cpp.j2")
-
-
 def by_normal_form(words: Collection[str]) -> dict[str, str]:
     """Words by what is left of them without case and underscores; names in mixed case win."""
     return {normal(word): word for word in sorted(words, key=lambda word: (not word.islower(), word), reverse=False)}

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.config.shapes import GEMM_LEADING, RUNTIME_DEFAULTS
-from ckwatch.config.sizes import contiguous_strides, names_in, parse_size
 from ckwatch.export.signature import Signature
 from ckwatch.model.dtypes import DTYPES
 from ckwatch.model.kernel import Operation, ParameterValue, Tensor
 from ckwatch.model.language import Language
+from ckwatch.model.sizes import contiguous_strides, names_in, parse_size
 from ckwatch.timing.calls import is_fnuz
 
 KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ckwatch.config.sizes import evaluate_size
 from ckwatch.model.dtypes import DTYPES
 from ckwatch.model.kernel import Operation, Shape, Tensor
+from ckwatch.model.sizes import evaluate_size
 from ckwatch.timing.problem import Argument, Buffer, Gemm, Problem, View
 
 FNUZ_ARCHS = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942"})
