@@ -66,6 +66,7 @@ class HipRuntime:
         self._gate = Gate(ordinal, wanted=gate)
         self._stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
         self._readings = Readings(facts.pci or "")
+        hip_calls.forget_last_error()  # what was tried and refused until now is no failure of a launch
 
     @property
     def facts(self) -> DeviceFacts:
@@ -241,7 +242,6 @@ def _event_flags() -> int:
             return flags
         if name != "hipErrorInvalidValue":
             raise hip_calls.failure("hipEventCreateWithFlags", name)
-    hip_calls.forget_last_error()
     raise hip_calls.failure("hipEventCreateWithFlags", "hipErrorInvalidValue")
 
 

@@ -92,7 +92,6 @@ class Gate:
         else:
             self.state = "none: hipStreamWaitValue32 is refused"
             self._value = None
-        status("hipGetLastError")
 
     def _signal_memory(self) -> str:
         hip = binding()
