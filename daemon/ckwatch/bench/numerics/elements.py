@@ -85,14 +85,16 @@ def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
     elif dtype == "bf16":
         elements = (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
     with np.errstate(invalid="ignore"):  # signalling NaN
-        return elements.astype(np.float64)
+        widened: Doubles = elements.astype(np.float64)
+    return widened
 
 
 def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Storage:
     """Values rounded to stored elements. Floats of 16 and 8 bits are rounded from f32."""
     if dtype in INTEGERS:
         low, high = INTEGERS[dtype]
-        return np.nan_to_num(np.clip(np.rint(values.astype(np.float64)), low, high)).astype(storage_type(dtype))
+        rounded: Doubles = np.clip(np.rint(values.astype(np.float64)), low, high)
+        return np.where(np.isnan(rounded), 0.0, rounded).astype(storage_type(dtype))
     if dtype == "f64":
         return values.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -103,9 +105,9 @@ def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Sto
             return single.astype(np.float16).view(np.uint16)
     bits = single.view(np.uint32)
     if dtype == "bf16":
-        rounded = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+        nearest = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
         quiet = bits | np.uint32(0x400000)
-        return (np.where(np.isnan(single), quiet, rounded) >> np.uint32(16)).astype(np.uint16)
+        return (np.where(np.isnan(single), quiet, nearest) >> np.uint32(16)).astype(np.uint16)
     return _narrow_small(single, SMALL_FLOATS[dtype, fnuz], fnuz)
 
 

@@ -1,0 +1,74 @@
+"""Real kernels pass: the host's GEMM template on generated inputs, called by the problem's arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ckwatch.bench.numerics import Reference, Storage, WrongNumerics, make_inputs, poison
+from ckwatch.model.kernel import Shape
+from ckwatch.render.engine import Renderer
+from ckwatch.timing.calls import problem_of
+from ckwatch.timing.problem import Problem
+from ckwatch.timing.report import FailureKind
+from gemm_build import TEMPLATES, compile_source, render
+from gemm_case import GemmCase, GemmRun, Size
+from gemm_rows import BLOCKED_SMALL, CASES, sizes
+from units import place
+
+GUARD = 64
+NAMES = ("f8 row scales", "to bf8 fnuz", "i8 to i8", "f64", "reordered", "one buffer")
+SCALARS: dict[str, Callable[[Any], Any]] = {"int32_t": ctypes.c_int32}
+
+
+def shape_of(case: GemmCase, size: Size) -> Shape:
+    arguments = GemmRun(case, size).arguments
+    return Shape("s", {key: value for key, value in arguments.items() if key != "kBatch"}, {"kBatch": size.kBatch}, place())  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_kernel_passes(name: str, tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no host C++ compiler")
+    case = CASES[name]
+    rendered = render(Renderer((TEMPLATES,)), case.unit("cpp/gemm_blocked.cpp.j2", BLOCKED_SMALL))
+    source = tmp_path / "unit.cpp"
+    source.write_text(rendered.text)
+    compile_source(compiler, source, tmp_path / "unit.so", ["-fPIC", "-shared", "-pthread"])
+    function = ctypes.CDLL(str(tmp_path / "unit.so"))[rendered.symbol]
+    for size in sizes(name):
+        if case.same_buffer and size.M != size.N:
+            continue
+        problem = problem_of(case.operation(), shape_of(case, size), case.arch)
+        for seed in (1, 2):
+            inputs = make_inputs(problem, seed)
+            reference = Reference(problem, inputs)
+            y = poison(problem.buffer("Y"), case.fnuz, GUARD)
+            call(function, problem, inputs | {"Y": y})
+            checked = reference.check({"Y": y})
+            assert checked.compared == size.M * size.N
+        if size.padding and size.M > 1:
+            with pytest.raises(WrongNumerics) as caught:
+                reference.check({"Y": np.zeros_like(y)})
+            assert caught.value.kind is FailureKind.OUT_OF_BOUNDS
+
+
+def call(function: Callable[..., int], problem: Problem, buffers: dict[str, Storage]) -> None:
+    """The workspace query, then the run."""
+    values = [
+        ctypes.c_void_p(buffers[argument.buffer].ctypes.data)
+        if argument.buffer is not None
+        else SCALARS[argument.c_type](argument.value)
+        for argument in problem.arguments
+    ]
+    size = ctypes.c_size_t(0)
+    assert function(*values, ctypes.byref(size), None, None) == 0
+    workspace = np.empty(size.value, np.uint8)
+    assert function(*values, None, ctypes.c_void_p(workspace.ctypes.data if size.value else None), None) == 0
