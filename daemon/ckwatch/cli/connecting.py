@@ -45,19 +45,18 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
 
 
 def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
-    """`--arch`, with `native` resolved. Raises CkwatchError for an arch that is not known or not there."""
+    """`--arch`; the daemon resolves `native`. Raises CkwatchError for an arch that is not known or not there."""
     for arch in archs:
         why = why_unknown(arch)
         if why is not None:
             raise CkwatchError(why[0], f"known archs: {', '.join(ARCHS)}, native")
     if NATIVE not in archs:
         return tuple(archs)
-    from ckwatch.toolchain.devices import amd_devices
+    from ckwatch.toolchain.devices import amd_devices, nvidia_devices
 
-    present = next((device.arch for device in amd_devices() if device.arch), None)
-    if present is None:
-        raise CkwatchError("`native` means this machine's AMD GPU, and there is none", "name an arch, such as gfx942")
-    return tuple(dict.fromkeys(present if arch == NATIVE else arch for arch in archs))
+    if not any(device.arch for device in (*amd_devices(), *nvidia_devices(os.environ))):
+        raise CkwatchError("`native` means this machine's GPU, and there is none", "name an arch, such as gfx942")
+    return tuple(archs)
 
 
 def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[Path | None, tuple[str, ...]]:
