@@ -16,7 +16,6 @@ import pytest
 from ckwatch.compile.builder import Builder, build_artifact
 from ckwatch.compile.processes import Finished, run_process
 from ckwatch.compile.request import BuildResult, CompileRequest, Fault
-from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore, StoreError
 from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
@@ -255,11 +254,6 @@ async def test_store_that_cannot_be_written(toolchain: FakeToolchain, tmp_path: 
     (tmp_path / "file").touch()
     with ArtifactStore(tmp_path / "file") as store, pytest.raises(StoreError, match="cannot be written"):
         await build_artifact(REQUEST, toolchain, store)
-
-
-async def test_cuda_is_refused(builder: Builder) -> None:
-    with pytest.raises(CkwatchError, match=r"\.cu cannot be compiled"):
-        await builder.build(request_with(language=Language.CU))
 
 
 CLANG_FOR_THE_HOST = """\

@@ -148,14 +148,9 @@ async def test_missing_compiler(script: Script, folder: Path) -> None:
         await compile_source(REQUEST, toolchain, folder=folder)
 
 
-@pytest.mark.parametrize(
-    "request_changes",
-    [{"language": Language.CU}, {"products": frozenset({ProductKind.RUNNER})}],
-    ids=["CUDA", "runner"],
-)
-async def test_what_cannot_be_compiled(script: Script, folder: Path, request_changes: dict[str, object]) -> None:
+async def test_what_cannot_be_compiled(script: Script, folder: Path) -> None:
     with pytest.raises(CkwatchError):
-        await compile_source(request_with(**request_changes), script("exit 9"), folder=folder)
+        await compile_source(request_with(products=frozenset({ProductKind.RUNNER})), script("exit 9"), folder=folder)
 
 
 async def test_only_what_was_asked_for(script: Script, folder: Path) -> None:

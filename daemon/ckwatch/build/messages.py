@@ -5,12 +5,13 @@ from __future__ import annotations
 from ckwatch.compile.request import BuildResult
 from ckwatch.diagnostics.clang_text import parse_log
 from ckwatch.diagnostics.mapping import diagnose
+from ckwatch.diagnostics.nvcc_text import parse_nvcc_log
 from ckwatch.diagnostics.places import ReadLine
 from ckwatch.diagnostics.rebase import AnchoredText, rebase
 from ckwatch.fingerprint import TokenIndex
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
-from ckwatch.model.language import language_of
+from ckwatch.model.language import Language, language_of
 from ckwatch.render.outcome import Rendered
 
 LOG_SHOWN = 4000
@@ -36,8 +37,9 @@ def heard(
     unit: Unit, rendered: Rendered, log: str, read_line: ReadLine, *, header_warnings: bool, source: str | None = None
 ) -> tuple[Diagnostic, ...]:
     """The messages in `log`, also while more may come; `source` is the text that it speaks of, if not the rendered."""
-    path = language_of(unit.kernel.template).source_name
-    messages = parse_log(log)
+    language = language_of(unit.kernel.template)
+    path = language.source_name
+    messages = parse_nvcc_log(log) if language is Language.CU else parse_log(log)
     if messages and source is not None and source != rendered.text:
         messages = rebase(messages, path=path, old=_anchored(source), new=_anchored(rendered.text))
     return diagnose(

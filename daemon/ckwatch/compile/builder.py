@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.cuda_builds import CudaBuilds
 from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import link_flags
 from ckwatch.compile.host import host_arch
@@ -26,7 +27,6 @@ from ckwatch.compile.request import (
     CompilerToolchain,
     Fault,
     Status,
-    require_supported,
 )
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
@@ -79,6 +79,7 @@ class Builder:
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
         self._checks = KeptChecks(toolchain, store)
+        self._cuda = CudaBuilds(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch))
 
     @property
     def ladder(self) -> Ladder | None:
@@ -96,6 +97,8 @@ class Builder:
 
     async def key(self, request: CompileRequest) -> str:
         """The first-level key of `request`; for C++ this may ask clang once which processor this is."""
+        if (other := await self._cuda.builder_of(request.language)) is not None:
+            return await other.key(request)
         arch = await self._arch(request)
         known = self._keys.get(request)
         if known is not None:
@@ -114,6 +117,8 @@ class Builder:
         self, request: CompileRequest, take: Callable[[BuildResult], _Taken], look: Look | None = None
     ) -> _Taken | None:
         """What `take` makes of what the store has of `request`. It runs in a thread, the one that has looked."""
+        if (other := await self._cuda.builder_of(request.language)) is not None:
+            return await other.find_and(request, take, look)
         arch = await self._arch(request)
 
         def found() -> _Taken | None:
@@ -142,6 +147,13 @@ class Builder:
         `Ladder.compile`. Raises ToolchainError when the compiler cannot be
         started, StoreError when the store cannot be written (a full one is a `fault`).
         """
+        if (other := await self._cuda.builder_of(request.language)) is not None:
+            compiled = other.compiled
+            result = await other.build(
+                request, on_said=on_said, on_start=on_start, on_narrow=on_narrow, look=look, force=force
+            )
+            self.compiled += other.compiled - compiled
+            return result
         key = await self.key(request)
         async with self._flight(key):
             # Between threads and the event loop this goes once: every turn takes a millisecond on a busy machine.
@@ -187,7 +199,6 @@ class Builder:
         )
 
     async def _arch(self, request: CompileRequest) -> str:
-        require_supported(request.language)
         if request.language is not Language.CPP:
             return request.arch
         async with self._host_arch:

@@ -38,6 +38,16 @@ CPP_FLAGS: tuple[str, ...] = (
     "-march=native",
 )
 
+CU_FLAGS: tuple[str, ...] = (
+    "-x",
+    "cu",
+    "-std=c++17",
+    "-O3",
+    "--expt-relaxed-constexpr",
+    "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-strict-aliasing",
+)
+"""Those of PyTorch Inductor's CUDA backend (`torch/_inductor/codegen/cuda/compile_utils.py`), without fast math."""
+
 REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-diagnostics")
 """The folder of a compile appears in nothing that it leaves behind, and a crash leaves nothing behind at all."""
 
@@ -58,6 +68,9 @@ def link_flags(request: CompileRequest) -> list[str]:
 def compile_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
     """Everything that decides what a source compiles to, include folders apart: this goes into the key."""
     own = user_compile_flags(request)
+    if request.language is Language.CU:
+        # Machine code for one arch and nothing that the driver would compile anew.
+        return [*CU_FLAGS, f"-gencode=arch={request.arch.replace('sm_', 'compute_')},code={request.arch}", *own]
     if request.language is Language.HIP:
         language = [*HIP_FLAGS, f"--offload-arch={request.arch}"]
     else:
@@ -74,6 +87,8 @@ def include_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list
     return flags
 
 
+_NVCC_LINE_INFO = "-lineinfo"
+
 _TAKES_A_VALUE = frozenset({"-mllvm", "-Xclang", "-Xarch_host", "-Xarch_device", "-include", "-isystem", "-I", "-D"})
 
 
@@ -83,7 +98,8 @@ def _split(flags: Iterable[str]) -> tuple[list[str], list[str]]:
     linking: list[str] = []
     remaining = iter(flags)
     for flag in remaining:
-        chosen = linking if flag == "-Xlinker" or flag.startswith(_LINK_PREFIXES) else compiling
+        links = flag == "-Xlinker" or (flag.startswith(_LINK_PREFIXES) and flag != _NVCC_LINE_INFO)
+        chosen = linking if links else compiling
         chosen.append(flag)
         if flag == "-Xlinker" or flag in _TAKES_A_VALUE:
             chosen += [value for value in (next(remaining, None),) if value is not None]

@@ -22,7 +22,6 @@ from ckwatch.compile.request import (
     Fault,
     ProductKind,
     Status,
-    require_supported,
 )
 from ckwatch.compile.running import (
     EXPORTS,
@@ -57,9 +56,12 @@ async def compile_source(
     ToolchainError when a program cannot be started, CkwatchError for a product that cannot be made. What the
     compiler says is a value.
     """
-    require_supported(request.language)
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
+    if request.language is Language.CU:
+        from ckwatch.compile.nvcc_job import compile_cu
+
+        return await compile_cu(request, toolchain, folder=folder, on_line=on_line, launch=launch)
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
     job = CompileJob(request, toolchain, folder, launch, on_line, prefixes)
     if problem is not None:

@@ -8,19 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, Command
 from ckwatch.store.entry import wall_s
-
-
-def require_supported(language: Language) -> None:
-    """Raise CkwatchError for a language that this version cannot compile."""
-    if language not in (Language.HIP, Language.CPP):
-        raise CkwatchError(
-            f"templates that render to .{language} cannot be compiled by this version",
-            "HIP templates end in .hip.j2, C++ templates for the host in .cpp.j2.",
-        )
 
 
 class ProductKind(StrEnum):

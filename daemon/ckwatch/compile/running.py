@@ -175,7 +175,7 @@ def unfinished(job: CompileJob, finished: Finished, headers: tuple[str, ...]) ->
     # A message that has a place speaks of the source, whatever words it uses.
     errors = [message for message in parse_log(finished.stderr) if message.is_error]
     unplaced = [message for message in errors if message.position is None]
-    fault, message = _fault_of(finished, program, unplaced)
+    fault, message = fault_of(finished, program, unplaced)
     if fault is None and not errors:
         fault, message = Fault.HOST, f"{program} ended with status {finished.exit_status} and without a word"
         if finished.stderr.strip():
@@ -185,7 +185,8 @@ def unfinished(job: CompileJob, finished: Finished, headers: tuple[str, ...]) ->
     return job.outcome(Status.FAILED, headers=headers)
 
 
-def _fault_of(finished: Finished, program: str, unplaced: list[ClangMessage]) -> tuple[Fault | None, str]:
+def fault_of(finished: Finished, program: str, unplaced: list[ClangMessage]) -> tuple[Fault | None, str]:
+    """The fault of the host that ended `program`, and what to say of it; `unplaced` are its errors without a place."""
     if finished.verdict is Verdict.TIMED_OUT:
         return Fault.TIMED_OUT, f"{program} was ended after {finished.duration_s:.0f} s"
     if finished.verdict is Verdict.OUT_OF_MEMORY:

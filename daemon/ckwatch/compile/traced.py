@@ -21,7 +21,7 @@ import anyio.to_thread
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.plan import Side
 from ckwatch.compile.processes import Launcher, Verdict, run_process
-from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, require_supported
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.running import CompileJob, prepare, unfinished
 from ckwatch.compile.trace_reader import UNWRITABLE
 from ckwatch.errors import CkwatchError, ToolchainError
@@ -66,7 +66,8 @@ async def trace_compile(
     `target`: a file for both traces in one. `limiter` says how many passes run at a time. Raises ToolchainError when a
     program cannot be started or a trace not be read, CkwatchError when `target` cannot be written.
     """
-    require_supported(request.language)
+    if request.language is Language.CU:
+        raise CkwatchError("nvcc writes no time trace", "Only templates that clang compiles have one.")
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
     if problem is not None:
         raise CkwatchError(f"cannot write in {folder}: {problem.strerror}")

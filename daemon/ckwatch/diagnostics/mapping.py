@@ -3,7 +3,8 @@
 - In rendered text: the template span behind clang's range.
 - In a header: the innermost place of the template backtrace that lies in the rendered text, else the `#include` line.
 - In a header, about the instance (`findings`): the parameter in the kernel file. One diagnostic per parameter: what
-  else fails because of it, and other errors inside CK, which rarely have another cause, are related information.
+  else fails because of it, and other errors inside CK or CUTLASS, which rarely have another cause, are related
+  information.
 - Nowhere (driver, linker, back end): the kernel file's template or instance.
 
 Repeats of one mistake, in one pass or in the host and device passes, become one diagnostic: the first.
@@ -48,7 +49,7 @@ _SEVERITIES = {
     ClangSeverity.REMARK: Severity.INFORMATION,
     ClangSeverity.NOTE: Severity.INFORMATION,
 }
-_CK_HEADER = re.compile(r"/(?:ck|ck_tile)/")
+_CK_HEADER = re.compile(r"/(?:ck|ck_tile|cutlass|cute)/")
 _FINDING = "finding"
 _SUMMARIES = ("command failed", "ld returned", "frontend command failed", "unable to execute command")
 _FAULT_TEXT = {
@@ -155,7 +156,7 @@ class _Mapper:
         return (diagnostic.severity, diagnostic.code, message.text, diagnostic.span), diagnostic
 
     def is_inside_ck(self, message: ClangMessage) -> bool:
-        """Whether `message` is an error in one of CK's own headers."""
+        """Whether `message` is an error in one of CK's or CUTLASS's own headers."""
         return (
             message.is_error and _CK_HEADER.search(message.path) is not None and not self.rendered.is_at(message.path)
         )

@@ -69,8 +69,11 @@ class Tools:
             return find_nvcc(self._environment)
         return None
 
-    def find(self, settings: Settings) -> None:
-        """Look for the compiler and open the store; runs in a thread, one call at a time."""
+    def find(self, settings: Settings, *, cuda: bool = False) -> None:
+        """Look for the compiler and open the store; runs in a thread, one call at a time.
+
+        `cuda`: where there is no HIP compiler, nvcc alone will do.
+        """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
         if store is None:
@@ -79,7 +82,7 @@ class Tools:
         try:
             toolchain: Toolchain | NvccToolchain = self._find_toolchain(settings.toolchain, self._environment)
         except ToolchainError as error:
-            nvcc = self._nvcc_alone()
+            nvcc = self._nvcc_alone() if cuda else None
             if nvcc is None:
                 self.store, self.compiler, self.problem = store, None, str(error)
                 return

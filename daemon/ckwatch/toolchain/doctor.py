@@ -19,6 +19,7 @@ from ckwatch.toolchain.devices import FoundDevice, find_devices, has_hip_python
 from ckwatch.toolchain.discover import INSTALL_HINT, discover
 from ckwatch.toolchain.host import examine_host_cxx
 from ckwatch.toolchain.model import Headers, Toolchain, ToolchainChoice, ToolchainSource
+from ckwatch.toolchain.nvcc_doctor import cuda_checks
 from ckwatch.toolchain.process import run
 
 # The archs with matrix cores that Composable Kernel's XDL instances run on.
@@ -97,11 +98,13 @@ async def examine(
     Missing things are in the report; nothing is raised for them.
     """
     devices = await anyio.to_thread.run_sync(find_devices, env)
+    cuda = await anyio.to_thread.run_sync(_cuda_checks, env, devices, archs)
     try:
         toolchain = await anyio.to_thread.run_sync(discover, choice, env)
     except ToolchainError as error:
-        found = Check("compiler", State.MISSING, error.message, error.hint or INSTALL_HINT)
-        return Report((found, *_device_checks(devices)), devices, (), None)
+        state = State.NOTE if archs and all(arch.startswith("sm_") for arch in archs) else State.MISSING
+        found = Check("compiler", state, error.message, error.hint or INSTALL_HINT)
+        return Report((found, *cuda, *_device_checks(devices)), devices, (), None)
     checks = [_compiler_check(toolchain)]
     checks += [Check("passed over", State.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
@@ -112,7 +115,7 @@ async def examine(
     checks += [await look(toolchain) for look in more]
     if smoke:
         checks += [await check for check in _smoke_checks(toolchain, archs)]
-    return Report((*checks, *_device_checks(devices)), devices, supported, toolchain)
+    return Report((*checks, *cuda, *_device_checks(devices)), devices, supported, toolchain)
 
 
 async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
@@ -198,6 +201,13 @@ async def _compile(toolchain: Toolchain, name: str, text: str, arch: str) -> Che
         return Check(name, State.OK, "a small kernel was compiled and linked")
     said = [line for line in done.errors.splitlines() if "error" in line] or done.errors.splitlines()[-3:]
     return Check(name, State.MISSING, f"hipcc failed: {' / '.join(said[:3])}", "ckwatch toolchain install --force")
+
+
+def _cuda_checks(env: Mapping[str, str], devices: tuple[FoundDevice, ...], archs: tuple[str, ...]) -> list[Check]:
+    """Notes, unless an arch of NVIDIA is to be compiled for."""
+    absent = State.MISSING if any(arch.startswith("sm_") for arch in archs) else State.NOTE
+    checks = cuda_checks(env, devices)
+    return [Check(one.name, State.OK if one.there else absent, one.detail, one.mend) for one in checks]
 
 
 def _device_checks(devices: tuple[FoundDevice, ...]) -> list[Check]:
