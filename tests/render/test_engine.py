@@ -211,7 +211,7 @@ BAD = [
     ("x\n{{ 1 // 0 }}", "template/error", "2:1", "ZeroDivisionError"),
     ("{% include 'nope.j2' %}", "template/not-found", "1:1", "'nope.j2' is not found"),
     ("{{ X.__class__ }}", "template/forbidden", "1:1", "unsafe"),
-    ("{{ header('cuda') }}", "template/hook", "1:1", "hip, ck, ck_tile, cpp"),
+    ("{{ header('cuda') }}", "template/hook", "1:1", "hip, ck, ck_tile, cu, cutlass, cpp"),
     ("{{ def_kernel([X], [Y], 'X') }}", "template/hook", "1:1", "1 names for 1 inputs and 1 outputs"),
     ("{{ template_argument('AK1') }}", "template/hook", "1:1", "sets no parameter 'AK1'"),
     ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "template/recursion", "1:16", "without end"),

@@ -6,7 +6,8 @@ function is
     int KERNEL_NAME(inputs…, outputs…, size arguments…, runtime arguments…,
                     size_t* workspace_size, uint8_t* workspace, hipStream_t stream)
 
-Absent inputs are dropped, and a buffer that is given twice is one argument.
+with the language's own stream (`STREAM_TYPES`). Absent inputs are dropped, and a buffer that is given twice is one
+argument.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ DEVICE_CODE_NAME = "DEVICE_CODE_NAME"
 """Becomes a name that changes only with what the device pass can see (`ckwatch.devicetext`)."""
 """Stands for the exported function's name until the source is known: one source is defined once, under one name."""
 
-STREAM_TYPES = {"hip": "hipStream_t", "cpp": "void*"}
+STREAM_TYPES = {"hip": "hipStream_t", "cu": "cudaStream_t", "cpp": "void*"}
 """C type of the stream argument, by language."""
 
-HEADER_FAMILIES = ("hip", "ck", "ck_tile", "cpp")
+HEADER_FAMILIES = ("hip", "ck", "ck_tile", "cu", "cutlass", "cpp")
 """Arguments of `header()` and `globals()`; each includes what the ones it stands on need."""
 
 
@@ -144,11 +145,11 @@ class KernelHooks:
         return [{"name": name, "type": types.get(name, "int32_t")} for name in self._operation.runtime_arguments]
 
     def header(self, family: str = "hip") -> str:
-        """The `#include` lines for `hip`, `ck`, `ck_tile` or `cpp`."""
+        """The `#include` lines for one of `HEADER_FAMILIES`."""
         return self._include(f"hooks/header_{_family(family)}.j2")
 
     def globals(self, family: str = "hip") -> str:
-        """`PT_EXPORT` and the type aliases for `hip`, `ck`, `ck_tile` or `cpp`."""
+        """`PT_EXPORT` and the type aliases for one of `HEADER_FAMILIES`."""
         return self._include(f"hooks/globals_{_family(family)}.j2")
 
     def template_argument(self, name: str, value: ParameterValue | None = None) -> str:
