@@ -41,7 +41,7 @@ def device(kind: str, arch: str, description: str, units: int = 0, clock: float 
         (device("cuda", "sm_80", "NVIDIA A100 80GB PCIe", 108), "A100 80GB"),
         (device("cuda", "sm_80", "NVIDIA A100-SXM4-40GB", 108), "A100 40GB"),
         (device("cuda", "sm_89", "NVIDIA L40S", 142), "L40S"),
-        (device("cuda", "sm_89", "NVIDIA L40", 142), "L40"),
+        (device("cuda", "sm_89", "NVIDIA L40", 142), None),
         (device("cuda", "sm_89", "NVIDIA L4", 58), "L4"),
         (device("cuda", "sm_86", "NVIDIA A10", 72), "A10"),
         (device("cuda", "sm_86", "NVIDIA A10G", 80), None),
@@ -67,7 +67,7 @@ def test_peaks_of_a_part_fit_one_another(part: Part) -> None:
 
 FLOPS_PER_CLOCK = {"MI210": 1024, "MI250X": 1024, "MI300X": 2048, "MI325X": 2048, "MI300A": 2048, "MI350X": 4096,
     "MI355X": 4096, "H200 SXM": 4096, "H100 SXM": 4096, "H100 PCIe": 4096, "H200 NVL": 4096, "GH200": 4096,
-    "B200": 8192, "A100 40GB": 2048, "A100 80GB": 2048, "L40S": 1024, "L40": 512, "L4": 1024, "A10": 1024}  # fmt: skip
+    "B200": 8192, "A100 40GB": 2048, "A100 80GB": 2048, "L40S": 1024, "L4": 1024, "A10": 1024}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "per_clock"), FLOPS_PER_CLOCK.items())
