@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.bench.runtimes.hip_devices import last_level_cache_bytes
 from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment, scenario
 
 pytest.importorskip("rocm.bindings.hip")
@@ -29,7 +30,7 @@ def test_a_device_is_what_hip_says_of_it(rocm: Path) -> None:
     assert device == {
         "name": "hip:0",
         "description": DESCRIPTION,
-        "arch": "gfx90a",
+        "arch": "gfx90a:sramecc+:xnack-",
         "pci": PCI,
         "total_memory_bytes": 1 << 30,
         "last_level_cache_bytes": 8 << 20,
@@ -41,10 +42,11 @@ def test_a_device_is_what_hip_says_of_it(rocm: Path) -> None:
     }
 
 
-def test_the_cache_before_memory_is_not_the_l2_that_hip_reports(rocm: Path) -> None:
-    (device,) = scenario("find", environment(rocm, ARCH="gfx942"))
-    assert device["arch"] == "gfx942"
-    assert device["last_level_cache_bytes"] == 256 << 20
+@pytest.mark.parametrize(
+    ("arch", "mib"), [("gfx90a", 8), ("gfx942", 256), ("gfx950", 256), ("gfx1100", 96), ("gfx1201", 64), ("gfx9999", 4)]
+)
+def test_the_cache_before_memory_is_not_the_l2_that_hip_reports(arch: str, mib: int) -> None:
+    assert last_level_cache_bytes(f"{arch}:sramecc+:xnack-", 4 << 20) == mib << 20
 
 
 def test_the_best_device_comes_first_and_keeps_its_number(rocm: Path) -> None:

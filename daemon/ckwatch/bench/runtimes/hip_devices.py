@@ -7,25 +7,20 @@ from pathlib import Path
 
 from ckwatch.bench.runtimes import hip_calls
 from ckwatch.bench.runtimes.hip_calls import call
+from ckwatch.timing.parts import AMD_PARTS, MIB
 from ckwatch.timing.report import DeviceFacts
 
-_MIB = 1 << 20
-
-INFINITY_CACHE_BYTES: Mapping[str, int] = {
-    "gfx942": 256 * _MIB,
-    "gfx950": 256 * _MIB,
-    "gfx1030": 128 * _MIB,
-    "gfx1031": 96 * _MIB,
-    "gfx1032": 32 * _MIB,
-    "gfx1100": 96 * _MIB,
-    "gfx1101": 64 * _MIB,
-    "gfx1102": 32 * _MIB,
-    "gfx1200": 32 * _MIB,
-    "gfx1201": 64 * _MIB,
+RADEON_CACHE_BYTES: Mapping[str, int] = {
+    "gfx1030": 128 * MIB,
+    "gfx1031": 96 * MIB,
+    "gfx1032": 32 * MIB,
+    "gfx1100": 96 * MIB,
+    "gfx1101": 64 * MIB,
+    "gfx1102": 32 * MIB,
+    "gfx1200": 32 * MIB,
+    "gfx1201": 64 * MIB,
 }
-"""The memory-side cache of the largest part of an arch, which HIP does not report: what it calls L2 is that of one die
-(4 MiB on MI300). From AMD's CDNA 3 and CDNA 4 white papers and the data sheets of the Radeon RX 6000, 7000 and 9000. A
-partition of an MI300 may use the cache of the whole, so that the figure holds for it too."""
+"""Infinity Cache of the largest Radeon of an arch, from AMD's data sheets of the RX 6000, 7000 and 9000 series."""
 
 _KERNEL_MODULE = Path("/sys/module/amdgpu/version")
 
@@ -58,13 +53,19 @@ def driver_version() -> str:
 
 
 def last_level_cache_bytes(arch: str, reported_l2_bytes: int) -> int:
-    """The cache before memory, of the whole device."""
-    return max(reported_l2_bytes, INFINITY_CACHE_BYTES.get(arch, 0))
+    """The cache before memory, of the whole device: the largest that a part of this arch has.
+
+    HIP does not report it: what it calls L2 is that of one die, 4 MiB of an MI300 that has 256 MiB of Infinity Cache. A
+    partition of such a part may use the cache of the whole.
+    """
+    processor = arch.partition(":")[0]
+    instinct = (part.last_level_cache_bytes for _, part in AMD_PARTS.get(processor, ()))
+    return max(reported_l2_bytes, RADEON_CACHE_BYTES.get(processor, 0), *instinct)
 
 
 def _facts(ordinal: int, version: str) -> DeviceFacts:
     properties = call("hipGetDeviceProperties", ordinal)
-    arch = _text(properties.gcnArchName).partition(":")[0]
+    arch = _text(properties.gcnArchName)  # with its target features, as in `gfx942:sramecc+:xnack-`
     return DeviceFacts(
         name=f"hip:{ordinal}",
         description=_text(properties.name) or arch,
