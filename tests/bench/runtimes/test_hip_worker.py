@@ -42,7 +42,7 @@ class Machine:
         return found
 
     async def report(self, asked: Job, **settings: str) -> Report:
-        found = await self.measure(asked, **settings)
+        found = await self.measure(asked, time_limit_s=LIMIT_S, **settings)
         assert isinstance(found, Report), found
         return found
 
