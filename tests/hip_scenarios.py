@@ -95,19 +95,17 @@ def gated() -> Any:
         }
 
 
-def waiting_inside() -> Any:
-    """The host waits for the stream inside of a gate, which the watchdog opens; the next gate is none."""
+def waiting_inside(times: int) -> Any:
+    """The host waits for the stream inside of gates, which the watchdog opens; and how streams are gated after that."""
     with opened() as runtime:
         address = runtime.allocate(SIZE)
-        with runtime.gate():
-            runtime.fill(address, 9, SIZE)
-            runtime.synchronize()
-            inside = peek(address)
-        state = runtime.versions["gate"]
-        with runtime.gate():
-            runtime.fill(address, 10, SIZE)
-            runtime.synchronize()
-        return {"inside": inside, "gate": state, "then": peek(address)}
+        inside = []
+        for value in range(times):
+            with runtime.gate():
+                runtime.fill(address, value, SIZE)
+                runtime.synchronize()
+                inside.append(peek(address))
+        return {"inside": inside, "gate": runtime.versions["gate"]}
 
 
 def raising_inside() -> Any:
@@ -207,10 +205,11 @@ def computing(kernels: str, symbol: str) -> Any:
     with opened() as runtime:
         call = Call(runtime, kernels, symbol)
         runtime.loaded()
-        with runtime.gate():
-            call.launch()
-            call.launch()
-        runtime.synchronize()
+        for _ in range(4):
+            with runtime.gate():
+                call.launch()
+                call.launch()
+            runtime.synchronize()
         return {"error": call.error(), "gate": runtime.versions["gate"]}
 
 

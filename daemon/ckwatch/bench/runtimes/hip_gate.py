@@ -4,8 +4,8 @@ The stream waits for a value in signal memory (`hipStreamWaitValue32`), which th
 waits for a number of its own, one more than the last: a value that was written is never taken back, so that a stream
 that is late still finds its gate open.
 
-A watchdog opens a gate whose host waits for the stream while it is closed, which would never end. That device code is
-not worth gating, and the gate stays open from then on.
+A watchdog opens a gate whose host waits for the stream while it is closed, which would never end. Where that happens
+again and again a kernel's own host code waits at each launch, and gates stay open from then on.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from ckwatch.timing.report import FailureKind
 PATIENCE_S = 1.0
 """How long a gate holds a stream back at most."""
 
+GIVEN_UP = 3
+"""After so many gates that the watchdog had to open there are no more."""
+
 _SIGNAL_BYTES = 8
 """The only size that hipExtMallocWithFlags takes for signal memory."""
 
@@ -39,6 +42,7 @@ class Gate:
         self._address = 0
         self._free = ""
         self._last = 0
+        self._forced = 0
         self._value: ctypes.c_uint64 | None = None
         if wanted:
             self._prepare(ordinal)
@@ -63,10 +67,10 @@ class Gate:
         finally:
             watchdog.cancel()
             if not self._open(number):
-                self.state = (
-                    f"open, since the host waited for the stream or needed more than {PATIENCE_S:g} s to fill it"
-                )
-                self._value = None
+                self._forced += 1
+                if self._forced == GIVEN_UP:
+                    self.state = f"given up: the host waits for the stream, or needs {PATIENCE_S:g} s to fill it"
+                    self._value = None
 
     def close(self) -> None:
         """Give the signal back."""
