@@ -38,10 +38,19 @@ class _Following:
     pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
     begun: set[tuple[str, str]] = field(default_factory=set)
     built: bool = False
+    ended: bool = False
 
     def tell(self, line: BenchLine) -> None:
         """Lines are no more than a few for each unit and shape."""
-        self.send.send_nowait(line)
+        if not self.ended:
+            self.send.send_nowait(line)
+
+    def end_if_all_is_told(self) -> None:
+        """Tell the end, once."""
+        if self.built and not self.pending and not self.ended:
+            self.tell(BenchLine(event="done"))
+            self.ended = True
+            self.send.close()
 
 
 class Benches:
@@ -67,10 +76,10 @@ class Benches:
 
         Raises UnknownUnitError when a pattern means no unit, CkwatchError when no unit has such a shape.
         """
-        send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-        following = _Following(send, None if shapes is None else tuple(shapes), force, device)
         async with self._builds.build(MAIN, patterns, force=False, check_only=False) as lines:
-            self._require_shapes(patterns, following.shapes)
+            self._require_shapes(patterns, shapes)
+            send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
+            following = _Following(send, None if shapes is None else tuple(shapes), force, device)
             self._followed.append(following)
             try:
                 async with plain_errors(), anyio.create_task_group() as tasks:
@@ -80,6 +89,7 @@ class Benches:
                             if line.event == "unit" and line.id is not None:
                                 await self._built(following, line.id, line.problem)
                         following.built = True
+                        following.end_if_all_is_told()
 
                     tasks.start_soon(build)
                     tasks.start_soon(self._watch, following)
@@ -93,7 +103,7 @@ class Benches:
                     with CancelScope(shield=True):
                         await self._runtime.post(MeasureDropped(tuple(following.pending), at=time.time()))
 
-    def _require_shapes(self, patterns: Sequence[str] | None, shapes: tuple[str, ...] | None) -> None:
+    def _require_shapes(self, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
         members = self._runtime.state.members(MAIN)
         names, _ = chosen(members, None if patterns is None else tuple(patterns))
         there = dict.fromkeys(shape.name for name in names for shape in members[name].kernel.shapes)
@@ -120,16 +130,13 @@ class Benches:
         )
 
     async def _watch(self, following: _Following) -> None:
-        """Tell what is there after each change, until everything is told."""
+        """Tell what is there after each change, until cancelled."""
         feed = self._runtime.feed
         while True:
             seq = feed.seq
             for name in list(following.pending):
                 self._look(following, name)
-            if following.built and not following.pending:
-                following.tell(BenchLine(event="done"))
-                following.send.close()
-                return
+            following.end_if_all_is_told()
             await feed.wait(seq)
 
     def _look(self, following: _Following, name: str) -> None:

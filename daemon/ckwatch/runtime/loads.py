@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from ckwatch.config.archs import HOST, NATIVE
+from ckwatch.config.archs import HOST, NATIVE, is_for
 from ckwatch.config.loading import WorkspaceLoader
 from ckwatch.config.workspace import Workspace
 from ckwatch.events import MAIN, Benchmarks, KernelUnits, LoadedWorkspace, Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Kernel
+from ckwatch.model.language import Language, language_of
 from ckwatch.model.selection import units_of
 from ckwatch.runtime.tools import Tools, default_jobs
 
@@ -24,7 +25,7 @@ class Loads:
         self._tools = tools
         self._lock = threading.Lock()
         self._kernels: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
-        self._native: str | None = None
+        self._native: dict[Language, str | None] = {}
         self.workspaces: dict[str, Workspace] = {}
 
     def load(self, scope: str, overlays: Mapping[str, str], options: Options) -> LoadedWorkspace:
@@ -32,7 +33,8 @@ class Loads:
         with self._lock:
             workspace = self._loader.load(overlays)
             if scope == MAIN:
-                self._tools.find(workspace.settings)
+                cuda = any(language_of(kernel.template) is Language.CU for kernel in workspace.kernels)
+                self._tools.find(workspace.settings, cuda=cuda)
             diagnostics = list(workspace.diagnostics)
             used: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
             kernels = []
@@ -70,21 +72,25 @@ class Loads:
         return self.workspaces.get(scope) or self.workspaces[MAIN]
 
     def _archs(self, kernel: Kernel, asked: tuple[str, ...], diagnostics: list[Diagnostic]) -> tuple[str, ...]:
-        archs = kernel.archs if not asked or kernel.archs == (HOST,) else asked
+        language = language_of(kernel.template)
+        archs = kernel.archs
+        if asked and archs != (HOST,):
+            archs = tuple(arch for arch in asked if is_for(arch, language))
         if NATIVE not in archs:
             return archs
-        if self._native is None:
-            from ckwatch.toolchain.devices import amd_devices  # looks at the machine
+        if language not in self._native:
+            from ckwatch.toolchain.native import native_arch  # looks at the machine
 
-            self._native = next((device.arch for device in amd_devices() if device.arch), "")
-        if not self._native:
+            self._native[language] = native_arch(language)
+        native = self._native[language]
+        if native is None:
             message = "`native` means this machine's AMD GPU, and there is none; name an arch, such as gfx942"
             place = kernel.template_span
             diagnostics.append(
                 Diagnostic(Severity.WARNING, Source.KERNEL_FILE, "kernel-file/no-native-arch", message, place)
             )
             return tuple(arch for arch in archs if arch != NATIVE)
-        return tuple(dict.fromkeys(self._native if arch == NATIVE else arch for arch in archs))
+        return tuple(dict.fromkeys(native if arch == NATIVE else arch for arch in archs))
 
     def _settings(self, workspace: Workspace) -> str:
         compiling, rendering = workspace.settings.compile, workspace.settings.render

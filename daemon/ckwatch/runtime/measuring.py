@@ -36,6 +36,9 @@ ASKED_AGAIN_S = 30.0
 BEFORE = "before"
 """The contestant that is an earlier artifact."""
 
+DETAIL = 2000
+"""Characters of what a worker printed that are told where it, and not the kernel, is at fault."""
+
 OnStage = Callable[[str, str, str], None]
 """Is told unit, shape, and what is done."""
 
@@ -214,4 +217,4 @@ def _symbol(effect: Measure) -> str:
 
 
 def _sentence(failure: Failure) -> str:
-    return f"{failure.message}\n{failure.hint}" if failure.hint else failure.message
+    return "\n".join(part for part in (failure.message, failure.hint, failure.detail.strip()[:DETAIL]) if part)
