@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from ckwatch.charts.roof import Point, Roof, points_of, roof_of
 from ckwatch.wire.timings import Ranked, Timing
@@ -149,6 +149,7 @@ def _rooflines(panel: Axes, points: Sequence[Point]) -> None:
         _plain(panel.annotate(_escaped(label), place, xytext=(4, -8), textcoords="offset points", fontsize="x-small"))
     for axis, scale in ((panel.xaxis, panel.set_xscale), (panel.yaxis, panel.set_yscale)):
         scale("log")
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
     panel.set_xlabel("arithmetic intensity, FLOP/B")

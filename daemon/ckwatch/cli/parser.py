@@ -112,11 +112,86 @@ def make_parser() -> argparse.ArgumentParser:
     add_archs(explain)
     add_daemon(explain)
 
+    _add_benchmarks(add, add_daemon)
+    _add_baseline(commands, common, add_daemon)
+    export = add("export", "timing_export:run", "Write a unit as a Python module, or timings as JSON or CSV.")
+    export.add_argument("unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings: default all)")
+    export.add_argument("--out", type=Path, metavar="PATH", help="the module's folder (default: here), or a file")
+    export.add_argument("--name", metavar="NAME", help="what the module is called (default: after the unit)")
+    export.add_argument("--timings", choices=("json", "csv"), help="write what was measured, to --out or stdout")
+    export.add_argument("--shape", metavar="SHAPE", help="with --timings: on this shape only")
+    export.add_argument("--samples", action="store_true", help="with --timings json: raw samples, clocks, versions too")
+    export.add_argument("--json", action="store_true", help="tell what the module's files are as JSON")
+    add_archs(export)
+    add_daemon(export)
+
     _add_daemon(add)
     return parser
 
 
-def _add_daemon(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
+Add = Callable[[str, str, str], argparse.ArgumentParser]
+AddOptions = Callable[[argparse.ArgumentParser], None]
+
+
+def _add_benchmarks(add: Add, add_daemon: AddOptions) -> None:
+    """Timing units, and looking at timings."""
+    bench = add("bench", "bench:run", "Build kernels and time them. Exit status 2 when there is nothing to time on.")
+    bench.add_argument("words", nargs="*", metavar="KERNEL", help=WORDS_HELP)
+    bench.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE", help="on this shape only; may be repeated"
+    )
+    bench.add_argument("--device", metavar="DEVICE", help="hip:N, cuda:N, cpu, a PCI address, or auto")
+    bench.add_argument("--devices", action="store_true", help="only list what there is to time on")
+    bench.add_argument("--force", action="store_true", help="measure even what has a timing")
+
+    history = add("history", "history:run", "Show what was measured of a unit.")
+    history.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    history.add_argument("-n", "--limit", type=positive, default=50, metavar="N", help="how many (default: 50)")
+
+    compare = add("compare", "compare:run", "Say which of two is faster, or that it cannot be said.")
+    compare.add_argument("unit", metavar="A", help=UNIT_HELP)
+    compare.add_argument(
+        "other", metavar="B", help="another unit, `previous` (its artifact before), `library`, `baseline[:NAME]`"
+    )
+
+    best = add("best", "best:run", "Rank the instances of a kernel, and say why others have no place.")
+    best.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
+    best.add_argument("--chart", choices=("heat-map", "roofline"), help="what --plot draws (default: heat-map)")
+
+    for sub in (history, compare, best):
+        sub.add_argument("--shape", metavar="SHAPE", help="on this shape only")
+    for sub in (history, best):
+        sub.add_argument("--plot", type=Path, metavar="FILE", help="draw it to FILE.svg or FILE.png, by matplotlib")
+    for sub in (bench, history, compare, best):
+        sub.add_argument("--json", action="store_true", help="print it as JSON")
+        sub.set_defaults(arch=[])
+        add_daemon(sub)
+
+
+def _add_baseline(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    common: argparse.ArgumentParser,
+    add_daemon: AddOptions,
+) -> None:
+    text = "Name timings that later ones are compared with."
+    baseline = commands.add_parser("baseline", help=text, description=text, allow_abbrev=False)
+    actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, run, help_text in (
+        ("set", "baseline:set_", "Let NAME mean the latest timings of units."),
+        ("list", "baseline:list_", "List baselines."),
+        ("remove", "baseline:remove", "Let NAME mean nothing any more; the timings stay."),
+    ):
+        sub = actions.add_parser(name, help=help_text, description=help_text, parents=[common], allow_abbrev=False)
+        if name != "list":
+            sub.add_argument("name", metavar="NAME", help="the baseline's name")
+        if name == "set":
+            sub.add_argument("words", nargs="*", metavar="KERNEL", help=WORDS_HELP)
+        sub.add_argument("--json", action="store_true", help="print it as JSON")
+        sub.set_defaults(run=command(run), arch=[])
+        add_daemon(sub)
+
+
+def _add_daemon(add: Add) -> None:
     """The daemon's life, and what looks at it."""
     start = add("start", "life:start", "Start the workspace's daemon; other commands start it where they need it.")
     start.add_argument("--foreground", action="store_true", help="run it here, until Ctrl-C, with its log on stderr")

@@ -1,0 +1,90 @@
+"""`ckwatch baseline set|list|remove`: names for timings that later ones are compared with."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.amounts import count
+from ckwatch.cli.columns import aligned
+from ckwatch.cli.connecting import patterns_of
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.timing_units import asking
+from ckwatch.cli.timing_words import when
+from ckwatch.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from ckwatch.wire.compared import Baseline
+
+NAME_LENGTH_LIMIT = 120
+
+
+def set_(options: argparse.Namespace) -> int:
+    """Let NAME mean the latest timings of units."""
+    return anyio.run(partial(_set, options))
+
+
+def list_(options: argparse.Namespace) -> int:
+    """Print all baselines."""
+    return anyio.run(partial(_list, options))
+
+
+def remove(options: argparse.Namespace) -> int:
+    """Let NAME mean nothing any more."""
+    return anyio.run(partial(_remove, options))
+
+
+async def _set(options: argparse.Namespace) -> int:
+    name = _checked(options.name)
+    async with asking(options, options.words) as client:
+        here = await to_thread.run_sync(Path.cwd)
+        _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+        await client.sync()
+        units = await client.set_baseline(name, *patterns)
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, name=name, units=units)
+    else:
+        output.text(f"baseline '{name}' holds the latest timings of {count(len(units), 'unit')}")
+    return 0
+
+
+async def _list(options: argparse.Namespace) -> int:
+    async with asking(options) as client:
+        output = Output(options)
+        baselines: list[Baseline] = await client.baselines()
+    if output.json:
+        output.line(schema=JSON_SCHEMA, baselines=[one.model_dump(mode="json") for one in baselines])
+        return 0
+    if not baselines:
+        output.text("no baseline; `ckwatch baseline set NAME` makes one of the latest timings")
+    rows = [[one.name, when(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines]
+    for line in aligned(rows):
+        output.text(line)
+    return 0
+
+
+async def _remove(options: argparse.Namespace) -> int:
+    async with asking(options) as client:
+        units = await client.remove_baseline(options.name)
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, name=options.name, units=units)
+    else:
+        output.text(f"baseline '{options.name}' is removed; it had timings of {count(units, 'unit')}")
+    return 0
+
+
+def _checked(name: str) -> str:
+    """The name, if it can be told from other words. Raises CkwatchError."""
+    if not name or name != name.strip() or ":" in name or not name.isprintable() or len(name) > NAME_LENGTH_LIMIT:
+        raise CkwatchError(
+            f"'{name.encode('utf-8', 'replace').decode()}' is no name for a baseline",
+            f"a name has 1 to {NAME_LENGTH_LIMIT} printable characters, no colon, and no blanks at its ends",
+        )
+    return name

@@ -1,0 +1,188 @@
+"""`ckwatch bench`: build kernels and time them, each timing printed as it comes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+from rich.text import Text
+
+from ckwatch.cli.amounts import count
+from ckwatch.cli.columns import aligned
+from ckwatch.cli.connecting import patterns_of
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.timing_units import asking
+from ckwatch.cli.timing_words import (
+    NO_FIGURES,
+    VERDICT_STYLES,
+    comparison_words,
+    device_words,
+    figures,
+    is_figure,
+    samples_words,
+)
+from ckwatch.errors import CkwatchError
+from ckwatch.timing.report import KERNELS_FAULT
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from rich.status import Status
+
+    from ckwatch.wire.timings import BenchLine, Timing
+
+FAULTS_OF_KERNELS = frozenset(kind.value for kind in KERNELS_FAULT)
+SHOWN_UNITS = 3
+"""Of those that were skipped for the same reason."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Time units: 1 when a kernel does not build or is at fault, 2 when the machine is why something was not timed."""
+    if options.devices:
+        given = [name for name in ("words", "shape", "device", "force") if getattr(options, name)]
+        if given:
+            raise CkwatchError("--devices only lists what there is to time on", "leave out the rest")
+        return anyio.run(partial(_devices, options))
+    return anyio.run(partial(_run, options))
+
+
+async def _run(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    async with asking(options, options.words) as client:
+        here = await to_thread.run_sync(Path.cwd)
+        _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+        bench = _Bench(Output(options, client.root))
+        shapes = options.shape or None
+        async with client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines:
+            await bench.follow(lines)
+        units = await client.units(*patterns) if bench.unbuilt else []
+        outcomes = {unit.id: unit.outcome for unit in units}
+    return bench.finish(outcomes, time.monotonic() - begun)
+
+
+class _Bench:
+    """What came of a benchmark so far. `unbuilt`: units of which no shape was begun, and why."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._timed: set[tuple[str, str]] = set()
+        self._failed: set[tuple[str, str]] = set()
+        self._skipped: dict[str, dict[str, list[str]]] = {}
+        self._device = ""
+        self._kernels_fault = self._machines_fault = False
+        self.unbuilt: dict[str, str] = {}
+
+    async def follow(self, lines: AsyncIterator[BenchLine]) -> None:
+        """Print each timing; what is being done is shown on a terminal."""
+        if self._output.json:
+            self._output.line(event="start", schema=JSON_SCHEMA)
+        with ExitStack() as stack:
+            status: Status | None = None
+            if not self._output.json and sys.stdout.isatty():
+                status = stack.enter_context(self._output.console.status("building"))
+            async for line in lines:
+                self._take(line, status)
+
+    def _take(self, line: BenchLine, status: Status | None) -> None:
+        if self._output.json and line.event != "done":
+            self._output.line(**_json(line))
+        if line.event == "stage" and status is not None:
+            status.update(Text(f"{line.unit}  {line.shape}  {line.text}"))
+        elif line.event == "timing" and line.timing is not None:
+            self._timing(line.timing)
+        elif line.event == "skipped" and line.unit is not None:
+            if line.shape is None:
+                self.unbuilt[line.unit] = line.text
+            self._skipped.setdefault(line.text, {}).setdefault(line.unit, []).append(line.shape or "")
+
+    def _timing(self, timing: Timing) -> None:
+        where = (timing.unit, timing.shape)
+        if timing.failure is not None:
+            self._failed.add(where)
+            self._kernels_fault |= timing.failure in FAULTS_OF_KERNELS
+            self._machines_fault |= timing.failure not in FAULTS_OF_KERNELS
+        else:
+            self._timed.add(where)
+        if self._output.json:
+            return
+        device = device_words(timing)
+        if device and device != self._device:
+            self._device = device
+            self._output.text(f"on {device}", "bold")
+        if timing.failure is not None:
+            self._output.console.print(
+                Text.assemble((f"{timing.failure:>8}", "red"), f"  {timing.unit}  {timing.shape}  {timing.message}"),
+                soft_wrap=True,
+            )
+            return
+        words = _cells(timing)
+        line = Text.assemble((f"{timing.cache:>8}", "cyan"), "  ", "  ".join(word for word in words if word))
+        for one in timing.comparisons:
+            line.append("  ").append(comparison_words(one), style=VERDICT_STYLES[one.verdict])
+        self._output.console.print(line, soft_wrap=True)
+
+    def finish(self, outcomes: Mapping[str, str | None], seconds: float) -> int:
+        """Print what was skipped, and the sum; the exit status. `outcomes`: what became of `unbuilt` units."""
+        unbuilt = {outcomes.get(unit) for unit in self.unbuilt}
+        skipped = [(unit, shape) for units in self._skipped.values() for unit, own in units.items() for shape in own]
+        kernels = self._kernels_fault or "failed" in unbuilt
+        # one that is built and has no shapes is nobody's fault
+        machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
+        status = 1 if kernels else 2 if machines else 0
+        if self._output.json:
+            self._output.line(
+                event="summary", timed=len(self._timed), failed=len(self._failed), skipped=len(skipped),
+                seconds=round(seconds, 4), exit_status=status,
+            )  # fmt: skip
+            return status
+        for why, units in self._skipped.items():
+            self._print_skipped(why, units)
+        words = [f"{len(self._timed)} timed"] if self._timed else []
+        words += [f"{len(self._failed)} failed"] if self._failed else []
+        words += [f"{len(skipped)} skipped"] if skipped else []
+        self._output.text(f"{', '.join(words) or 'nothing to do'} in {seconds:.1f} s")
+        return status
+
+    def _print_skipped(self, why: str, units: dict[str, list[str]]) -> None:
+        """A reason once, with the units that it holds for."""
+        shapes = sum(1 for own in units.values() for shape in own if shape)
+        names = ", ".join([*units][:SHOWN_UNITS]) + (", …" if len(units) > SHOWN_UNITS else "")
+        what = f"{count(shapes, 'shape')} of {count(len(units), 'unit')}" if shapes else count(len(units), "unit")
+        self._output.text(f" skipped  {what} ({names}): {'; '.join(why.splitlines())}", "yellow")
+
+
+def _cells(timing: Timing) -> list[str]:
+    name = f"{timing.unit}  {timing.shape}"
+    if not is_figure(timing):
+        return [name, NO_FIGURES]
+    return [name, *figures(timing), samples_words(timing), "" if timing.verified else "not verified"]
+
+
+def _json(line: BenchLine) -> dict[str, Any]:
+    """The fields that a line has."""
+    return line.model_dump(mode="json", exclude_defaults=True) | {"event": line.event}
+
+
+async def _devices(options: argparse.Namespace) -> int:
+    """What units can be timed on, and why nothing else is there. That there is nothing is no error."""
+    async with asking(options) as client:
+        found = await client.devices(again=True)
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, **found.model_dump(mode="json"))
+        return 0
+    if found.host:
+        output.text(found.host, "bold")
+    for line in aligned([[one.name, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]):
+        output.text(f"  {line}")
+    for kind, why in found.absent.items():
+        output.text(f"  no {kind}: {'; '.join(why.splitlines())}", "dim")
+    if not found.devices:
+        output.text("no device to time units on")
+    return 0

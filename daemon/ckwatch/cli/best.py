@@ -1,0 +1,126 @@
+"""`ckwatch best KERNEL`: its instances on each shape, the fastest first, and why others have no place."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+from rich.cells import cell_len
+
+from ckwatch.charts.text import Bar, bars
+from ckwatch.cli.columns import aligned
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.timing_units import asking
+from ckwatch.cli.timing_words import NO_FIGURES, comparison_words, device_words, figures, is_figure
+from ckwatch.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from ckwatch.wire.timings import Ranked
+
+LEAST_BAR = 10
+"""Where less is left of the line, there are no bars."""
+
+MOST_BAR = 40
+_RIGHT = frozenset({0, 2, 3})
+CHARTS = ("heat-map", "roofline")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the ranking, or plot it."""
+    if options.chart is not None and options.plot is None:
+        raise CkwatchError("--chart says what --plot draws", "add --plot FILE.svg")
+    target = None
+    if options.plot is not None:
+        from ckwatch.charts.figures import check_target
+
+        target = check_target(options.plot)
+    output = Output(options)
+    rows = anyio.run(partial(_ask, options))
+    if output.json:
+        output.line(schema=JSON_SCHEMA, kernel=options.kernel, ranked=[row.model_dump(mode="json") for row in rows])
+    else:
+        _print(output, options.kernel, rows)
+    if target is not None:
+        from ckwatch.charts.figures import draw
+
+        if options.chart == "roofline":
+            timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
+            draw(target, "roofline", options.kernel, timings)
+        else:
+            draw(target, "heat_map", options.kernel, [_drawn(row) for row in rows])
+        output.text(f"wrote {target}")
+    return 0
+
+
+async def _ask(options: argparse.Namespace) -> list[Ranked]:
+    async with asking(options) as client:
+        return await client.best(options.kernel, shape=options.shape)
+
+
+def _drawn(row: Ranked) -> Ranked:
+    """The row, without the figures of what is no device."""
+    if row.timing is None or row.rank is None or is_figure(row.timing):
+        return row
+    return row.model_copy(update={"rank": None, "timing": None})
+
+
+def _print(output: Output, kernel: str, rows: Sequence[Ranked]) -> None:
+    output.text(kernel, "bold")
+    if not rows:
+        output.text("  nothing was timed; `ckwatch bench` does")
+        return
+    shapes = dict.fromkeys((row.shape, row.unit.rpartition("@")[2]) for row in rows)
+    for shape, arch in shapes:
+        own = [row for row in rows if (row.shape, row.unit.rpartition("@")[2]) == (shape, arch)]
+        output.text("")
+        _print_shape(output, shape, arch, own)
+
+
+def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[Ranked]) -> None:
+    placed = [row for row in rows if row.rank is not None and row.timing is not None]
+    title = [shape, arch]
+    if placed and placed[0].timing is not None:
+        title += [f"{placed[0].timing.cache} cache", device_words(placed[0].timing)]
+    output.text(", ".join(title), "bold")
+    lines = aligned([_cells(row) for row in placed], _RIGHT)
+    if placed and all(row.timing is not None and is_figure(row.timing) for row in placed):
+        lines = _with_bars(output, placed, lines)
+    for row, line in zip(placed, lines, strict=True):
+        stale = row.timing is not None and row.timing.standing != "fresh"
+        output.text(f"  {line}", "dim" if stale else "bold green" if row.rank == 1 else "")
+    left = [row for row in rows if row.rank is None]
+    for line in aligned(
+        [["✗" if not output.console.options.ascii_only else "x", row.instance, row.why_not] for row in left]
+    ):
+        output.text(f"  {line}", "dim")
+
+
+def _cells(row: Ranked) -> list[str]:
+    timing = row.timing
+    if timing is None:
+        return [f"{row.rank}", row.instance]
+    if not is_figure(timing):
+        return [f"{row.rank}", row.instance, NO_FIGURES]
+    middle, error, _, rate, bound = figures(timing)
+    against = ", ".join(map(comparison_words, timing.comparisons))
+    stale = "" if timing.standing == "fresh" else timing.standing
+    return [f"{row.rank}", row.instance, middle, error, rate, bound, stale or against]
+
+
+def _with_bars(output: Output, rows: Sequence[Ranked], lines: Sequence[str]) -> list[str]:
+    """The lines with a bar for each median and its interval at the end, where there is room for them."""
+    widest = max(cell_len(line) for line in lines)
+    room = min(output.console.width - widest - 5, MOST_BAR)
+    if room < LEAST_BAR:
+        return list(lines)
+    values = [
+        None if row.timing is None else Bar(
+            value=row.timing.median_us, low=row.timing.minimum_us, high=row.timing.q3_us
+        )
+        for row in rows
+    ]  # fmt: skip
+    drawn = bars(values, room, ascii_only=output.console.options.ascii_only)
+    return [f"{line}{' ' * (widest - cell_len(line))}  {bar}".rstrip() for line, bar in zip(lines, drawn, strict=True)]

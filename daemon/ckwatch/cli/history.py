@@ -1,0 +1,108 @@
+"""`ckwatch history UNIT`: what was measured of a unit, the newest last, as on a terminal the newest is what is seen."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ckwatch.charts.text import sparkline
+from ckwatch.cli.columns import aligned
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.timing_units import asking, unit_of
+from ckwatch.cli.timing_words import (
+    NO_FIGURES,
+    comparison_words,
+    device_words,
+    figures,
+    is_figure,
+    provenance,
+    time_of,
+    when,
+)
+
+if TYPE_CHECKING:
+    from ckwatch.wire.timings import Timing
+
+SPARKS = 60
+"""Medians of the small chart, the last ones."""
+
+_RIGHT = frozenset({1, 2, 4})
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a unit's timings and failures, or plot them."""
+    target = None
+    if options.plot is not None:
+        from ckwatch.charts.figures import check_target
+
+        target = check_target(options.plot)
+    output = Output(options)
+    unit, timings = anyio.run(partial(_ask, options))
+    if output.json:
+        output.line(schema=JSON_SCHEMA, unit=unit, timings=[timing.model_dump(mode="json") for timing in timings])
+    else:
+        _print(output, unit, timings)
+    if target is not None:
+        from ckwatch.charts.figures import draw
+
+        draw(target, "history_figure", unit, [timing for timing in timings if is_figure(timing)])
+        output.text(f"wrote {target}")
+    return 0
+
+
+async def _ask(options: argparse.Namespace) -> tuple[str, list[Timing]]:
+    """The unit's id and its timings, oldest first."""
+    async with asking(options) as client:
+        unit = await unit_of(client, options.unit)
+        timings = await client.timings(unit, shape=options.shape, limit=options.limit)
+    return unit, sorted(timings, key=lambda timing: timing.id)
+
+
+def _print(output: Output, unit: str, timings: Sequence[Timing]) -> None:
+    output.text(unit, "bold")
+    if not timings:
+        output.text("  nothing was measured; `ckwatch bench` does")
+        return
+    for title, own in _groups(timings).items():
+        output.text("")
+        _print_group(output, title, own)
+
+
+def _groups(timings: Sequence[Timing]) -> dict[tuple[str, str, str], list[Timing]]:
+    """By shape, cache and device. A failure has no cache state: it is in the shape's first group."""
+    found: dict[tuple[str, str, str], list[Timing]] = {}
+    for timing in timings:
+        if timing.failure is None:
+            found.setdefault((timing.shape, timing.cache, device_words(timing)), []).append(timing)
+    for timing in timings:
+        if timing.failure is not None:
+            key = next((key for key in found if key[0] == timing.shape), (timing.shape, "", device_words(timing)))
+            found.setdefault(key, []).append(timing)
+    return {key: sorted(own, key=lambda timing: timing.id) for key, own in found.items()}
+
+
+def _print_group(output: Output, title: tuple[str, str, str], timings: Sequence[Timing]) -> None:
+    shape, cache, device = title
+    output.text(", ".join(part for part in (shape, f"{cache} cache" if cache else "", device) if part), "bold")
+    known = [timing for timing in timings if is_figure(timing)][-SPARKS:]
+    if len(known) > 1:
+        line = sparkline([timing.median_us for timing in known], ascii_only=output.console.options.ascii_only)
+        medians = [timing.median_us for timing in known]
+        output.text(f"  {line}  {time_of(min(medians))} … {time_of(max(medians))}")
+    for line in aligned(list(_rows(timings)), _RIGHT):
+        output.text(f"  {line}")
+
+
+def _rows(timings: Sequence[Timing]) -> Iterator[list[str]]:
+    for timing in timings:
+        if timing.failure is not None:
+            cells = [timing.failure, "", "", "", "", timing.message]
+        elif not is_figure(timing):
+            cells = [NO_FIGURES]
+        else:
+            cells = [*figures(timing), ", ".join(map(comparison_words, timing.comparisons))]
+        yield [when(timing.taken_at), *cells[:5], *provenance(timing), *cells[5:]]

@@ -1,0 +1,173 @@
+"""`ckwatch export --timings json|csv`: what was measured, for other programs. Without `--timings`: a Python module."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.connecting import patterns_of
+from ckwatch.cli.output import JSON_SCHEMA
+from ckwatch.cli.timing_units import asking, unit_of
+from ckwatch.client import Client
+from ckwatch.errors import CkwatchError, UnknownUnitError
+
+if TYPE_CHECKING:
+    from ckwatch.wire.timings import Timing, TimingDetail
+
+LIMIT = 10_000
+"""Timings of one unit, the last ones; the history keeps fewer."""
+
+TABLES = ("sizes", "runtime", "parameters")
+"""Fields of a timing that are columns of their own, `sizes.M`."""
+
+OMITTED = ("comparisons",)
+"""Of a table: it says what was so when it was taken; `compare` says what is."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write timings, or hand over to the export of a module."""
+    wrong = _wrong(options)
+    if wrong is not None:
+        raise CkwatchError(*wrong)
+    if options.timings is None:
+        from ckwatch.cli import export_module
+
+        return export_module.run(options)
+    found = anyio.run(partial(_ask, options))
+    text = _json(found) if options.timings == "json" else _csv([timing for timing, _ in found])
+    if options.out is None:
+        sys.stdout.write(text)
+        return 0
+    _write(options.out, text)
+    print(f"wrote {options.out.absolute()}")
+    return 0
+
+
+def _wrong(options: argparse.Namespace) -> tuple[str, str] | None:
+    """Options that do not go together, and what to do."""
+    if options.timings is None:
+        if options.unit is None:
+            return "which unit is to be exported?", "name one, or ask for timings by --timings json or --timings csv"
+        if options.samples or options.shape is not None:
+            return "--samples and --shape are of --timings", "add --timings json"
+    else:
+        if options.name is not None or options.json:
+            return "--name and --json are of the export of a module", "leave out --timings"
+        if options.samples and options.timings != "json":
+            return "raw samples do not fit into a table", "use --timings json"
+    return None
+
+
+Found = Sequence[tuple["Timing", "TimingDetail | None"]]
+
+
+async def _ask(options: argparse.Namespace) -> Found:
+    """Timings by unit, oldest first, with their samples where these are asked for."""
+    async with asking(options) as client:
+        found: list[tuple[Timing, TimingDetail | None]] = []
+        for unit in await _units(client, options.unit):
+            timings = sorted(await client.timings(unit, shape=options.shape, limit=LIMIT), key=_order)
+            if not options.samples:
+                found += [(timing, None) for timing in timings]
+                continue
+            details: dict[tuple[int, str], TimingDetail] = {}
+            for number in dict.fromkeys(timing.id for timing in timings):
+                details |= {(number, one.timing.cache): one for one in await client.timing(number)}
+            found += [(timing, details.get((timing.id, timing.cache))) for timing in timings]
+        return found
+
+
+def _order(timing: Timing) -> tuple[int, str]:
+    return timing.id, timing.cache
+
+
+async def _units(client: Client, word: str | None) -> list[str]:
+    """The units that a word means; without one all that there are."""
+    here = await to_thread.run_sync(Path.cwd)
+    _, patterns = await to_thread.run_sync(patterns_of, () if word is None else (word,), here, client.root)
+    await client.sync()
+    try:
+        return [unit.id for unit in await client.units(*patterns)]
+    except UnknownUnitError:
+        if word is None:
+            return []
+        return [await unit_of(client, word)]
+
+
+def _json(found: Found) -> str:
+    rows: list[dict[str, Any]] = []
+    for timing, detail in found:
+        row = timing.model_dump(mode="json")
+        if detail is not None:
+            row |= detail.model_dump(mode="json", exclude={"timing"})
+        rows.append(row)
+    return json.dumps({"schema": JSON_SCHEMA, "timings": rows}, ensure_ascii=False, indent=1) + "\n"
+
+
+def _csv(timings: Sequence[Timing]) -> str:
+    """A line for each timing. Columns for all sizes, runtime arguments and parameters that any of them has."""
+    rows = [_flat(timing) for timing in timings]
+    columns = _columns(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(timing: Timing) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in timing.model_dump(mode="json").items():
+        if name in OMITTED:
+            continue
+        if name in TABLES:
+            row |= {f"{name}.{key}": _cell(one) for key, one in value.items()}
+        else:
+            row[name] = _cell(value)
+    return row
+
+
+def _cell(value: Any) -> Any:
+    """A value as it stands in a cell. A table of a spreadsheet takes what begins so for a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " ".join(str(one) for one in value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def _columns(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Plain fields first, then those of `TABLES`, each in the order of their first appearance."""
+    from ckwatch.wire.timings import Timing
+
+    every = dict.fromkeys(name for row in rows for name in row)
+    plain = [name for name in Timing.model_fields if name not in (*TABLES, *OMITTED)]
+    return [*plain, *(name for table in TABLES for name in every if name.startswith(f"{table}."))]
+
+
+def _write(path: Path, text: str) -> None:
+    """The file is whole or as it was."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,124 @@
+"""A client whose daemon is made up: it says what a test gives it. Every timing in it is the test's invention."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.history.summaries import wire_details, wire_timings
+from ckwatch.history.timing_record import TimingRecord
+from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.wire.timings import BenchLine, Devices, Ranked, Timing, TimingDetail
+from ckwatch.wire.values import Unit
+from fake_engine import unit_of
+
+
+class TimingClient:
+    """`asked` holds calls as (name, *arguments); `fault` is raised by the next one that asks for timings."""
+
+    def __init__(self, root: Path, *units: str) -> None:
+        self.root = root
+        self.asked: list[tuple[object, ...]] = []
+        self.fault: CkwatchError | None = None
+        self.there = [unit_of(unit) for unit in units]
+        self.records: list[TimingRecord] = []
+        self.lines: list[BenchLine] = []
+        self.found = Devices(devices=())
+        self.ranked: list[Ranked] = []
+        self.compared: list[Compared] = []
+        self.known: list[Baseline] = []
+        self.left_bench = False
+
+    def _ask(self, *call: object) -> None:
+        self.asked.append(call)
+        if self.fault is not None:
+            raise self.fault
+
+    async def sync(self) -> None: ...
+
+    async def units(self, *patterns: str) -> list[Unit]:
+        if not patterns:
+            return self.there
+        found = [unit for unit in self.there if any(unit.id.startswith(pattern) for pattern in patterns)]
+        if not found:
+            raise UnknownUnitError(f"no kernel, instance or unit is called '{patterns[0]}'")
+        return found
+
+    async def devices(self, *, again: bool = False) -> Devices:
+        self._ask("devices", again)
+        return self.found
+
+    @asynccontextmanager
+    async def bench(
+        self, *patterns: str, shapes: Iterable[str] | None, device: str | None, force: bool
+    ) -> AsyncIterator[AsyncIterator[BenchLine]]:
+        self._ask("bench", patterns, shapes, device, force)
+
+        async def lines() -> AsyncIterator[BenchLine]:
+            for line in self.lines:
+                yield line
+            yield BenchLine(event="done")
+
+        try:
+            yield lines()
+        finally:
+            self.left_bench = True
+
+    async def timings(self, unit: str, shape: str | None = None, limit: int = 50) -> list[Timing]:
+        self._ask("timings", unit, shape, limit)
+        mine = [one for one in self.records if one.unit == unit and shape in (None, one.shape)]
+        if not mine and unit not in {one.id for one in self.there}:
+            raise UnknownUnitError(f"no kernel, instance or unit is called '{unit}'")
+        return [row for one in reversed(mine[-limit:]) for row in wire_timings(one, "a1")]
+
+    async def timing(self, number: int) -> list[TimingDetail]:
+        self._ask("timing", number)
+        return [row for one in self.records if one.id == number for row in wire_details(one, "a1")]
+
+    async def best(self, kernel: str, shape: str | None = None) -> list[Ranked]:
+        self._ask("best", kernel, shape)
+        return self.ranked
+
+    async def compare(self, unit: str, against: str, shape: str | None = None) -> list[Compared]:
+        self._ask("compare", unit, against, shape)
+        return self.compared
+
+    async def set_baseline(self, name: str, *patterns: str) -> list[str]:
+        self._ask("set_baseline", name, patterns)
+        return [unit.id for unit in await self.units(*patterns)]
+
+    async def baselines(self) -> list[Baseline]:
+        self._ask("baselines")
+        return self.known
+
+    async def remove_baseline(self, name: str) -> int:
+        self._ask("remove_baseline", name)
+        return 3
+
+    def of(self, call: str) -> list[tuple[object, ...]]:
+        """The arguments of the calls of one name."""
+        return [asked[1:] for asked in self.asked if asked[0] == call]
+
+
+Connect = Callable[[argparse.Namespace, Path], AbstractAsyncContextManager[TimingClient]]
+
+
+def connecting_to(client: TimingClient) -> Connect:
+    """In place of `ckwatch.cli.connecting.connected`."""
+
+    @asynccontextmanager
+    async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[TimingClient]:
+        client.asked.append(("connected", start, tuple(options.arch), options.no_daemon, options.trust))
+        yield client
+
+    return connected
+
+
+def numbered(records: Sequence[TimingRecord]) -> list[TimingRecord]:
+    """The records as a history would have numbered them."""
+    from dataclasses import replace
+
+    return [replace(record, id=number) for number, record in enumerate(records, 1)]
