@@ -214,36 +214,39 @@ def _function(exported: Exported, name: str) -> str:
 def _function_about(exported: Exported) -> str:
     operation = exported.operation
     outputs = ", ".join(name for name, _ in operation.outputs)
-    lines = [f"{formula(operation)}.", ""]
-    lines += [f"    {operand_line(name, tensor, exported)}" for name, tensor in (*exported.inputs, *operation.outputs)]
-    lines.append("")
-    owned = [(name, tensor.buffer) for name, tensor in exported.inputs if tensor.buffer != name]
-    lines += [f"{name} must be the same memory as {owner}." for name, owner in owned]
-    given = "Tensors of torch, arrays of numpy, objects with `__cuda_array_interface__`, `__hip_array_interface__`,"
-    lines += [given, "`data_ptr()` or DLPack, or pointers as integers, for which sizes are given as keywords:"]
-    lines.append(f"{', '.join(exported.sizes) or 'none'}; otherwise these follow from shapes and strides.")
-    if operation.kind == "gemm" and any(name.startswith("inv_scale") for name, _ in exported.inputs):
-        lines.append("A scale that is None counts as 1.")
-    lines.append(f"{outputs}: `out`, or new memory of the same library. ")
-    if exported.kind == "cpu":
-        lines[-1] += "`workspace` is memory for the kernel's own use, which is"
-        lines.append("allocated where it is needed and not given.")
-    else:
-        lines[-1] += "`stream` is torch's current one, or the one"
-        lines.append(
-            "that the arrays name, unless it is given as an object or a handle. `workspace` is device memory for the"
-        )
-        lines.append(
-            "kernel's own use, or a function from bytes to such memory; torch allocates it where tensors are given."
-        )
-        lines.append("The call returns when the kernel has been launched.")
-    lines += [
-        "",
-        "Raises TypeError for what is no such array or has another dtype, ValueError for wrong shapes, strides and",
-        "devices, UnsupportedError when the kernel does not support the sizes, KernelError for its other error codes,",
-        "and LibraryError when the shared object cannot be loaded.",
+    tensors = (*exported.inputs, *operation.outputs)
+    paragraphs = [
+        f"{formula(operation)}.",
+        "\n".join(f"    {operand_line(name, tensor, exported)}" for name, tensor in tensors),
     ]
-    return "\n".join(line.rstrip() for line in lines)
+    given = (
+        "Tensors of torch, arrays of numpy, objects with `__cuda_array_interface__`, `__hip_array_interface__`, "
+        f"`data_ptr()` or DLPack, or pointers as integers. {', '.join(exported.sizes) or 'No sizes'} follow from "
+        "shapes and strides; what these do not tell, as for pointers, is given."
+    )
+    given += "".join(
+        f" {name} must be the same memory as {tensor.buffer}."
+        for name, tensor in exported.inputs
+        if tensor.buffer != name
+    )
+    if operation.kind == "gemm" and any(name.startswith("inv_scale") for name, _ in exported.inputs):
+        given += " A scale that is None counts as 1."
+    results = f"{outputs}: `out`, or new memory of the library that the inputs are of. "
+    if exported.kind == "cpu":
+        results += "`workspace` is memory for the kernel's own use; it is allocated where it is not given."
+    else:
+        results += (
+            "`stream` is torch's current one, or the one that the arrays name, unless it is given as an object or a "
+            "handle; the call returns when the kernel has been launched. `workspace` is device memory for the kernel's "
+            "own use, or a function from bytes to such memory; torch allocates it where tensors are given."
+        )
+    errors = (
+        "Raises TypeError for what is no such array or has another dtype, ValueError for wrong shapes, strides and "
+        "devices, UnsupportedError when the kernel does not support the sizes, KernelError for its other error codes, "
+        "and LibraryError when the shared object cannot be loaded."
+    )
+    paragraphs += [textwrap.fill(text, 112, break_on_hyphens=False) for text in (given, results, errors)]
+    return "\n\n".join(paragraphs)
 
 
 def _workspace_size(exported: Exported) -> str:

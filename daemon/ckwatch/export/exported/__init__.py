@@ -2,5 +2,6 @@
 
 These modules are also text: `ckwatch.export.assembling` puts them one behind the other into each exported module,
 without their imports of each other. So they need nothing but the standard library of Python 3.10, and no two of them
-may give different things one name.
+may give different things one name. Dataclasses are left out: they look for their module in `sys.modules`, where a
+module that somebody loads by its path need not be.
 """

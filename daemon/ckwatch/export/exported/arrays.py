@@ -98,7 +98,7 @@ def of_pointer(name: str, value: Any) -> Array:
 
 def of_interface(name: str, value: Any, interface: dict[str, Any], device: str) -> Array:
     """An object with numpy's array interface, or CUDA's or HIP's, which are like it."""
-    if interface.get("mask") is not None:
+    if interface.get("mask") is not None or getattr(value, "mask", None) is not None:
         raise TypeError(f"{name} is a masked array; it takes one without a mask")
     pointer, readonly = interface["data"]
     typestr: str = interface["typestr"]

@@ -6,7 +6,6 @@ import operator
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.export.exported.arrays import Array, array_of, stream_handle
@@ -25,14 +24,14 @@ PREPARED_CALLS = 4096
 """How many calls of different forms and sizes are remembered."""
 
 
-@dataclass
 class Prepared:
     """What calls of one form have in common. `workspace_bytes` is None until the kernel has been asked."""
 
-    plan: Plan
-    scalars: tuple[int | float, ...]
-    is_empty: bool
-    workspace_bytes: int | None = None
+    def __init__(self, plan: Plan, scalars: tuple[int | float, ...], *, is_empty: bool) -> None:
+        self.plan = plan
+        self.scalars = scalars
+        self.is_empty = is_empty
+        self.workspace_bytes: int | None = None
 
 
 class Callee:
@@ -100,7 +99,7 @@ class Callee:
         given = tuple(None if size is None else operator.index(size) for size in sizes)
         plan = plan_of(self.kernel, tuple(forms), given)
         is_empty = all(0 in plan.shapes[index] for index in self._outputs)
-        prepared = Prepared(plan, self._scalars(plan, runtime), is_empty)
+        prepared = Prepared(plan, self._scalars(plan, runtime), is_empty=is_empty)
         if len(self._prepared) >= PREPARED_CALLS:
             self._prepared.clear()
         self._prepared[key] = prepared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -18,8 +17,7 @@ Extent = str | int | Formula
 """A size or stride in elements: the name of a size argument, a number, or a formula."""
 
 
-@dataclass(frozen=True, eq=False)
-class Operand:
+class Operand(NamedTuple):
     """A tensor. `dtypes` are the names of element types that it may have, the one that new outputs get first.
 
     `nullable`: None is passed on as a null pointer. `same_as` names the operand whose memory it must be. `reread`:
@@ -37,8 +35,7 @@ class Operand:
     same_as: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+class Kernel(NamedTuple):
     """A kernel's C function.
 
     `kind` is that of its device: `hip`, `cuda` or `cpu`. Its arguments are `pointers`, by the names of their operands,
@@ -55,7 +52,7 @@ class Kernel:
     pointers: tuple[str, ...]
     scalars: tuple[tuple[str, str], ...]
     sizes: tuple[str, ...]
-    defaults: Mapping[str, Extent] = field(default_factory=dict)
+    defaults: Mapping[str, Extent]
 
 
 class KernelError(RuntimeError):

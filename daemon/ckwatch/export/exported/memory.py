@@ -25,8 +25,8 @@ def new_output(
     """
     if like.library == "torch" and like.form is not None:
         torch: Any = sys.modules["torch"]
-        device = like.form.device
-        where = torch.device("cpu" if device == "cpu" else f"cuda:{device.partition(':')[2]}")
+        kind, _, index = like.form.device.partition(":")
+        where = torch.device("cpu") if kind == "cpu" else torch.device("cuda", int(index))
         return torch.empty_strided(shape, strides, dtype=getattr(torch, operand.dtypes[0]), device=where)
     if like.library == "numpy":
         numpy: Any = sys.modules["numpy"]
