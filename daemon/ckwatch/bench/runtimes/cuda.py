@@ -40,18 +40,6 @@ def open(device: DeviceFacts, *, gate: bool = True, stream: int | None = None) -
     return CudaRuntime(device, gate=gate, stream=stream)
 
 
-def runs_on(arch: str, device_arch: str) -> bool:
-    """Whether machine code for `arch` runs on a device of `device_arch` (CUDA C++ Programming Guide, Binary
-    Compatibility): one of the same major and no smaller minor number; exactly that device for `sm_90a`; the same family
-    for `sm_100f`."""
-    code, device = (re.fullmatch(r"sm_(\d+)(\d)([af]?)", name) for name in (arch, device_arch))
-    if code is None or device is None:
-        return arch == device_arch
-    if code[3] == "a":
-        return code[1] == device[1] and code[2] == device[2]
-    return code[1] == device[1] and int(code[2]) <= int(device[2])
-
-
 class CudaRuntime:
     """An NVIDIA device with a stream; see `protocol.Runtime`."""
 
