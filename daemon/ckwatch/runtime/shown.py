@@ -58,12 +58,15 @@ def unit_of(unit: UnitState) -> wire.Unit:
 
 
 def timings_of(unit: UnitState) -> tuple[Timing, ...]:
-    """The unit's last timings, each marked with how it stands."""
+    """The unit's last timings in the order of its shapes, each marked with how it stands."""
     if not unit.timings:
         return ()
     present = None if unit.result is None or not unit.fresh else unit.result.artifact
     found = []
-    for shape, timing in unit.timings.items():
+    for shape in (one.name for one in unit.unit.kernel.shapes):
+        timing = unit.timings.get(shape)
+        if timing is None:
+            continue
         standing = "fresh" if timing.artifact == present else "stale"
         if shape in unit.to_measure and unit.measuring is not None:
             standing = "running"

@@ -13,6 +13,7 @@ from rich.text import Text
 from ckwatch.cli.amounts import count, duration, elapsed
 from ckwatch.cli.live.board import AT_WORK, Board, state_of
 from ckwatch.cli.live.errors import cut
+from ckwatch.cli.live.timed import timing_in_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.values import Unit
@@ -81,6 +82,8 @@ def _cells(board: Board, unit: Unit, now: float) -> tuple[str, str, Text]:
         why.append(count(unit.warnings, "warning"), style="yellow")
     if state == "not built":
         return state, "", why
+    if words := timing_in_words(unit):
+        why.append((", " if why else "") + words)
     told = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
     why.append((", " if why else "") + ", ".join(part for part in told if part), style="dim")
     took = duration(unit.seconds) if unit.seconds else ""
