@@ -11,6 +11,7 @@ from ckwatch.errors import CkwatchError, UnknownUnitError
 from ckwatch.history.summaries import wire_details, wire_timings
 from ckwatch.history.timing_record import TimingRecord
 from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.wire.messages import WorkspaceDetail
 from ckwatch.wire.timings import BenchLine, Devices, Ranked, Timing, TimingDetail
 from ckwatch.wire.values import Unit
 from fake_engine import unit_of
@@ -31,6 +32,7 @@ class TimingClient:
         self.compared: list[Compared] = []
         self.known: list[Baseline] = []
         self.left_bench = False
+        self.no_compiler: str | None = None
 
     def _ask(self, *call: object) -> None:
         self.asked.append(call)
@@ -38,6 +40,12 @@ class TimingClient:
             raise self.fault
 
     async def sync(self) -> None: ...
+
+    async def workspace(self) -> WorkspaceDetail:
+        return WorkspaceDetail(
+            root=str(self.root), problem=None, diagnostics=(), files=(), template_folders=(), toolchain=None,
+            toolchain_problem=self.no_compiler,
+        )  # fmt: skip
 
     async def units(self, *patterns: str) -> list[Unit]:
         if not patterns:

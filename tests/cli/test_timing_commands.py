@@ -104,6 +104,13 @@ def test_units_that_were_not_begun(client: TimingClient, capsys: Capture, outcom
     assert "skipped  1 unit (gemm/a@gfx942): why not" in capsys.readouterr().out
 
 
+def test_bench_without_a_compiler(client: TimingClient, capsys: Capture) -> None:
+    client.lines = [skipped("no compiler", shape=None)]
+    client.no_compiler = "there is no hipcc\nget one"
+    assert run("bench") == 2
+    assert capsys.readouterr().err == "ckwatch: error: there is no hipcc\nckwatch: help: get one\n"
+
+
 def test_bench_passes_on_what_is_asked(client: TimingClient) -> None:
     assert run("bench", "gemm/a", "gemm/b", "--shape", "s 1", "--shape", "l", "--device", "hip:1", "--force") == 0
     assert client.of("bench") == [(("gemm/a", "gemm/b"), ["s 1", "l"], "hip:1", True)]
@@ -234,6 +241,16 @@ def test_plots(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
         assert run(*arguments, "--plot", f"größe {number}.svg") == 0
         assert capsys.readouterr().out.endswith(f"wrote {tmp_path}/größe {number}.svg\n")
         assert "<svg" in (tmp_path / f"größe {number}.svg").read_text()
+
+
+def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
+    pytest.importorskip("matplotlib")
+    client.records = [failed(A)]
+    client.ranked = ranked([failed(A)], {A: "a1"}, {})
+    for arguments in (("history", A), ("best", "gemm"), ("best", "gemm", "--chart", "roofline")):
+        assert run(*arguments, "--plot", "x.svg") == 2
+        assert "there is nothing of" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from anyio import to_thread
 from rich.text import Text
 
 from ckwatch.cli.amounts import count
+from ckwatch.cli.build import NO_COMPILER
 from ckwatch.cli.columns import aligned
 from ckwatch.cli.connecting import patterns_of
 from ckwatch.cli.output import JSON_SCHEMA, Output
@@ -29,7 +30,7 @@ from ckwatch.cli.timing_words import (
     is_figure,
     samples_words,
 )
-from ckwatch.errors import CkwatchError
+from ckwatch.errors import CkwatchError, ToolchainError
 from ckwatch.timing.report import KERNELS_FAULT
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -61,6 +62,9 @@ async def _run(options: argparse.Namespace) -> int:
         shapes = options.shape or None
         async with client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines:
             await bench.follow(lines)
+        if NO_COMPILER in bench.unbuilt.values() and (problem := (await client.workspace()).toolchain_problem):
+            message, _, hint = problem.rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
         units = await client.units(*patterns) if bench.unbuilt else []
         outcomes = {unit.id: unit.outcome for unit in units}
     return bench.finish(outcomes, time.monotonic() - begun)

@@ -46,8 +46,10 @@ def run(options: argparse.Namespace) -> int:
     if target is not None:
         from ckwatch.charts.figures import draw
 
+        timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
+        if not timings:
+            raise CkwatchError(f"there is nothing of '{options.kernel}' to plot", "`ckwatch bench` takes timings")
         if options.chart == "roofline":
-            timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
             draw(target, "roofline", options.kernel, timings)
         else:
             draw(target, "heat_map", options.kernel, [_drawn(row) for row in rows])

@@ -23,6 +23,7 @@ from ckwatch.cli.timing_words import (
     time_of,
     when,
 )
+from ckwatch.errors import CkwatchError
 
 if TYPE_CHECKING:
     from ckwatch.wire.timings import Timing
@@ -49,7 +50,10 @@ def run(options: argparse.Namespace) -> int:
     if target is not None:
         from ckwatch.charts.figures import draw
 
-        draw(target, "history_figure", unit, [timing for timing in timings if is_figure(timing)])
+        drawn = [timing for timing in timings if is_figure(timing)]
+        if not drawn:
+            raise CkwatchError(f"there is nothing of '{unit}' to plot", "`ckwatch bench` takes timings")
+        draw(target, "history_figure", unit, drawn)
         output.text(f"wrote {target}")
     return 0
 
