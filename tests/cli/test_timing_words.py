@@ -74,6 +74,7 @@ def test_intervals_are_in_the_medians_unit(changes: dict[str, float], expected: 
             {"gbps": 1234.5, "tflops": 12.3, "bound_percent": 61.4},
             ["100.0 µs", "±0.12 %", "[99.00, 101.2] µs", "12.30 TFLOP/s", "61 % of bound"],
         ),
+        ({"tflops": 0.0123}, ["100.0 µs", "±0.12 %", "[99.00, 101.2] µs", "12.30 GFLOP/s", ""]),
         (
             {"bound_percent": 61.4, "observed_percent": 70.0, "clock_mhz": 1500.0, "relative_error": 1.0},
             ["100.0 µs", "±100 %", "[99.00, 101.2] µs", "", "61 % of bound (70 % at 1500 MHz)"],

@@ -210,8 +210,9 @@ def test_latest_of_any_records(
 def test_one_file_with_the_runs(path: Path) -> None:
     history = History(path)
     history.open()
-    history.timings.add([record()])
+    history.timings.add([record()] * 201)
     history.prune()
+    assert len(history.timings.of_unit(UNIT, limit=999)) == 200
     history.close()
     with pytest.raises(HistoryError, match="not open"):
         history.timings.latest(UNIT)

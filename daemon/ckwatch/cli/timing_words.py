@@ -51,7 +51,7 @@ def figures(timing: Timing) -> list[str]:
 
 def _rate(timing: Timing) -> str:
     if timing.tflops is not None:
-        return f"{_digits(timing.tflops)} TFLOP/s"
+        return f"{_digits(timing.tflops)} TFLOP/s" if timing.tflops >= 1 else f"{_digits(timing.tflops * 1e3)} GFLOP/s"
     return "" if timing.gbps is None else f"{_digits(timing.gbps)} GB/s"
 
 

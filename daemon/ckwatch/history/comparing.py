@@ -6,7 +6,7 @@ Only what is alike is compared: the same shape with the same sizes, the same dev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.errors import CkwatchError
@@ -57,6 +57,17 @@ def interleaved(
     )  # fmt: skip
 
 
+def beside(record: TimingRecord, contestant: str, cache: Cache, *, threshold: float = THRESHOLD) -> Comparison | None:
+    """A unit against another contestant of its report, such as the library: turn by turn where they had turns in
+    common. None where the report has no such contestant, or no samples of it."""
+    ours, theirs = record.measured, record.measured_of(contestant)
+    if ours is None or theirs is None:
+        return None
+    turns = {0 if samples is None else samples.blocks for samples in (ours.of(cache), theirs.of(cache))}
+    blocks = min(turns) if len(turns) == 1 else 1
+    return interleaved(ours, theirs, cache, contestant, blocks, threshold=threshold)
+
+
 def compared(
     timings: Timings, unit: str, against: str, shape: str | None = None, *, present: Mapping[str, str | None]
 ) -> list[Compared]:
@@ -67,49 +78,45 @@ def compared(
     """
     ours = [one for one in timings.latest(unit) if one.report is not None and shape in (None, one.shape)]
     if not ours:
-        raise CkwatchError(f"'{unit}' has no timings{_on(shape)}", "`ckwatch bench` takes them")
-    sides = list(_sides(timings, unit, against, ours))
-    if not any(side.found for side in sides):
-        raise CkwatchError(*_nothing(unit, against, shape))
-    return [row for side in sides for row in _rows(side, present)]
+        where = "" if shape is None else f" on the shape '{shape}'"
+        raise CkwatchError(f"'{unit}' has no timings{where}", "`ckwatch bench` takes them")
+    return [row for side in _sides(timings, unit, against, ours) for row in _rows(side, present)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A record of ours, what is to be compared with it, and if there is nothing, why."""
+    """A record of ours, the one that it is to be compared with, and if there is none, why. The library has no record:
+    it is in ours, and there is no reason why not."""
 
     ours: TimingRecord
     theirs: str
     other: TimingRecord | None
-    contestant: Measured | None
     why_not: str = ""
 
-    @property
-    def found(self) -> bool:
-        return self.contestant is not None
 
-
-def _sides(timings: Timings, unit: str, against: str, ours: Iterable[TimingRecord]) -> Iterator[_Side]:
+def _sides(timings: Timings, unit: str, against: str, ours: Sequence[TimingRecord]) -> list[_Side]:
+    """What each of ours is compared with. Raises CkwatchError where there is nothing of that kind at all."""
     kind, _, name = against.partition(":")
     if against == PREVIOUS:
-        for one in ours:
-            before = timings.previous(one)
-            why = "" if before is not None else "no other artifact was timed before"
-            yield _Side(one, PREVIOUS, before, None if before is None else before.measured, why)
-    elif against == LIBRARY:
-        for one in ours:
-            every = () if one.report is None else one.report.measured
-            library = next((other for other in every if other.contestant.startswith(LIBRARY)), None)
-            yield _Side(
-                one, LIBRARY if library is None else library.contestant, None, library,
-                "" if library is not None else "no library was timed beside it",
-            )  # fmt: skip
-    elif kind == BASELINE:
-        named = f"{BASELINE} {name}" if name else BASELINE
-        yield from (_like(one, named, timings.baseline(unit, name or None)) for one in ours)
+        before = [(one, timings.previous(one)) for one in ours]
+        if not any(other for _, other in before):
+            raise CkwatchError(f"'{unit}' has timings of one artifact only", "`ckwatch history` lists them")
+        return [_Side(one, PREVIOUS, other, "" if other else "no other artifact was timed") for one, other in before]
+    if against == LIBRARY:
+        if not any(one.measured_of(LIBRARY) for one in ours):
+            raise CkwatchError(f"no library was timed beside '{unit}'", "`library = true` under [bench], and a GEMM")
+        why = "no library was timed beside it"
+        return [_Side(one, LIBRARY, None, "" if one.measured_of(LIBRARY) else why) for one in ours]
+    if kind == BASELINE:
+        others, title = timings.baseline(unit, name or None), f"{BASELINE} {name}" if name else BASELINE
+        if not others:
+            which = f"the baseline '{name}'" if name else "any baseline"
+            raise CkwatchError(f"'{unit}' has no timings in {which}", "`ckwatch baseline set NAME` sets one")
     else:
-        others = [one for one in timings.latest(against) if one.report is not None]
-        yield from (_like(one, against, others) for one in ours)
+        others, title = [one for one in timings.latest(against) if one.report is not None], against
+        if not others:
+            raise CkwatchError(f"'{against}' has no timings", "`ckwatch bench` takes them")
+    return [_like(one, title, others) for one in ours]
 
 
 def _like(ours: TimingRecord, theirs: str, others: Iterable[TimingRecord]) -> _Side:
@@ -122,9 +129,11 @@ def _like(ours: TimingRecord, theirs: str, others: Iterable[TimingRecord]) -> _S
             why = f"{theirs} was timed when the shape had other sizes"
         elif other.place != ours.place:
             why = f"{theirs} was timed on another device"
+        elif other.id == ours.id:
+            why = f"{theirs} has this very timing: nothing was measured since"
         else:
-            return _Side(ours, theirs, other, other.measured)
-    return _Side(ours, theirs, None, None, why)
+            return _Side(ours, theirs, other)
+    return _Side(ours, theirs, None, why)
 
 
 def _rows(side: _Side, present: Mapping[str, str | None]) -> Iterator[Compared]:
@@ -132,34 +141,12 @@ def _rows(side: _Side, present: Mapping[str, str | None]) -> Iterator[Compared]:
     if side.other is not None:
         theirs = {one.cache: one for one in wire_timings(side.other, present.get(side.other.unit))}
     for timing in wire_timings(side.ours, present.get(side.ours.unit)):
-        found = _found(side, Cache(timing.cache))
+        if side.other is None:
+            found = beside(side.ours, side.theirs, Cache(timing.cache))
+        else:
+            found = comparison(side.ours.measured, side.other.measured, Cache(timing.cache), side.theirs)
         why = side.why_not or f"{side.theirs} was not timed with a {timing.cache} cache"
         yield Compared(
             shape=timing.shape, cache=timing.cache, ours=timing.unit, theirs=side.theirs, timing=timing,
             other=theirs.get(timing.cache), comparison=found, why_not="" if found is not None else why,
         )  # fmt: skip
-
-
-def _found(side: _Side, cache: Cache) -> Comparison | None:
-    """Turn by turn where both are of one report."""
-    ours, theirs = side.ours.measured, side.contestant
-    if side.other is not None or ours is None or theirs is None:
-        return comparison(ours, theirs, cache, side.theirs)
-    turns = {0 if samples is None else samples.blocks for samples in (ours.of(cache), theirs.of(cache))}
-    return interleaved(ours, theirs, cache, side.theirs, min(turns) if len(turns) == 1 else 1)
-
-
-def _nothing(unit: str, against: str, shape: str | None) -> tuple[str, str]:
-    kind, _, name = against.partition(":")
-    if against == PREVIOUS:
-        return f"'{unit}' has timings of one artifact only{_on(shape)}", "`ckwatch history` lists them"
-    if against == LIBRARY:
-        return f"no library was timed beside '{unit}'{_on(shape)}", "`library = true` under [bench] in ckwatch.toml"
-    if kind == BASELINE:
-        named = f"the baseline '{name}' has" if name else "there is no baseline that has"
-        return f"{named} no timings of '{unit}'{_on(shape)}", "`ckwatch baseline set NAME` sets one"
-    return f"'{against}' has no timings like those of '{unit}'{_on(shape)}", "`ckwatch bench` takes them"
-
-
-def _on(shape: str | None) -> str:
-    return "" if shape is None else f" on the shape '{shape}'"

@@ -147,7 +147,8 @@ class History:
     def prune(self, keep_runs_per_unit: int = 200, *, removed_before: float = 0.0) -> None:
         """Drop all but the last runs of each unit, and removed units whose last run ended before `removed_before`.
 
-        The latest record of a unit that is there is never dropped.
+        The latest record of a unit that is there is never dropped. Of timings the last ones of each unit, shape and
+        device are kept, and baselines, those of removed units too.
         """
         kept = max(keep_runs_per_unit, 1)
 
@@ -164,6 +165,7 @@ class History:
             connection.execute("DELETE FROM read_set WHERE id NOT IN (SELECT read_set FROM run)")
 
         self._database.write(work)
+        self.timings.prune()
 
 
 def _records(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[UnitRecord]:
