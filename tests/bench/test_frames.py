@@ -127,12 +127,19 @@ HELLO = message(MESSAGES[0])
 )
 def test_garbage(stream: bytes, told: str) -> None:
     with pytest.raises(GarbledError, match=told):
-        Splitter().feed(stream)
+        list(Splitter().feed(stream))
+
+
+def test_frames_before_the_garbage_count() -> None:
+    frames = Splitter().feed(HELLO + b"garbage")
+    assert next(frames).message() == MESSAGES[0]
+    with pytest.raises(GarbledError):
+        next(frames)
 
 
 def test_a_terminal_in_between_is_no_frame() -> None:
     splitter = Splitter()
-    assert splitter.feed(HELLO.replace(b"\n", b"\r\n")) == []
+    assert list(splitter.feed(HELLO.replace(b"\n", b"\r\n"))) == []
     assert splitter.rest.startswith(MARK[:4])
 
 

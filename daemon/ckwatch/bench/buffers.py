@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from ckwatch.bench.runtimes.protocol import Bytes, Runtime, RuntimeFailure
+from ckwatch.bench.runtimes.protocol import Runtime, RuntimeFailure
 from ckwatch.timing.report import FailureKind
 
 GUARD_BYTES = 4096
@@ -66,7 +67,7 @@ class GuardedMemory:
                     )
 
 
-def _where_written(buffer: Guarded, where: str, written: Bytes) -> str:
+def _where_written(buffer: Guarded, where: str, written: npt.NDArray[np.intp]) -> str:
     nearest = GUARD_BYTES - int(written[-1]) if where == "before" else int(written[0]) + 1
     return (
         f"{buffer.name} has {buffer.size_bytes} bytes; of the {GUARD_BYTES} bytes {where} it at least {written.size} "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -95,10 +96,10 @@ class Splitter:
         self._begun = False
         self.banner = b""
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        """The frames that `chunk` completes. Raises GarbledError."""
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """The frames that `chunk` completes, which is taken when they are asked for. Raises GarbledError after those
+        that came before the garbage."""
         self._pending += chunk
-        found: list[Frame] = []
         while self._at_mark() and len(self._pending) >= HEAD_BYTES:
             _, kind, length, checksum = _HEAD.unpack_from(self._pending)
             if length > _LIMITS.get(kind, -1):
@@ -109,8 +110,7 @@ class Splitter:
             if zlib.crc32(content) != checksum:
                 raise GarbledError("a frame was changed on its way", content[:400])
             del self._pending[: HEAD_BYTES + length]
-            found.append(Frame(kind, content))
-        return found
+            yield Frame(kind, content)
 
     @property
     def rest(self) -> bytes:

@@ -79,8 +79,16 @@ class _Series:
 class Sampler:
     """The timing loop on one device. Every method raises RuntimeFailure for what a launch or the device does."""
 
-    def __init__(self, runtime: Runtime, precision: Precision, flush: Guarded, at: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        precision: Precision,
+        flush: Guarded,
+        at: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` is told what is done."""
+        self._clock = clock
         self._runtime = runtime
         self._precision = precision
         self._flush = flush
@@ -90,7 +98,7 @@ class Sampler:
 
     def warm_up(self, runners: Sequence[Runner]) -> WarmUp:
         """Keep the device busy for `warm_up_s` and until its clock, or the launches' time, is steady."""
-        begin = time.monotonic()
+        begin = self._clock()
         limit_s = self._precision.warm_up_s * WARM_UP_LIMIT
         clocks: list[float] = []
         times: list[float] = []
@@ -105,13 +113,13 @@ class Sampler:
                     clocks.append(block.clock_mhz)
                 if index == 0:
                     times.append(sorted(block.times_us)[len(block.times_us) // 2])
-            elapsed_s = time.monotonic() - begin
+            elapsed_s = self._clock() - begin
             if elapsed_s >= self._precision.warm_up_s:
                 settled = steady((clocks or times)[-_SETTLED:])
                 if settled or elapsed_s >= limit_s:
                     break
         last = sorted(clocks[-10:])
-        return WarmUp(last[len(last) // 2] if last else None, settled, time.monotonic() - begin)
+        return WarmUp(last[len(last) // 2] if last else None, settled, self._clock() - begin)
 
     def sample(self, runners: Sequence[Runner], cache: Cache, clock_mhz: float | None) -> list[Samples]:
         """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
@@ -127,9 +135,9 @@ class Sampler:
             blocks: list[tuple[_Series, _Block]] = []
             for one in (one for order in orders for one in order):
                 self._at(f"timing, {cache} cache", one.runner.name)
-                begin = time.monotonic()
+                begin = self._clock()
                 blocks.append((one, self._block(one.runner, one.launches, cold=cold)))
-                one.elapsed_s += time.monotonic() - begin
+                one.elapsed_s += self._clock() - begin
             dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in blocks)
             for one, block in blocks:
                 _take(one, block, dropped=dropped)
@@ -155,10 +163,10 @@ class Sampler:
     def _begin(self, runner: Runner, cache: Cache) -> _Series:
         """How many launches are a block."""
         self._at(f"timing, {cache} cache", runner.name)
-        begin = time.monotonic()
+        begin = self._clock()
         block = self._block(runner, 3, cold=cache is Cache.COLD)
         # A flush belongs to the launch that it comes before: the host's clock has both.
-        host_us = (time.monotonic() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
+        host_us = (self._clock() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
         launches = _launches(max(host_us, sorted(block.times_us)[1]))
         return _Series(runner, launches, Stopping(self._precision))
 

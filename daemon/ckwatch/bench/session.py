@@ -99,6 +99,7 @@ class _Session:
         self._told: set[Stage] = set()
         self._answer: Message | None = None
         self._garbled: GarbledError | None = None
+        self._silent = False
         self._splitter = Splitter()
         self._stderr = Excerpt()
         self._limit = anyio.CancelScope()
@@ -131,7 +132,7 @@ class _Session:
             return self._garbled_failure(self._garbled)
         if answer is not None:
             return self._failure(FailureKind.GARBLED, f"the worker answered with {type(answer).__name__}")
-        if timed_out:
+        if timed_out and not self._silent:
             return self._overrun()
         return self._death(ended, arguments, through_launcher)
 
@@ -148,8 +149,7 @@ class _Session:
                 self._allow(_LAST_WORDS_S)
                 tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
                 self._greeted.set()
-            return False
-        return self._answer is None and self._garbled is None
+        return self._limit.cancelled_caught and self._answer is None and self._garbled is None
 
     def _allow(self, seconds: float) -> None:
         self._limit.deadline = anyio.current_time() + seconds
@@ -176,17 +176,18 @@ class _Session:
             while self._answer is None and (chunk := await process.read_stdout()):
                 for frame in self._splitter.feed(chunk):
                     self._take(await _message(frame))
+                    if self._answer is not None:
+                        break  # nothing that comes after it matters
             if self._answer is None and self._splitter.rest and self._hello is not None:
                 raise GarbledError("the worker's last message is not whole", self._splitter.rest[:400])
         except GarbledError as error:
             self._garbled = error
             self._limit.cancel()
             return
+        self._silent = True
         self._allow(_LAST_WORDS_S)
 
     def _take(self, said: Message) -> None:
-        if self._answer is not None:
-            raise GarbledError("the worker went on after its answer")
         if self._hello is None:
             if not isinstance(said, Hello):
                 raise GarbledError(f"the worker's first word was {type(said).__name__}")

@@ -1,0 +1,199 @@
+"""The timing loop on a fake device: what lies between the events, whose turn it is, what is left out, when it ends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ckwatch.bench.buffers import Guarded
+from ckwatch.bench.runtimes.protocol import RuntimeFailure
+from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, Runner, Sampler
+from ckwatch.stats import Verdict, compare_interleaved
+from ckwatch.timing.job import Cache, Precision
+from ckwatch.timing.report import FailureKind, Samples, Stop
+from fake_runtime import FakeRuntime
+
+PRECISION = Precision(warm_up_s=0.05, minimum_s=0.0, budget_s=2.0, minimum_samples=20, maximum_samples=4000)
+
+
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311  # noise of a test
+
+
+class Track:
+    """A fake device and the contestants on it. `turns` has the names in the order of their blocks."""
+
+    def __init__(self, *names: str, precision: Precision = PRECISION, **runtime: object) -> None:
+        self.runtime = FakeRuntime(**runtime)  # type: ignore[arg-type]
+        self.turns: list[str] = []
+        self.stages: list[tuple[str, str]] = []
+        flush = self.runtime.allocate(1 << 10)
+        self.sampler = Sampler(
+            self.runtime,
+            precision,
+            Guarded("flush", flush, 1 << 10),
+            lambda stage, name: self.stages.append((stage, name)),
+            self.runtime.seconds,
+        )
+        self.runners = [Runner(name, self.launch, self.turn(name)) for name in names or ("a",)]
+
+    def launch(self) -> None:
+        self.runtime.log.append("launch")
+
+    def turn(self, name: str) -> Callable[[], None]:
+        return lambda: self.turns.append(name)
+
+    def sample(self, cache: Cache, clock_mhz: float | None = None) -> list[Samples]:
+        self.turns.clear()
+        self.runtime.log.clear()
+        return self.sampler.sample(self.runners, cache, clock_mhz)
+
+
+def blocks(log: list[str]) -> list[list[str]]:
+    """The log between each gate and the next."""
+    found: list[list[str]] = []
+    for entry in log:
+        if entry == "gate":
+            found.append([])
+        found[-1].append(entry)
+    return found
+
+
+def test_cold_launches_have_a_flush_before_their_events() -> None:
+    track = Track()
+    (samples,) = track.sample(Cache.COLD)
+    assert set(samples.times_us) == {20.0}
+    for block in blocks(track.runtime.log):
+        launches = block.count("launch")
+        assert block == ["gate", *["fill", "begin", "launch", "end"] * launches, "open", "reading", "synchronize"]
+    assert set(track.runtime.fills) == {1 << 10}
+
+
+def test_hot_launches_come_after_one_that_does_not_count() -> None:
+    track = Track()
+    (samples,) = track.sample(Cache.HOT)
+    assert set(samples.times_us) == {10.0}
+    for block in blocks(track.runtime.log):
+        launches = block.count("launch") - 1
+        assert block == ["gate", "launch", *["begin", "launch", "end"] * launches, "open", "reading", "synchronize"]
+        assert launches <= BLOCK_LAUNCHES
+
+
+def test_slow_launches_are_blocks_of_one() -> None:
+    track = Track(cost_us=lambda _cold: 30_000.0)
+    (samples,) = track.sample(Cache.COLD)
+    assert len(samples.times_us) == samples.blocks
+    assert len(samples.times_us) == 20
+
+
+def test_contestants_go_there_and_back() -> None:
+    track = Track("a", "b", "c")
+    found = track.sample(Cache.COLD)
+    rounds = track.turns[3:]  # each has a first block that only tells how long a launch takes
+    assert "".join(rounds) == "abccba" * (len(rounds) // 6)
+    assert {samples.blocks for samples in found} == {len(rounds) // 3}
+    assert found[0].blocks >= PAIRED_BLOCKS
+    assert {len(samples.times_us) % samples.blocks for samples in found} == {0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "cost", "stop"),
+    [
+        ({}, lambda _rng: 10.0, Stop.PRECISE),
+        ({}, lambda rng: rng.gauss(100, 0.5), Stop.PRECISE),
+        ({"relative_error": 1e-9}, lambda rng: rng.gauss(100, 3), Stop.STEADY_NOISE),
+        ({"relative_error": 1e-9, "budget_s": 0.001}, lambda rng: rng.gauss(100, 3), Stop.BUDGET),
+        ({"relative_error": 1e-9, "maximum_samples": 60}, lambda rng: rng.gauss(100, 3), Stop.BUDGET),
+    ],
+)
+def test_why_it_ends(changes: dict[str, Any], cost: Callable[[random.Random], float], stop: Stop) -> None:
+    rng = seeded(3)
+    track = Track(precision=replace(PRECISION, **changes), cost_us=lambda _cold: cost(rng))
+    (samples,) = track.sample(Cache.HOT)
+    assert samples.stop is stop
+
+
+def test_samples_below_the_clock_floor_are_left_out_for_all() -> None:
+    readings = iter([2000.0] * 2 + [2000.0, 1400.0, 2000.0, 2000.0] + [1990.0] * 1000)
+    track = Track("a", "b", clock_mhz=lambda: next(readings))
+    a, b = track.sample(Cache.COLD, 2000.0)
+    assert a.discarded == b.discarded > 0
+    assert a.blocks == b.blocks
+    assert set(a.clocks_mhz) | set(b.clocks_mhz) == {1990.0}
+    assert len(a.clocks_mhz) == len(a.times_us)
+
+
+def test_a_clock_that_never_comes_back() -> None:
+    track = Track(clock_mhz=lambda: 700.0)
+    with pytest.raises(RuntimeFailure, match="stayed below 75% of the 2000 MHz") as caught:
+        track.sample(Cache.COLD, 2000.0)
+    assert caught.value.kind is FailureKind.BROKEN
+
+
+def test_no_clock_no_floor() -> None:
+    (samples,) = Track(clock_mhz=lambda: None).sample(Cache.COLD, None)
+    assert (samples.discarded, samples.clocks_mhz) == (0, ())
+
+
+@pytest.mark.parametrize("time_us", [0.0, -1.0])
+def test_a_launch_takes_time(time_us: float) -> None:
+    with pytest.raises(RuntimeFailure) as caught:
+        Track(cost_us=lambda _cold: time_us).sample(Cache.HOT)
+    assert caught.value.kind is FailureKind.IMPOSSIBLE
+
+
+def test_a_failing_launch_opens_the_gate() -> None:
+    track = Track()
+
+    def fail() -> None:
+        raise RuntimeFailure(FailureKind.ERROR_CODE, "7")
+
+    with pytest.raises(RuntimeFailure, match="7"):
+        track.sampler.sample([Runner("a", fail)], Cache.HOT, None)
+    assert not track.runtime.gated
+    assert track.stages[-1] == ("timing, hot cache", "a")
+
+
+def test_the_warm_up_lasts_until_the_clock_is_steady() -> None:
+    track = Track("a", "b")
+    clocks = iter([*(500.0 + 5 * step for step in range(300)), *[2000.0] * 100_000])
+    track.runtime.clock_mhz = lambda: next(clocks)
+    warm = track.sampler.warm_up(track.runners)
+    assert (warm.clock_mhz, warm.steady) == (2000.0, True)
+    assert warm.seconds >= PRECISION.warm_up_s
+    assert {name for _, name in track.stages} == {"a", "b"}
+    assert "fill" not in track.runtime.log
+
+
+def test_the_warm_up_takes_its_time_though_all_is_steady() -> None:
+    track = Track()
+    warm = track.sampler.warm_up(track.runners)
+    assert (warm.clock_mhz, warm.steady) == (None, True)
+    assert PRECISION.warm_up_s <= warm.seconds < 2 * PRECISION.warm_up_s
+
+
+def test_a_warm_up_without_end_is_ended() -> None:
+    rng = seeded(5)
+    track = Track(clock_mhz=lambda: rng.uniform(500, 2000))
+    warm = track.sampler.warm_up(track.runners)
+    assert not warm.steady
+    assert PRECISION.warm_up_s * WARM_UP_LIMIT <= warm.seconds < PRECISION.warm_up_s * (WARM_UP_LIMIT + 1)
+
+
+@pytest.mark.parametrize(("slower", "verdict"), [(1.02, Verdict.SLOW), (1.0, Verdict.SAME), (0.97, Verdict.FAST)])
+def test_taking_turns_tells_a_small_difference_under_drift(slower: float, verdict: Verdict) -> None:
+    """The clock falls by 10 % meanwhile: apart, the second would look slower in any case."""
+    rng = seeded(11)
+    track = Track("ours", "theirs")
+
+    def cost(_cold: bool) -> float:
+        factor = slower if track.turns[-1] == "ours" else 1.0
+        return 100 * factor * (1 + track.runtime.seconds()) * rng.gauss(1, 0.007)
+
+    track.runtime.cost_us = cost
+    ours, theirs = track.sample(Cache.COLD)
+    assert compare_interleaved(ours.times_us, theirs.times_us, ours.blocks).verdict is verdict
