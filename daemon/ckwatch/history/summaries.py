@@ -31,10 +31,11 @@ def wire_details(record: TimingRecord, present_key: str | None) -> list[TimingDe
 
 def summary_of(samples: Samples | None) -> Summary | None:
     """The samples summed up; None without any, or where they are no times."""
+    times_us = () if samples is None else samples.times_us
     # a sum tells of values that are none, and the minimum can be trusted then; there may be millions of samples
-    if samples is None or not samples.times_us or not math.isfinite(sum(samples.times_us)) or min(samples.times_us) <= 0:
+    if not times_us or not math.isfinite(sum(times_us)) or min(times_us) <= 0:
         return None
-    return summary(samples.times_us)
+    return summary(times_us)
 
 
 def _timings(record: TimingRecord, present_key: str | None) -> Iterator[tuple[Timing, Samples | None]]:
