@@ -62,14 +62,16 @@ class Tensor:
 class Torch(types.ModuleType):
     """The module. `made` are the tensors that were asked for, `entered` the devices and streams made current."""
 
-    def __init__(self, *, hip: str | None = "7.2", arch: str = "gfx942:sramecc+:xnack-") -> None:
+    def __init__(
+        self, *, hip: str | None = "7.2", arch: str = "gfx942:sramecc+:xnack-", capability: tuple[int, int] = (9, 0)
+    ) -> None:
         super().__init__("torch")
         self.Tensor, self.strided, self.device = Tensor, "strided", Device
         self.version = types.SimpleNamespace(hip=hip)
         self.made: list[tuple[int, int]] = []
         self.entered: list[object] = []
         self.stream = 0x51
-        properties = types.SimpleNamespace(gcnArchName=arch, major=9, minor=0)
+        properties = types.SimpleNamespace(gcnArchName=arch, major=capability[0], minor=capability[1])
         self.cuda = types.SimpleNamespace(
             current_stream=lambda device: types.SimpleNamespace(cuda_stream=self.stream + (device.index or 0)),
             current_device=lambda: 0,

@@ -25,11 +25,11 @@ RECORDER = custom(
     ("N",),
     {"code": "int32_t"},
 )
-SOURCE = """
+HIP_SOURCE = """
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-extern "C" int symbol(const float* X, float* Y, int32_t N, int32_t code, size_t* workspace_size, uint8_t* workspace, TYPE stream) {
+extern "C" int symbol(const float* X, float* Y, int32_t N, int32_t code, size_t* workspace_size, uint8_t* workspace, void* stream) {
     if (workspace_size != nullptr) { *workspace_size = code == 7 ? 256 : 0; return X == nullptr && Y == nullptr ? 0 : 99; }
     if (code == 7 && workspace == nullptr) return 98;
     for (int i = 0; i < N; ++i) Y[i] = X[i] + static_cast<float>(reinterpret_cast<uintptr_t>(stream));
@@ -37,7 +37,6 @@ extern "C" int symbol(const float* X, float* Y, int32_t N, int32_t code, size_t*
 }
 extern "C" const char* hipGetErrorName(int code) { return code == 719 ? "hipErrorLaunchFailure" : "hipErrorUnknown"; }
 """
-HIP_SOURCE = SOURCE.replace("TYPE", "void*")
 
 
 @pytest.fixture
@@ -155,15 +154,21 @@ def test_archs_of_amd(
 
 
 @pytest.mark.parametrize(
-    ("arch", "fits"), [("sm_90", True), ("sm_90a", True), ("sm_80", True), ("sm_80a", False), ("sm_100", False)]
-)
-def test_archs_of_nvidia(arch: str, fits: bool, export_custom: ExportCustom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", Torch(hip=None))
-    module = export_custom(RECORDER, SOURCE.replace("TYPE", "void*"), "cu", arch=arch)
+    ("arch", "capability", "fits"),
+    [
+        ("sm_80", (8, 0), True), ("sm_80", (8, 9), True), ("sm_80", (9, 0), False), ("sm_86", (8, 0), False),
+        ("sm_90a", (9, 0), True), ("sm_100a", (10, 3), False), ("sm_100f", (10, 3), True), ("sm_120", (12, 1), True),
+    ],
+)  # fmt: skip
+def test_archs_of_nvidia(
+    arch: str, capability: tuple[int, int], fits: bool, export_custom: ExportCustom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", Torch(hip=None, capability=capability))
+    module = export_custom(RECORDER, HIP_SOURCE, "cu", arch=arch)
     if fits:
         module.gemm(Tensor(floats(5)), code=0)
         return
-    with pytest.raises(ValueError, match=f"is for {arch}; the tensors are on a device of arch sm_90"):
+    with pytest.raises(ValueError, match=f"is for {arch}; the tensors are on a device of arch sm_"):
         module.gemm(Tensor(floats(5)), code=0)
 
 
@@ -236,14 +241,14 @@ class OnlyDLPack:
     """What JAX and others have. On a GPU that is the host, the capsule says so."""
 
     def __init__(self, array: Any, device: int = 1) -> None:
-        self.array, self.kind, self.asked = array, device, [] if device != 1 else None
+        self.array, self.kind = array, device
+        self.asked: list[dict[str, Any]] = []
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.kind, 0
 
     def __dlpack__(self, **options: Any) -> object:
-        if self.asked is not None:
-            self.asked.append(options)
+        self.asked.append(options)
         capsule = self.array.__dlpack__()
         if self.kind != 1:
             pointer = ctypes.pythonapi.PyCapsule_GetPointer

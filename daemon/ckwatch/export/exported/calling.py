@@ -243,9 +243,10 @@ def check_hip_arch(kernel: Kernel, device: str) -> None:
 
 
 def check_cuda_arch(kernel: Kernel, major: int, minor: int) -> None:
-    """Raise ValueError unless code for the kernel's arch (`sm_80`, `sm_90a`) runs on this compute capability."""
+    """Raise ValueError unless code for the kernel's arch (`sm_80`, `sm_90a`, `sm_100f`) runs on this compute
+    capability: the same major one and no lower minor one, and for `a` exactly this one. There is no PTX for others."""
     digits = "".join(letter for letter in kernel.arch if letter.isdigit())
-    wanted, present = (int(digits[:-1]), int(digits[-1])), (major, minor)
-    fits = present == wanted if kernel.arch.endswith("a") else present >= wanted
-    if not fits:
+    wanted_major, wanted_minor = int(digits[:-1]), int(digits[-1])
+    fits = minor == wanted_minor if kernel.arch.endswith("a") else minor >= wanted_minor
+    if major != wanted_major or not fits:
         raise ValueError(f"{kernel.unit} is for {kernel.arch}; the tensors are on a device of arch sm_{major}{minor}")
