@@ -23,6 +23,7 @@ from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.runtime import Runtime
+from ckwatch.timing.job import Cache
 from ckwatch.timing.report import Failure
 from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.timings import BenchLine, Device, Devices, Ranked, Timing, TimingDetail
@@ -95,7 +96,8 @@ class TimingAnswers:
         units = [unit.id for unit in known.units]
         records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
         present, refused = self._present(units), self._refused(units)
-        return await to_thread.run_sync(ranked, records, present, refused)
+        cache = Cache.COLD if Cache.COLD in self._measurements.settings.caches else Cache.HOT
+        return await to_thread.run_sync(ranked, records, present, refused, cache)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
         """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from anyio import to_thread
 
 from ckwatch.history import HistoryError, TimingRecord
-from ckwatch.history.comparing import BASELINE, LIBRARY, PREVIOUS, comparison, interleaved
+from ckwatch.history.comparing import BASELINE, LIBRARY, PREVIOUS, beside, comparison, interleaved
 from ckwatch.history.summaries import wire_timings
 from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernel import Shape, Unit
@@ -84,13 +84,9 @@ def _comparisons(
     record: TimingRecord, row: Timing, before: TimingRecord | None, baseline: TimingRecord | None
 ) -> tuple[Comparison, ...]:
     cache = Cache(row.cache)
-    others = (
-        (None if before is None else before.measured, PREVIOUS),
-        (None if baseline is None else baseline.measured, BASELINE),
-        (record.measured_of(LIBRARY), LIBRARY),
-    )
-    found = (comparison(record.measured, other, cache, name) for other, name in others)
-    return tuple(one for one in found if one is not None)
+    others = ((before, PREVIOUS), (baseline, BASELINE))
+    found = [comparison(record.measured, other.measured, cache, name) for other, name in others if other is not None]
+    return tuple(one for one in (*found, beside(record, LIBRARY, cache)) if one is not None)
 
 
 def _is_close(found: Sequence[Comparison]) -> bool:
