@@ -94,7 +94,7 @@ async def build(kernels: dict[str, str], main: str, folder: Path) -> dict[str, K
         asked[unit.kernel.name, "artifact"] = request
         if unit.kernel.name == main:
             asked[main, "again"] = request
-            asked[main, "delayed"] = _delayed(request)
+            asked[main, "delayed"] = delayed_request(request)
     missing = kernels.keys() - units.keys()
     if missing:
         raise CkwatchError(
@@ -130,7 +130,8 @@ def _request(workspace: Workspace, renderer: Renderer, unit: Unit) -> CompileReq
     return compile_request(workspace, unit, outcome.rendered)
 
 
-def _delayed(request: CompileRequest) -> CompileRequest:
+def delayed_request(request: CompileRequest) -> CompileRequest:
+    """The same source with the slower variant. Raises CkwatchError where the function is not found."""
     found = re.search(rf"\bint {request.symbol}\((.*?)\) {{", request.source, re.DOTALL)
     if found is None:
         raise CkwatchError(f"the source does not define {request.symbol} as it should")

@@ -216,14 +216,15 @@ def medians(facts: DeviceFacts, kernel: Kernel, runs: int, results: Results) -> 
         told[shape.name] = series
         gate = bench.runtime.versions["gate"]
         bench.runtime.close()
-        results.rows += _median_rows(shape.name, series)
+        results.rows += median_rows(shape.name, series)
         shown = ", ".join(
-            f"{name} {statistics.median(values):.2f} ±{_spread(values):.2%}" for name, values in series.items()
+            f"{name} {statistics.median(values):.2f} ±{spread_of(values):.2%}" for name, values in series.items()
         )
         print(f"  {shape.name}: {shown}; gate: {gate}", flush=True)
 
 
-def _median_rows(shape: str, series: dict[str, list[float]]) -> list[Row]:
+def median_rows(shape: str, series: dict[str, list[float]]) -> list[Row]:
+    """The claims about one shape, of the medians that each timer got in its runs, by the timer's name."""
     middle = {name: statistics.median(values) for name, values in series.items()}
     rows = []
     for cache, others in (("cold", ("do_bench, warmed up", "plain, cold")), ("hot", ("plain, hot",))):
@@ -237,7 +238,7 @@ def _median_rows(shape: str, series: dict[str, list[float]]) -> list[Row]:
             )
         )
     for name in ("do_bench", "do_bench, warmed up"):
-        spread, other = _spread(series["ckwatch, cold"]), _spread(series[name])
+        spread, other = spread_of(series["ckwatch, cold"]), spread_of(series[name])
         rows.append(
             Row(
                 *(f"measurement: spread of the median, shape {shape}, against {name}", 100 * spread, 100 * other, name),
@@ -249,7 +250,8 @@ def _median_rows(shape: str, series: dict[str, list[float]]) -> list[Row]:
     return rows
 
 
-def _spread(values: Sequence[float]) -> float:
+def spread_of(values: Sequence[float]) -> float:
+    """Largest less smallest, as a part of the median."""
     return (max(values) - min(values)) / statistics.median(values)
 
 
@@ -262,7 +264,12 @@ def trials(facts: DeviceFacts, kernel: Kernel, count: int, results: Results) -> 
     slower = bench.launch(kernel.delayed, delayed_symbol(kernel.symbol))
     told = results.details.setdefault("trials", {"shape": shape.name, "same bytes": kernel.again == kernel.artifact})
     for cache in (Cache.COLD, Cache.HOT):
-        cycles, ratio = _set_slower(bench, slower, base, cache)
+
+        def ratio_at(cycles: int, cache: Cache = cache) -> float:
+            set_delay(cycles)
+            return bench.compared(slower, base, cache)[1]
+
+        cycles, ratio = find_delay(ratio_at)
         told[f"delay, {cache}"] = {"cycles": cycles, "ratio": ratio}
         print(f"  {cache}: a delay of {cycles} cycles makes it {100 * (ratio - 1):.2f} % slower", flush=True)
         for name, ours, wanted in (
@@ -291,13 +298,11 @@ def trials(facts: DeviceFacts, kernel: Kernel, count: int, results: Results) -> 
     bench.runtime.close()
 
 
-def _set_slower(bench: Bench, slower: Launch, base: Launch, cache: Cache) -> tuple[int, float]:
-    """Find the delay that makes the variant 2 % slower, to a tenth of that; cycles and the ratio that was measured."""
+def find_delay(ratio_at: Callable[[int], float]) -> tuple[int, float]:
+    """The delay that makes the variant 2 % slower, to a twentieth of that: cycles, and the ratio that was measured.
 
-    def ratio_at(cycles: int) -> float:
-        set_delay(cycles)
-        return bench.compared(slower, base, cache)[1]
-
+    Raises CkwatchError where it is slower than that without a delay.
+    """
     low, high = 0, 1000
     least = ratio_at(low)
     if least > 1 + SLOWER:
@@ -307,7 +312,7 @@ def _set_slower(bench: Bench, slower: Launch, base: Launch, cache: Cache) -> tup
     for _ in range(12):
         middle = (low + high) // 2
         ratio = ratio_at(middle)
-        if abs(ratio - 1 - SLOWER) < SLOWER / 10:
+        if abs(ratio - 1 - SLOWER) < SLOWER / 20:
             break
         low, high = (middle, high) if ratio < 1 + SLOWER else (low, middle)
     return middle, ratio
@@ -333,6 +338,8 @@ def main() -> int:
                 print(error.kind, error.hint, error.detail, flush=True)
             traceback.print_exc(file=sys.stdout)
             return None
+        finally:
+            _keep(results, options.out)
 
     built = step("build", lambda: anyio.run(build, INSTANCES, MAIN, folder))
     devices = step("device", cuda.find)
@@ -349,15 +356,15 @@ def main() -> int:
             step("medians", lambda: medians(devices[0], kernel, options.runs, results))
     print(f"— done after {time.monotonic() - begun:.0f} s", flush=True)
     show(results.rows)
-    options.out.mkdir(parents=True, exist_ok=True)
-    content = {
-        "machine": machine(),
-        **results.details,
-        "rows": [asdict(row) for row in results.rows],
-        "failed": results.failed,
-    }
-    (options.out / "measurement.json").write_text(json.dumps(content, indent=1, default=str) + "\n")
     return 1 if results.failed or not (built and devices) else 0
+
+
+def _keep(results: Results, folder: Path) -> None:
+    """What there is so far: a machine may be taken away at any time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine(), **results.details, "rows": [asdict(row) for row in results.rows]}
+    text = json.dumps({**content, "failed": results.failed}, indent=1, default=str)
+    (folder / "measurement.json").write_text(text + "\n")
 
 
 def _options() -> argparse.Namespace:

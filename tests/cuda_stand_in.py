@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,8 +60,8 @@ class StandIn:
     CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUevent_flags = SimpleNamespace(CU_EVENT_DEFAULT=0)
     CUstreamWaitValue_flags = SimpleNamespace(CU_STREAM_WAIT_VALUE_GEQ=0)
-    CUdevice_attribute = IntEnum(
-        "CUdevice_attribute", {f"CU_DEVICE_ATTRIBUTE_{name}": number for number, name in enumerate(_ATTRIBUTES)}
+    CUdevice_attribute = SimpleNamespace(
+        **{f"CU_DEVICE_ATTRIBUTE_{name}": name for name in _ATTRIBUTES}  # the values are the stand-in's own
     )
     CUstream = int
 
@@ -128,8 +127,8 @@ class StandIn:
     def _cuDeviceTotalMem(self, _device: int) -> int:
         return self.memory_bytes
 
-    def _cuDeviceGetAttribute(self, attribute: IntEnum, _device: int) -> int:
-        return _ATTRIBUTES[attribute.name.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+    def _cuDeviceGetAttribute(self, attribute: str, _device: int) -> int:
+        return _ATTRIBUTES[attribute]
 
     def _cuDevicePrimaryCtxRetain(self, device: int) -> str:
         self.contexts += 1

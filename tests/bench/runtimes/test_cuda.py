@@ -255,7 +255,7 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetCurrentClocksEventReasons=lambda _handle: 0x24,
         nvmlDeviceGetComputeRunningProcesses=lambda _handle: [SimpleNamespace(pid=1), SimpleNamespace(pid=7)],
     )
-    monkeypatch.setattr(nvml_readings.importlib, "import_module", lambda _name: nvml)
+    monkeypatch.setattr("ckwatch.bench.runtimes.nvml_readings.importlib.import_module", lambda _name: nvml)
     readings = nvml_readings.Readings(PCI)
     assert readings.version == "580.1"
     assert readings.read() == Reading(
@@ -275,7 +275,7 @@ def test_without_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(nvml_readings.importlib, "import_module", absent)
+    monkeypatch.setattr("ckwatch.bench.runtimes.nvml_readings.importlib.import_module", absent)
     readings = nvml_readings.Readings(PCI)
     assert (readings.version, readings.are_there) == ("none: nvidia-ml-py is not installed", False)
     assert (readings.read(), readings.others()) == (Reading(), ())
