@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -311,13 +312,17 @@ def test_discarded_samples_are_noted() -> None:
     assert note in report.notes
 
 
-def test_a_throttled_device_is_noted() -> None:
+def test_what_slows_the_device_down_is_noted() -> None:
     class Throttled(FakeRuntime):
         def reading(self) -> Reading:
-            return replace(super().reading(), throttled_by=("power",))
+            reasons = ("power",) if self.log.count("reading") % 2 else ("heat", "power")
+            return replace(super().reading(), throttled_by=reasons)
 
     report = succeeded(Throttled(), job("ours"), shared_object())
-    assert "the device was throttled after the warm-up: power" in report.notes
+    assert [re.sub(r"\d+", "N", note) for note in report.notes if note.startswith("slowed")] == [
+        "slowed down by heat during N of N blocks of launches",
+        "slowed down by power during N of N blocks of launches",
+    ]
 
 
 def test_a_fault_of_the_device_is_the_contestants() -> None:

@@ -19,8 +19,9 @@ from ckwatch import __version__
 from ckwatch.bench.buffers import Guarded, GuardedMemory
 from ckwatch.bench.calling import Function, Loader
 from ckwatch.bench.numerics import Checked, Reference, Storage, WrongNumerics, check_written, make_inputs, poison
+from ckwatch.bench.runtimes import processors
 from ckwatch.bench.runtimes.protocol import Launch, Runtime, RuntimeFailure
-from ckwatch.bench.sampling import Runner, Sampler, WarmUp
+from ckwatch.bench.sampling import Runner, Sampler
 from ckwatch.model.dtypes import DTYPES
 from ckwatch.stats import summary
 from ckwatch.timing.bound import bound
@@ -75,6 +76,7 @@ class _Measurement:
         self._buffers: dict[str, Guarded] = {}
         self._inputs: dict[int, dict[str, Storage]] = {}
         self._references: dict[int, Reference] = {}
+        self._in_turn: _Entrant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
     @property
@@ -250,16 +252,24 @@ class _Measurement:
         return gemm.fnuz if gemm is not None else is_fnuz(self._runtime.facts.arch)
 
     def _take_turn(self, entrant: _Entrant) -> None:
-        """OpenMP binds the calling thread for good; another contestant's threads would all start on that processor."""
-        if self._processors is not None:
+        """On the CPU contestants share threads and processors, and must not notice.
+
+        OpenMP binds the calling thread for good, so that another contestant's threads would all start on that
+        processor; and the threads of the one before still look for work.
+        """
+        if self._processors is not None and entrant is not self._in_turn:
+            self._in_turn = entrant
             os.sched_setaffinity(0, entrant.affinity or self._processors)
+            processors.settle()
 
     def _time(self, entrants: Sequence[_Entrant], flush: Guarded, readings: list[Reading]) -> dict[str, list[Samples]]:
         sampler = Sampler(self._runtime, self._job.precision, flush, self._at)
         runners = [self._runner(entrant) for entrant in entrants]
         warm = sampler.warm_up(runners)
         readings.append(self._runtime.reading())
-        self._note_warm_up(warm, readings[-1])
+        if not warm.steady:
+            what = "the clock" if warm.clock_mhz is not None else "the launches' time"
+            self._notes.append(f"{what} was not steady after {warm.seconds:.2g} s of warm-up")
         measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
         for cache in self._job.caches:
             for runner, samples in zip(runners, sampler.sample(runners, cache, warm.clock_mhz), strict=True):
@@ -272,18 +282,15 @@ class _Measurement:
                         f"{self._job.precision.clock_floor:.0%} of the warm-up's clock"
                     )
         readings.append(self._runtime.reading())
+        self._notes += [
+            f"slowed down by {reason} during {count} of {sampler.blocks} blocks of launches"
+            for reason, count in sorted(sampler.slowed.items())
+        ]
         return measured
 
     def _runner(self, entrant: _Entrant) -> Runner:
         assert entrant.launch is not None  # noqa: S101
         return Runner(entrant.name, entrant.launch, lambda: self._take_turn(entrant))
-
-    def _note_warm_up(self, warm: WarmUp, reading: Reading) -> None:
-        if not warm.steady:
-            what = "the clock" if warm.clock_mhz is not None else "the launches' time"
-            self._notes.append(f"{what} was not steady after {warm.seconds:.2g} s of warm-up")
-        if reading.throttled_by:
-            self._notes.append(f"the device was throttled after the warm-up: {', '.join(reading.throttled_by)}")
 
     def _check_possible(self, samples: Samples) -> None:
         limit = bound(self._problem, self._runtime.facts, samples.cache)

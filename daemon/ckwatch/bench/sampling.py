@@ -12,6 +12,7 @@ not counted, so that the caches hold what this contestant's launch leaves.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -87,7 +88,10 @@ class Sampler:
         at: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` is told what is done."""
+        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` is told what is done.
+
+        `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
+        """
         self._clock = clock
         self._runtime = runtime
         self._precision = precision
@@ -95,6 +99,8 @@ class Sampler:
         self._at = at
         self._events: list[tuple[Event, Event]] = []
         self._flushes = 0
+        self.blocks = 0
+        self.slowed: Counter[str] = Counter()
 
     def warm_up(self, runners: Sequence[Runner]) -> WarmUp:
         """Keep the device busy for `warm_up_s` and until its clock, or the launches' time, is steady."""
@@ -192,12 +198,14 @@ class Sampler:
                 runtime.record(begin)
                 runner.launch()
                 runtime.record(end)
-        clock_mhz = runtime.reading().clock_mhz
+        reading = runtime.reading()
         runtime.synchronize()
+        self.blocks += 1
+        self.slowed.update(reading.throttled_by)
         times_us = [runtime.elapsed_us(begin, end) for begin, end in pairs]
         if min(times_us) <= 0:
             raise RuntimeFailure(FailureKind.IMPOSSIBLE, f"a launch took {min(times_us):g} us")
-        return _Block(times_us, clock_mhz)
+        return _Block(times_us, reading.clock_mhz)
 
     def _flush_caches(self) -> None:
         self._flushes += 1

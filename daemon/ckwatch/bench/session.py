@@ -149,7 +149,7 @@ class _Session:
                 self._allow(_LAST_WORDS_S)
                 tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
                 self._greeted.set()
-        return self._limit.cancelled_caught and self._answer is None and self._garbled is None
+        return self._limit.cancelled_caught and not self._is_answered and self._garbled is None
 
     def _allow(self, seconds: float) -> None:
         self._limit.deadline = anyio.current_time() + seconds
@@ -173,12 +173,13 @@ class _Session:
     async def _read_stdout(self, process: Launched) -> None:
         """Take what the worker says until it has answered, then let it end by itself."""
         try:
-            while self._answer is None and (chunk := await process.read_stdout()):
+            while chunk := await process.read_stdout():
                 for frame in self._splitter.feed(chunk):
                     self._take(await _message(frame))
-                    if self._answer is not None:
-                        break  # nothing that comes after it matters
-            if self._answer is None and self._splitter.rest and self._hello is not None:
+                    if self._is_answered:  # nothing that comes after it matters
+                        self._allow(_LAST_WORDS_S)
+                        return
+            if self._splitter.rest and self._hello is not None:
                 raise GarbledError("the worker's last message is not whole", self._splitter.rest[:400])
         except GarbledError as error:
             self._garbled = error
@@ -186,6 +187,10 @@ class _Session:
             return
         self._silent = True
         self._allow(_LAST_WORDS_S)
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._answer is not None
 
     def _take(self, said: Message) -> None:
         if self._hello is None:

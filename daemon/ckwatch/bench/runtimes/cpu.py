@@ -28,6 +28,9 @@ ARCH = "host"
 """`ckwatch.config.archs.HOST`."""
 
 _ALIGNMENT = 4096
+_MUCH = 0.05
+"""Of the processors' time: what others use beyond it is told."""
+
 _LIBRARY_DTYPES: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 
@@ -71,6 +74,7 @@ class CpuRuntime:
         self._facts = _facts(cpus)
         self._clock = processors.clock_reader(cpus)
         self._throttled = processors.throttle_count(cpus)
+        self._neighbours = processors.Neighbours(cpus)
         self._memory: dict[int, Bytes] = {}
         self._crew = _Crew(cpus)
 
@@ -149,12 +153,16 @@ class CpuRuntime:
         return nullcontext()
 
     def reading(self) -> Reading:
-        """The lowest clock of the processors, and their temperature, where the kernel tells them."""
+        """The lowest clock of the processors, their temperature, and what slows them down, as far as it is told."""
         before, self._throttled = self._throttled, processors.throttle_count(self._cpus)
+        slowed = {
+            "heat or power": self._throttled > before,
+            "other processes": self._neighbours.share() > _MUCH,
+        }
         return Reading(
             clock_mhz=self._clock(),
             temperature_c=processors.temperature_c(),
-            throttled_by=("heat or power",) if self._throttled > before else (),
+            throttled_by=tuple(reason for reason, applies in slowed.items() if applies),
         )
 
     def others(self) -> tuple[str, ...]:

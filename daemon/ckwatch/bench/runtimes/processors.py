@@ -7,12 +7,18 @@ Threads of OpenMP and of BLAS libraries are bound by variables that are read whe
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 _SYSTEM = Path("/sys/devices/system/cpu")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_NEIGHBOURS_S = 0.1
+_SETTLE_S = 0.1
+_LOOK_S = 0.0005
 
 
 def chosen(threads: int | None) -> tuple[int, ...]:
@@ -110,6 +116,54 @@ def throttle_count(cpus: Iterable[int]) -> int:
             text = _text(_SYSTEM / f"cpu{cpu}/thermal_throttle/{name}")
             total += int(text) if text.isdigit() else 0
     return total
+
+
+class Neighbours:
+    """How much of `cpus` others use: other processes, and other virtual machines of the same host."""
+
+    def __init__(self, cpus: tuple[int, ...]) -> None:
+        self._names = {f"cpu{cpu}" for cpu in cpus}
+        self._last = self._now()
+        self._share = 0.0
+
+    def share(self) -> float:
+        """Of the processors' time since about a tenth of a second; 0 where the kernel does not tell."""
+        now = self._now()
+        seconds = now[0] - self._last[0]
+        if seconds >= _NEIGHBOURS_S and self._names:
+            others_s = (now[1] - self._last[1]) - (now[2] - self._last[2])
+            self._share = max(0.0, others_s / (seconds * len(self._names)))
+            self._last = now
+        return self._share
+
+    def _now(self) -> tuple[float, float, float]:
+        """Seconds: of the clock, of work on the processors, of this process's own work."""
+        busy = 0
+        for line in _text(Path("/proc/stat")).splitlines():
+            name, _, rest = line.partition(" ")
+            if name in self._names:
+                # user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)); guests are in the first two
+                ticks = [int(field) for field in rest.split()[:8]]
+                busy += sum(ticks) - sum(ticks[3:5])
+        own = os.times()
+        return time.monotonic(), busy / _TICKS, own.user + own.system
+
+
+def settle() -> None:
+    """Until no other thread of this process runs, for a while at most.
+
+    Threads of OpenMP and of BLAS libraries look for more work for some milliseconds, and keep their processor busy.
+    """
+    deadline = time.monotonic() + _SETTLE_S
+    while "R" in _other_threads() and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+
+
+def _other_threads() -> list[str]:
+    """The states of this process's other threads, letters of proc_pid_stat(5)."""
+    own = str(threading.get_native_id())
+    texts = [_text(task / "stat") for task in Path("/proc/self/task").iterdir() if task.name != own]
+    return [text.rpartition(")")[2].split()[0] for text in texts if text]
 
 
 def memory() -> tuple[int, int]:
