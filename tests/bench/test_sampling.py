@@ -117,6 +117,19 @@ def test_why_it_ends(changes: dict[str, Any], cost: Callable[[random.Random], fl
     assert samples.stop is stop
 
 
+def test_the_budget_is_for_all_together() -> None:
+    """One with short turns does not make the others go on, and has blocks as long as theirs."""
+    rng = seeded(9)
+    precision = replace(PRECISION, relative_error=1e-9, budget_s=0.2, minimum_samples=2000)
+    track = Track("short", "long", precision=precision)
+    track.runtime.cost_us = lambda _cold: rng.gauss(1, 0.1) * (10.0 if track.turns[-1] == "short" else 2000.0)
+    begin = track.runtime.seconds()
+    short, long = track.sample(Cache.HOT)
+    assert (short.stop, long.stop) == (Stop.BUDGET, Stop.BUDGET)
+    assert 0.4 <= track.runtime.seconds() - begin < 0.5
+    assert (len(short.times_us), short.blocks) == (len(long.times_us), long.blocks)
+
+
 def test_samples_below_the_clock_floor_are_left_out_for_all() -> None:
     readings = iter([2000.0] * 2 + [2000.0, 1400.0, 2000.0, 2000.0] + [1990.0] * 1000)
     track = Track("a", "b", clock_mhz=lambda: next(readings))

@@ -67,7 +67,6 @@ class _Series:
     """One contestant in one cache state."""
 
     runner: Runner
-    launches: int
     stopping: Stopping
     elapsed_s: float = 0.0
     times_us: list[float] = field(default_factory=list)
@@ -133,7 +132,8 @@ class Sampler:
         Raises RuntimeFailure (BROKEN) when the clock was below its floor all the time.
         """
         cold = cache is Cache.COLD
-        series = [self._begin(runner, cache) for runner in runners]
+        launches = self._launches(runners, cache)
+        series = [_Series(runner, Stopping(self._precision)) for runner in runners]
         floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
         # With several contestants a round is there and back; a half would leave a pair without its mirror.
         orders = [series] if len(series) == 1 else [series, series[::-1]]
@@ -142,7 +142,7 @@ class Sampler:
             for one in (one for order in orders for one in order):
                 self._at(f"timing, {cache} cache", one.runner.name)
                 begin = self._clock()
-                blocks.append((one, self._block(one.runner, one.launches, cold=cold)))
+                blocks.append((one, self._block(one.runner, launches, cold=cold)))
                 one.elapsed_s += self._clock() - begin
             dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in blocks)
             for one, block in blocks:
@@ -166,19 +166,23 @@ class Sampler:
             for one in series
         ]
 
-    def _begin(self, runner: Runner, cache: Cache) -> _Series:
-        """How many launches are a block."""
-        self._at(f"timing, {cache} cache", runner.name)
-        begin = self._clock()
-        block = self._block(runner, 3, cold=cache is Cache.COLD)
-        # A flush belongs to the launch that it comes before: the host's clock has both.
-        host_us = (self._clock() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
-        launches = _launches(max(host_us, sorted(block.times_us)[1]))
-        return _Series(runner, launches, Stopping(self._precision))
+    def _launches(self, runners: Sequence[Runner], cache: Cache) -> int:
+        """How many launches a block has: the same for all, since medians of unlike blocks are unlike under noise."""
+        times_us = []
+        for runner in runners:
+            self._at(f"timing, {cache} cache", runner.name)
+            begin = self._clock()
+            block = self._block(runner, 3, cold=cache is Cache.COLD)
+            # A flush belongs to the launch that it comes before: the host's clock has both.
+            host_us = (self._clock() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
+            times_us.append(max(host_us, sorted(block.times_us)[1]))
+        return _launches(sum(times_us) / len(times_us))
 
     def _enough(self, series: Sequence[_Series]) -> bool:
+        # All end together, so that they share their time: the one with the shortest turns does not prolong it.
+        elapsed_s = sum(one.elapsed_s for one in series) / len(series)
         for one in series:
-            verdict = one.stopping.verdict(one.elapsed_s)
+            verdict = one.stopping.verdict(elapsed_s)
             too_few = len(series) > 1 and one.blocks < PAIRED_BLOCKS and verdict is not Stop.BUDGET
             one.stop = None if too_few else verdict
         return all(one.stop is not None for one in series)

@@ -49,6 +49,7 @@ def occupy(cpus: tuple[int, ...]) -> None:
         OMP_PLACES=",".join(f"{{{cpu}}}" for cpu in cpus),
         OMP_DYNAMIC="false",
         OPENBLAS_NUM_THREADS=count,
+        OPENBLAS_THREAD_TIMEOUT="20",  # 2^20 cycles: its threads look for work for less than a millisecond, not for 30
         MKL_NUM_THREADS=count,
         BLIS_NUM_THREADS=count,
     )
