@@ -112,8 +112,14 @@ class FakeRuntime:
         assert isinstance(end, Moment)
         assert begin.at_us is not None
         assert end.at_us is not None
-        assert self.log[-1] == "synchronize", "asked before the stream was waited for"
+        assert self.log[-1] in ("wait", "synchronize"), "asked before the stream was waited for"
         return end.at_us - begin.at_us
+
+    def wait(self, event: Event) -> None:
+        assert isinstance(event, Moment)
+        assert event.at_us is not None
+        assert not self.gated, "waits for itself"
+        self._note("wait", HOST_US)
 
     def synchronize(self) -> None:
         assert not self.gated, "waits for itself"

@@ -14,7 +14,7 @@ from bench_kernels import gemm_problem, job, shared_object
 from ckwatch.bench.buffers import GUARD_BYTES
 from ckwatch.bench.measuring import FLUSH_FACTOR, UNKNOWN_CACHE_BYTES, measure
 from ckwatch.bench.runtimes import cpu
-from ckwatch.bench.runtimes.protocol import Runtime, RuntimeFailure
+from ckwatch.bench.runtimes.protocol import Event, Runtime, RuntimeFailure
 from ckwatch.timing.job import Cache, Contestant, Job
 from ckwatch.timing.problem import Argument
 from ckwatch.timing.report import FailureKind, Reading, Report
@@ -327,8 +327,8 @@ def test_what_slows_the_device_down_is_noted() -> None:
 
 def test_a_fault_of_the_device_is_the_contestants() -> None:
     class Faulty(FakeRuntime):
-        def synchronize(self) -> None:
-            super().synchronize()
+        def wait(self, event: Event) -> None:
+            super().wait(event)
             if self.log.count("end") > 20:
                 raise RuntimeFailure(FailureKind.FAULT, "hipErrorIllegalAddress")
 

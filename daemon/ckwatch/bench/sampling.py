@@ -11,6 +11,7 @@ not counted, so that the caches hold what this contestant's launch leaves.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,8 +35,15 @@ PAIRED_BLOCKS = 24
 WARM_UP_LIMIT = 8
 """A clock that is not steady after so many times the warm-up is taken as it is."""
 
+AHEAD = 2
+"""Blocks that are on the stream or running at a time."""
+
 _SETTLED = 60  # blocks that `steady` is shown
 _FLUSH_VALUES = (0x00, 0x55)
+
+
+_Begun = list[tuple[Event, Event]]
+"""The events of a block that is on the stream."""
 
 
 @dataclass(slots=True)
@@ -96,7 +104,8 @@ class Sampler:
         self._precision = precision
         self._flush = flush
         self._at = at
-        self._events: list[tuple[Event, Event]] = []
+        self._events: list[_Begun] = [[] for _ in range(AHEAD)]
+        self._begun = 0
         self._flushes = 0
         self.blocks = 0
         self.slowed: Counter[str] = Counter()
@@ -137,16 +146,28 @@ class Sampler:
         floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
         # With several contestants a round is there and back; a half would leave a pair without its mirror.
         orders = [series] if len(series) == 1 else [series, series[::-1]]
-        while not self._enough(series):
-            blocks: list[tuple[_Series, _Block]] = []
-            for one in (one for order in orders for one in order):
-                self._at(f"timing, {cache} cache", one.runner.name)
-                begin = self._clock()
-                blocks.append((one, self._block(one.runner, launches, cold=cold)))
-                one.elapsed_s += self._clock() - begin
-            dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in blocks)
-            for one, block in blocks:
-                _take(one, block, dropped=dropped)
+        turns = [one for order in orders for one in order]
+        begun: list[tuple[_Series, _Begun]] = []
+        ended: list[tuple[_Series, _Block]] = []
+        last_s = self._clock()
+        for one in itertools.cycle(turns):
+            self._at(f"timing, {cache} cache", one.runner.name)
+            # The next block is on the stream before the last one ends: a device that has to wait gets faster.
+            begun.append((one, self._begin(one.runner, launches, cold=cold)))
+            if len(begun) < AHEAD:
+                continue
+            first, block = begun.pop(0)
+            self._at(f"timing, {cache} cache", first.runner.name)
+            ended.append((first, self._end(block)))
+            now_s = self._clock()
+            first.elapsed_s += now_s - last_s
+            last_s = now_s
+            if len(ended) == len(turns):
+                _take_round(ended, floor)
+                ended.clear()
+                if self._enough(series):
+                    break
+        self._runtime.synchronize()
         if not series[0].times_us:
             raise RuntimeFailure(
                 FailureKind.BROKEN,
@@ -188,10 +209,16 @@ class Sampler:
         return all(one.stop is not None for one in series)
 
     def _block(self, runner: Runner, launches: int, *, cold: bool) -> _Block:
+        return self._end(self._begin(runner, launches, cold=cold))
+
+    def _begin(self, runner: Runner, launches: int, *, cold: bool) -> _Begun:
+        """Put a block on the stream. Its events are used again by the block after the next ones."""
         runtime = self._runtime
-        while len(self._events) < launches:
-            self._events.append((runtime.event(), runtime.event()))
-        pairs = self._events[:launches]
+        events = self._events[self._begun % AHEAD]
+        self._begun += 1
+        while len(events) < launches:
+            events.append((runtime.event(), runtime.event()))
+        pairs = events[:launches]
         runner.turn()
         with runtime.gate():
             if not cold:
@@ -202,8 +229,13 @@ class Sampler:
                 runtime.record(begin)
                 runner.launch()
                 runtime.record(end)
+        return pairs
+
+    def _end(self, pairs: _Begun) -> _Block:
+        """Wait for a block and read its times."""
+        runtime = self._runtime
         reading = runtime.reading()
-        runtime.synchronize()
+        runtime.wait(pairs[-1][1])
         self.blocks += 1
         self.slowed.update(reading.throttled_by)
         times_us = [runtime.elapsed_us(begin, end) for begin, end in pairs]
@@ -215,6 +247,12 @@ class Sampler:
         self._flushes += 1
         value = _FLUSH_VALUES[self._flushes % len(_FLUSH_VALUES)]
         self._runtime.fill(self._flush.address, value, self._flush.size_bytes)
+
+
+def _take_round(ended: Sequence[tuple[_Series, _Block]], floor: float) -> None:
+    dropped = any(block.clock_mhz is not None and block.clock_mhz < floor for _, block in ended)
+    for one, block in ended:
+        _take(one, block, dropped=dropped)
 
 
 def _take(series: _Series, block: _Block, *, dropped: bool) -> None:

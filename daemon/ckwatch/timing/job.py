@@ -41,10 +41,10 @@ class Precision:
     """
 
     warm_up_s: float = 0.4
-    minimum_s: float = 0.1
+    minimum_s: float = 0.5
     budget_s: float = 3.0
     minimum_samples: int = 20
-    maximum_samples: int = 5000
+    maximum_samples: int = 10_000
     relative_error: float = 0.005
     clock_floor: float = 0.75
 

@@ -145,6 +145,9 @@ class CpuRuntime:
         """Microseconds between two moments."""
         return (cast("_Moment", end).ns - cast("_Moment", begin).ns) * 1e-3
 
+    def wait(self, event: Event) -> None:
+        """Nothing runs on after its launch."""
+
     def synchronize(self) -> None:
         """Nothing runs on after its launch."""
 

@@ -130,6 +130,10 @@ class CudaRuntime:
         """Microseconds between two events that have been reached."""
         return float(call("cuEventElapsedTime", begin, end)) * _US_PER_MS
 
+    def wait(self, event: Event) -> None:
+        """Wait for what was put on the stream before the event."""
+        call("cuEventSynchronize", event)
+
     def synchronize(self) -> None:
         """Wait for the stream."""
         call("cuStreamSynchronize", self._stream)

@@ -139,8 +139,15 @@ class HipRuntime:
             raise hip_calls.failure("hipEventElapsedTime", name)
         return float(results[0]) * 1000.0
 
+    def wait(self, event: Event) -> None:
+        call("hipEventSynchronize", event)
+        self._require_launched()
+
     def synchronize(self) -> None:
         call("hipStreamSynchronize", self._stream)
+        self._require_launched()
+
+    def _require_launched(self) -> None:
         # A launch that failed in the artifact is told to nobody but the thread.
         name = hip_calls.last_error()
         if name in AFTER_A_LAUNCH:

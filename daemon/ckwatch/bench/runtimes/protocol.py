@@ -75,6 +75,10 @@ class Runtime(Protocol):
 
     def record(self, event: Event) -> None: ...
 
+    def wait(self, event: Event) -> None:
+        """Wait until a recorded event is reached; FAULT as for `synchronize`."""
+        ...
+
     def elapsed_us(self, begin: Event, end: Event) -> float:
         """Microseconds between two events that have been recorded and reached."""
         ...
