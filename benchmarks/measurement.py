@@ -97,18 +97,19 @@ class Bench:
         return function.launch(self._addresses, workspace, self.runtime.stream if stream is None else stream)
 
     def medians_us(self, launch: Launch) -> dict[Cache, float]:
-        """By ckwatch: warmed up, then cold and hot."""
+        """By ckwatch: cold, then hot, each warmed up in its own way."""
         runner = Runner("ours", launch)
-        warm = self.sampler.warm_up([runner])
-        return {
-            cache: summary(self.sampler.sample([runner], cache, warm.clock_mhz)[0].times_us).median_us
-            for cache in (Cache.COLD, Cache.HOT)
-        }
+
+        def median_us(cache: Cache) -> float:
+            warm = self.sampler.warm_up([runner], cache)
+            return summary(self.sampler.sample([runner], cache, warm.clock_mhz)[0].times_us).median_us
+
+        return {cache: median_us(cache) for cache in (Cache.COLD, Cache.HOT)}
 
     def compared(self, ours: Launch, theirs: Launch, cache: Cache) -> tuple[Verdict, float]:
         """The verdict on `ours` and the ratio of the times, measured in turns."""
         runners = [Runner("ours", ours), Runner("theirs", theirs)]
-        warm = self.sampler.warm_up(runners)
+        warm = self.sampler.warm_up(runners, cache)
         mine, other = self.sampler.sample(runners, cache, warm.clock_mhz)
         found = compare_interleaved(mine.times_us, other.times_us, min(mine.blocks, other.blocks))
         return found.verdict, found.ratio

@@ -245,7 +245,7 @@ def test_contestants_share_buffers_and_the_report_has_all(on_cpu: Runtime) -> No
     asked = job("a", "b", caches=(Cache.COLD, Cache.HOT), seeds=(5, 6, 7))
     report = succeeded(runtime, asked, shared_object(workspace="64"), shared_object())
     assert report.device == FACTS
-    assert report.readings == (Reading(clock_mhz=2000.0),) * 3
+    assert report.readings == (Reading(clock_mhz=2000.0),) * 4  # before, after the warm-up of each state, at the end
     assert report.versions["fake"] == "1"
     assert [(one.contestant, one.workspace_bytes) for one in report.measured] == [("a", 64), ("b", 0)]
     for one in report.measured:

@@ -196,6 +196,13 @@ def test_the_warm_up_lasts_until_the_clock_is_steady() -> None:
     assert warm.seconds >= PRECISION.warm_up_s
     assert {name for _, name in track.stages} == {"a", "b"}
     assert "fill" not in track.runtime.log
+    assert track.runtime.log[-1] == "synchronize"
+
+
+def test_the_warm_up_for_a_cold_cache_flushes() -> None:
+    track = Track()
+    track.sampler.warm_up(track.runners, Cache.COLD)
+    assert track.runtime.log.count("fill") == track.runtime.log.count("launch")
 
 
 def test_the_warm_up_takes_its_time_though_all_is_steady() -> None:

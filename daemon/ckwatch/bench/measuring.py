@@ -265,13 +265,13 @@ class _Measurement:
     def _time(self, entrants: Sequence[_Entrant], flush: Guarded, readings: list[Reading]) -> dict[str, list[Samples]]:
         sampler = Sampler(self._runtime, self._job.precision, flush, self._at)
         runners = [self._runner(entrant) for entrant in entrants]
-        warm = sampler.warm_up(runners)
-        readings.append(self._runtime.reading())
-        if not warm.steady:
-            what = "the clock" if warm.clock_mhz is not None else "the launches' time"
-            self._notes.append(f"{what} was not steady after {warm.seconds:.2g} s of warm-up")
         measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
         for cache in self._job.caches:
+            warm = sampler.warm_up(runners, cache)
+            readings.append(self._runtime.reading())
+            if not warm.steady:
+                what = "the clock" if warm.clock_mhz is not None else "the launches' time"
+                self._notes.append(f"{what} was not steady after {warm.seconds:.2g} s of warm-up, {cache} cache")
             for runner, samples in zip(runners, sampler.sample(runners, cache, warm.clock_mhz), strict=True):
                 self._at("looking at the times", runner.name)
                 self._check_possible(samples)

@@ -14,7 +14,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from ckwatch.bench.buffers import Guarded
@@ -110,28 +111,28 @@ class Sampler:
         self.blocks = 0
         self.slowed: Counter[str] = Counter()
 
-    def warm_up(self, runners: Sequence[Runner]) -> WarmUp:
-        """Keep the device busy for `warm_up_s` and until its clock, or the launches' time, is steady."""
+    def warm_up(self, runners: Sequence[Runner], cache: Cache = Cache.HOT) -> WarmUp:
+        """Keep the device busy as `sample` will, for `warm_up_s` and until its clock, or the launches' time, is steady.
+
+        A flush takes less power than a kernel: each cache state has a clock of its own.
+        """
         begin = self._clock()
         limit_s = self._precision.warm_up_s * WARM_UP_LIMIT
         clocks: list[float] = []
         times: list[float] = []
-        launches = [1] * len(runners)
         settled = False
-        while True:
-            for index, runner in enumerate(runners):
-                self._at("warming up", runner.name)
-                block = self._block(runner, launches[index], cold=False)
-                launches[index] = _launches(sum(block.times_us) / len(block.times_us))
+        launches = self._launches(runners, cache, "warming up")
+        with closing(self._blocks(runners, launches, cache, "warming up")) as blocks:
+            for runner, block, _ in blocks:
                 if block.clock_mhz is not None:
                     clocks.append(block.clock_mhz)
-                if index == 0:
+                if runner is runners[0]:
                     times.append(sorted(block.times_us)[len(block.times_us) // 2])
-            elapsed_s = self._clock() - begin
-            if elapsed_s >= self._precision.warm_up_s:
-                settled = steady((clocks or times)[-_SETTLED:])
-                if settled or elapsed_s >= limit_s:
-                    break
+                elapsed_s = self._clock() - begin
+                if elapsed_s >= self._precision.warm_up_s:
+                    settled = steady((clocks or times)[-_SETTLED:])
+                    if settled or elapsed_s >= limit_s:
+                        break
         last = sorted(clocks[-10:])
         return WarmUp(last[len(last) // 2] if last else None, settled, self._clock() - begin)
 
@@ -140,35 +141,25 @@ class Sampler:
 
         Raises RuntimeFailure (BROKEN) when the clock was below its floor all the time.
         """
-        cold = cache is Cache.COLD
-        launches = self._launches(runners, cache)
-        series = [_Series(runner, Stopping(self._precision)) for runner in runners]
+        stage = f"timing, {cache} cache"
+        launches = self._launches(runners, cache, stage)
+        series = {id(runner): _Series(runner, Stopping(self._precision)) for runner in runners}
         floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
         # With several contestants a round is there and back; a half would leave a pair without its mirror.
-        orders = [series] if len(series) == 1 else [series, series[::-1]]
-        turns = [one for order in orders for one in order]
-        begun: list[tuple[_Series, _Begun]] = []
+        turns = list(runners) if len(runners) == 1 else [*runners, *reversed(runners)]
         ended: list[tuple[_Series, _Block]] = []
-        last_s = self._clock()
-        for one in itertools.cycle(turns):
-            self._at(f"timing, {cache} cache", one.runner.name)
-            # The next block is on the stream before the last one ends: a device that has to wait gets faster.
-            begun.append((one, self._begin(one.runner, launches, cold=cold)))
-            if len(begun) < AHEAD:
-                continue
-            first, block = begun.pop(0)
-            self._at(f"timing, {cache} cache", first.runner.name)
-            ended.append((first, self._end(block)))
-            now_s = self._clock()
-            first.elapsed_s += now_s - last_s
-            last_s = now_s
-            if len(ended) == len(turns):
-                _take_round(ended, floor)
-                ended.clear()
-                if self._enough(series):
-                    break
-        self._runtime.synchronize()
-        if not series[0].times_us:
+        with closing(self._blocks(turns, launches, cache, stage)) as blocks:
+            for runner, block, took_s in blocks:
+                one = series[id(runner)]
+                one.elapsed_s += took_s
+                ended.append((one, block))
+                if len(ended) == len(turns):
+                    _take_round(ended, floor)
+                    ended.clear()
+                    if self._enough(list(series.values())):
+                        break
+        found = list(series.values())
+        if not found[0].times_us:
             raise RuntimeFailure(
                 FailureKind.BROKEN,
                 f"the device's clock stayed below {self._precision.clock_floor:.0%} of the {clock_mhz:.0f} MHz of the "
@@ -184,16 +175,16 @@ class Sampler:
                 stop=one.stop or Stop.BUDGET,
                 blocks=one.blocks,
             )
-            for one in series
+            for one in found
         ]
 
-    def _launches(self, runners: Sequence[Runner], cache: Cache) -> int:
+    def _launches(self, runners: Sequence[Runner], cache: Cache, stage: str) -> int:
         """How many launches a block has: the same for all, since medians of unlike blocks are unlike under noise."""
         times_us = []
         for runner in runners:
-            self._at(f"timing, {cache} cache", runner.name)
+            self._at(stage, runner.name)
             begin = self._clock()
-            block = self._block(runner, 3, cold=cache is Cache.COLD)
+            block = self._end(self._begin(runner, 3, cold=cache is Cache.COLD))
             # A flush belongs to the launch that it comes before: the host's clock has both.
             host_us = (self._clock() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
             times_us.append(max(host_us, sorted(block.times_us)[1]))
@@ -208,8 +199,31 @@ class Sampler:
             one.stop = None if too_few else verdict
         return all(one.stop is not None for one in series)
 
-    def _block(self, runner: Runner, launches: int, *, cold: bool) -> _Block:
-        return self._end(self._begin(runner, launches, cold=cold))
+    def _blocks(
+        self, turns: Sequence[Runner], launches: int, cache: Cache, stage: str
+    ) -> Generator[tuple[Runner, _Block, float]]:
+        """Blocks in these turns again and again, with the host's seconds since the one before; none is left on the
+        stream when this is closed.
+
+        The next block is on the stream before the last one ends: a device that has to wait gets faster.
+        """
+        begun: list[tuple[Runner, _Begun]] = []
+        last_s = self._clock()
+        try:
+            for runner in itertools.cycle(turns):
+                self._at(stage, runner.name)
+                begun.append((runner, self._begin(runner, launches, cold=cache is Cache.COLD)))
+                if len(begun) < AHEAD:
+                    continue
+                first, events = begun.pop(0)
+                self._at(stage, first.name)
+                block = self._end(events)
+                now_s = self._clock()
+                yield first, block, now_s - last_s
+                last_s = now_s
+        except GeneratorExit:
+            self._runtime.synchronize()
+            raise
 
     def _begin(self, runner: Runner, launches: int, *, cold: bool) -> _Begun:
         """Put a block on the stream. Its events are used again by the block after the next ones."""

@@ -184,7 +184,7 @@ class Failure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
-    before the warm-up, after it, and at the end. `started_at` in Unix seconds, for display."""
+    before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display."""
 
     device: DeviceFacts
     measured: tuple[Measured, ...]
