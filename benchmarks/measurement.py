@@ -85,7 +85,7 @@ class Bench:
         self.sampler = Sampler(
             self.runtime,
             Precision(),
-            self._memory.allocate("flush", measuring.FLUSH_FACTOR * facts.last_level_cache_bytes),
+            self._memory.allocate("flush", measuring.flush_bytes(facts, facts.last_level_cache_bytes)),
             lambda _stage, _contestant: None,
         )
 
@@ -96,15 +96,19 @@ class Bench:
         workspace = self._memory.allocate("workspace", needed).address if needed else 0
         return function.launch(self._addresses, workspace, self.runtime.stream if stream is None else stream)
 
-    def medians_us(self, launch: Launch) -> dict[Cache, float]:
-        """By ckwatch: cold, then hot, each warmed up in its own way."""
+    def medians_us(self, launch: Launch) -> dict[str, float]:
+        """By ckwatch: cold, then hot, each warmed up in its own way; and the cold one in thousands of cycles."""
         runner = Runner("ours", launch)
 
-        def median_us(cache: Cache) -> float:
+        found = {}
+        for cache in (Cache.COLD, Cache.HOT):
             warm = self.sampler.warm_up([runner], cache)
-            return summary(self.sampler.sample([runner], cache, warm.clock_mhz)[0].times_us).median_us
-
-        return {cache: median_us(cache) for cache in (Cache.COLD, Cache.HOT)}
+            samples = self.sampler.sample([runner], cache, warm.clock_mhz)[0]
+            found[str(cache)] = summary(samples.times_us).median_us
+            if samples.clocks_mhz:
+                pairs = zip(samples.times_us, samples.clocks_mhz, strict=True)
+                found[f"{cache}, kcycles"] = summary([time_us * mhz / 1e3 for time_us, mhz in pairs]).median_us
+        return found
 
     def compared(self, ours: Launch, theirs: Launch, cache: Cache) -> tuple[Verdict, float]:
         """The verdict on `ours` and the ratio of the times, measured in turns."""

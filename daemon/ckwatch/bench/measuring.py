@@ -27,10 +27,14 @@ from ckwatch.stats import summary
 from ckwatch.timing.bound import bound
 from ckwatch.timing.calls import is_fnuz
 from ckwatch.timing.job import Cache, Contestant, Job
-from ckwatch.timing.report import FailureKind, Measured, Reading, Report, Samples, Verification
+from ckwatch.timing.report import DeviceFacts, FailureKind, Measured, Reading, Report, Samples, Verification
 
 At = Callable[[str, str], None]
 """Is told the stage that begins, and whose it is (empty: nobody's)."""
+
+USUAL_FLUSH_BYTES = 256 << 20
+"""What Triton's `do_bench` writes before each launch on a GPU. Under a power limit a kernel's clock depends on how long
+the device flushes between launches: times are comparable only with equal flushes."""
 
 FLUSH_FACTOR = 2
 UNKNOWN_CACHE_BYTES = 256 * 2**20
@@ -40,6 +44,11 @@ IMPOSSIBLE_MARGIN = 0.02
 """A median this part below the roofline bound is an error of the measurement or of the kernel."""
 
 _CPU = "cpu"
+
+
+def flush_bytes(facts: DeviceFacts, cache_bytes: int) -> int:
+    """What is written before each launch to a cold cache of this size."""
+    return max(FLUSH_FACTOR * cache_bytes, USUAL_FLUSH_BYTES if facts.kind in ("hip", "cuda") else 0)
 
 
 @dataclass(slots=True)
@@ -139,7 +148,7 @@ class _Measurement:
         if not cache_bytes:
             cache_bytes = UNKNOWN_CACHE_BYTES
             self._notes.append(f"the last-level cache is not known: {cache_bytes >> 20} MiB are assumed")
-        return FLUSH_FACTOR * cache_bytes
+        return flush_bytes(self._runtime.facts, cache_bytes)
 
     def _check_memory(self, entrants: Sequence[_Entrant], flush_bytes: int) -> None:
         """NO_MEMORY, with the sizes, before anything is allocated."""

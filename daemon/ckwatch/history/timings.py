@@ -20,7 +20,9 @@ _ROW = "timing.id, timing.unit, timing.kernel, timing.content, timing.samples"
 
 _ADD = f"INSERT INTO timing ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # put together from constants
 
-_OF_UNIT = f"SELECT {_ROW} FROM timing WHERE unit = ?1 AND (?2 IS NULL OR shape = ?2) ORDER BY id DESC LIMIT ?3"  # noqa: S608
+_OF_UNIT = (
+    f"SELECT {_ROW} FROM timing WHERE unit = :unit AND (:shape IS NULL OR shape = :shape) ORDER BY id DESC LIMIT :limit"  # noqa: S608
+)
 
 # The newest good one of each shape and device; failures that came after the newest good one of their shape, the newest.
 _LATEST_IDS = """
@@ -32,8 +34,8 @@ SELECT max(id) FROM timing WHERE {which} GROUP BY unit, shape
 _LATEST = f"SELECT {_ROW} FROM timing WHERE id IN ({_LATEST_IDS}) ORDER BY id DESC"  # noqa: S608
 
 _PREVIOUS = f"""
-SELECT {_ROW} FROM timing WHERE unit = ? AND shape = ? AND device = ? AND artifact_key != ?
-AND failure IS NULL AND id < ?
+SELECT {_ROW} FROM timing WHERE unit = :unit AND shape = :shape AND device = :device AND artifact_key != :artifact
+AND failure IS NULL AND id < :id
 ORDER BY id DESC LIMIT 1
 """  # noqa: S608
 
@@ -41,8 +43,8 @@ _GOOD_IDS = "SELECT max(id) FROM timing WHERE unit = ? AND failure IS NULL GROUP
 
 _BASELINE = f"""
 SELECT {_ROW} FROM baseline JOIN timing ON timing.id = baseline.timing
-WHERE baseline.unit = ?1 AND baseline.name = coalesce(
-  ?2, (SELECT name FROM baseline WHERE unit = ?1 ORDER BY set_at DESC, id DESC LIMIT 1)
+WHERE baseline.unit = :unit AND baseline.name = coalesce(
+  :name, (SELECT name FROM baseline WHERE unit = :unit ORDER BY set_at DESC, id DESC LIMIT 1)
 ) ORDER BY timing.id DESC
 """  # noqa: S608
 
@@ -104,41 +106,42 @@ class Timings:
 
     def one(self, number: int) -> TimingRecord | None:
         """The record of this number."""
-        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = ?", number)  # noqa: S608
+        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
         return found[0] if found else None
 
     def by_key(self, benchmark_key: str) -> TimingRecord | None:
         """The newest record of a benchmark that need not be done again: one that went well, or would fail again."""
         again = ", ".join(f"'{kind.value}'" for kind in sorted(DETERMINISTIC))
         query = (
-            f"SELECT {_ROW} FROM timing WHERE benchmark_key = ? AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
+            f"SELECT {_ROW} FROM timing WHERE benchmark_key = :key AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
             " ORDER BY id DESC LIMIT 1"
         )
-        found = self._found(query, benchmark_key)
+        found = self._found(query, key=benchmark_key)
         return found[0] if found else None
 
     def of_unit(self, unit: str, shape: str | None = None, limit: int = 50) -> list[TimingRecord]:
         """The last records of a unit, newest first, failures too."""
-        return self._found(_OF_UNIT, stored_name(unit), None if shape is None else stored_name(shape), limit)
+        return self._found(_OF_UNIT, unit=stored_name(unit), shape=_stored_or_none(shape), limit=limit)
 
     def latest(self, unit: str) -> list[TimingRecord]:
         """Of each shape the newest record on each device that went well, and the newest failure where it came after
         all of those; newest first."""
-        return self._found(_LATEST.format(which="unit = ?1"), stored_name(unit))
+        return self._found(_LATEST.format(which="unit = :unit"), unit=stored_name(unit))
 
     def of_kernel(self, kernel: str, shape: str | None = None) -> list[TimingRecord]:
         """What `latest` gives, of all units of a kernel, those that are there no more too."""
-        which = "kernel = ?1 AND (?2 IS NULL OR shape = ?2)"
-        return self._found(
-            _LATEST.format(which=which), stored_name(kernel), None if shape is None else stored_name(shape)
-        )
+        which = "kernel = :kernel AND (:shape IS NULL OR shape = :shape)"
+        return self._found(_LATEST.format(which=which), kernel=stored_name(kernel), shape=_stored_or_none(shape))
 
     def previous(self, record: TimingRecord) -> TimingRecord | None:
         """The newest record that went well of an earlier artifact of the same unit, on the same shape and device."""
         found = self._found(
             _PREVIOUS,
-            *(stored_name(record.unit), stored_name(record.shape), stored_place(record)),
-            *(record.artifact_key, record.id or _ANY_ID),
+            unit=stored_name(record.unit),
+            shape=stored_name(record.shape),
+            device=stored_place(record),
+            artifact=record.artifact_key,
+            id=record.id or _ANY_ID,
         )
         return found[0] if found else None
 
@@ -161,7 +164,7 @@ class Timings:
 
     def baseline(self, unit: str, name: str | None = None) -> list[TimingRecord]:
         """The timings that a baseline has of a unit, newest first; `name` None: of the one that was set last for it."""
-        return self._found(_BASELINE, stored_name(unit), name)
+        return self._found(_BASELINE, unit=stored_name(unit), name=name)
 
     def baselines(self) -> list[Baseline]:
         """All baselines, the one that was set last first."""
@@ -173,8 +176,8 @@ class Timings:
         stored = None if unit is None else stored_name(unit)
 
         def work(connection: sqlite3.Connection) -> int:
-            which = (name, stored)
-            where = "FROM baseline WHERE name = ?1 AND (?2 IS NULL OR unit = ?2)"
+            which = {"name": name, "unit": stored}
+            where = "FROM baseline WHERE name = :name AND (:unit IS NULL OR unit = :unit)"
             (count,) = connection.execute(f"SELECT count(DISTINCT unit) {where}", which).fetchone()
             connection.execute(f"DELETE {where}", which)
             return int(count)
@@ -185,7 +188,7 @@ class Timings:
         """Drop all but the newest `keep` of each unit, shape and device; baselines stay. Failures count apart."""
         self._database.write(lambda connection: connection.execute(_PRUNE, (max(keep, 1),)))
 
-    def _found(self, query: str, *values: object) -> list[TimingRecord]:
+    def _found(self, query: str, **values: object) -> list[TimingRecord]:
         """The records of the rows of `query`, which gives `_ROW`."""
 
         def work(connection: sqlite3.Connection) -> list[TimingRecord]:
@@ -195,3 +198,7 @@ class Timings:
                 raise DamagedRowError(str(error)) from error
 
         return self._database.read(work)
+
+
+def _stored_or_none(name: str | None) -> str | bytes | None:
+    return None if name is None else stored_name(name)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ckwatch.bench.messages import PROTOCOL
+from ckwatch.bench.runtimes.choosing import runs
 from ckwatch.compile.elf import code_digest
 from ckwatch.compile.request import ProductKind
 from ckwatch.config.settings import BenchSection
@@ -48,7 +49,7 @@ def kind_of(unit: Unit) -> str:
 def suitable(found: Devices, unit: Unit, wanted: str) -> DeviceFacts | str:
     """The device that the unit is timed on, or why there is none. `wanted` is `[bench] device`; it chooses among
     devices of the kind that it names."""
-    kind, arch = kind_of(unit), unit.arch.partition(":")[0]
+    kind = kind_of(unit)
     devices = [device for device in found.devices if device.kind == kind]
     absent = next((one for one in found.absent if one.kind == kind), None)
     if not devices:
@@ -59,10 +60,10 @@ def suitable(found: Devices, unit: Unit, wanted: str) -> DeviceFacts | str:
     if not named and (wanted == kind or wanted.startswith((f"{kind}:", "0000:"))) and wanted != "auto":
         return f"there is no device {wanted}; there are {', '.join(device.name for device in devices)}"
     choice = named or devices
-    fitting = [device for device in choice if kind == "cpu" or device.arch.partition(":")[0] == arch]
+    fitting = [device for device in choice if runs(unit.arch, device)]
     if not fitting:
         there = ", ".join(f"{device.name} ({device.arch})" for device in choice)
-        return f"no device for {arch}: there is {there}"
+        return f"no device for {unit.arch}: there is {there}"
     return fitting[0]
 
 
