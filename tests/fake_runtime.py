@@ -69,6 +69,9 @@ class FakeRuntime:
         """The host's clock."""
         return self.now_us * 1e-6
 
+    def loaded(self) -> None:
+        pass
+
     def free_memory_bytes(self) -> int:
         return self.free_bytes
 

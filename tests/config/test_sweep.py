@@ -72,6 +72,7 @@ MISTAKES = [
     ('["A > «Bb»"]', "A = [1]\nB = 2", "unknown-parameter", "the condition mentions `Bb`, which no parameter"),
     ('[«"A = 1"»]', "A = [1]", "invalid-condition", "a comparison is written =="),
     ('[«"A +"»]', "A = [1]", "invalid-condition", "is no condition"),
+    ('[«"A < 1e9992"»]', "A = [1]", "invalid-condition", "a number is too large"),
     ('[«"A + 1"»]', "A = [1, 2]", "failing-condition", "is the integer 2 for A = 1, neither true nor false"),
     ('[«"1 % A == 0"»]', "A = [1, 0]", "failing-condition", "fails for A = 0"),
     ("[«\"A < 'x'\"»]", "A = [1, 0]", "failing-condition", "fails for A = 1"),

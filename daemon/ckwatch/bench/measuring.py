@@ -136,6 +136,7 @@ class _Measurement:
                 self._at("loading the artifact", contestant.name)
                 artifact = artifacts[contestant.artifact]
                 entrant.function = loader.function(contestant.name, artifact, contestant.symbol, self._problem)
+                self._runtime.loaded()
                 self._at("asking for the workspace", contestant.name)
                 entrant.workspace_bytes = entrant.function.workspace_bytes(self._runtime.stream)
             entrants.append(entrant)

@@ -6,7 +6,6 @@ printed are all that is known of a kernel that took it down, and that is what th
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from ckwatch import __version__
 from ckwatch.bench.frames import MARK, Frame, GarbledError, Message, Splitter, head, message
 from ckwatch.bench.launching import Ended, Excerpt, Launched, launched
 from ckwatch.bench.messages import PROTOCOL, Ask, Hello, Stage, Waiting, WorkerMessage
+from ckwatch.bench.runtimes.hip_errors import said_at_the_end
 from ckwatch.errors import DeviceError
 from ckwatch.timing.job import Job
 from ckwatch.timing.report import Devices, Failure, FailureKind, Report
@@ -42,9 +42,6 @@ _FAULTS = frozenset(
     }
 )
 """Signals that a process brings upon itself."""
-
-_DEVICE_FAULT = re.compile(r"Memory access fault by GPU|HW Exception by GPU|HSA_STATUS_ERROR_\w*EXCEPTION")
-"""What ROCm's runtime prints before it aborts the process."""
 
 _MANGLED = MARK[:4]
 _Answer = TypeVar("_Answer", Report, Devices)
@@ -267,8 +264,9 @@ class _Session:
             if self._stage.contestant and not through_launcher:
                 return self._failure(FailureKind.CRASHED, f"the kernel ended the worker, which {how}, {where}")
             return self._failure(FailureKind.BROKEN, f"the worker {how} {where}")
-        if _DEVICE_FAULT.search(self._stderr.text):
-            return self._failure(FailureKind.FAULT, f"the device faulted {where}; the worker {how}")
+        said = said_at_the_end(self._stderr.text)
+        if said is not None:
+            return self._failure(said[0], f"{said[1]} ({where}; the worker {how})")
         if number in _FAULTS and self._contestant:
             hint = ""
             if number is signal.SIGILL:

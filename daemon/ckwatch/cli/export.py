@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.values import Unit
 
 SUFFIXES = {"shared-object": ".so", "code-object": ".hsaco", "object": ".o"}
+CUBIN = ".cubin"
 
 
 async def export(options: argparse.Namespace, client: Client, ended: Sequence[Ended], output: Output) -> None:
@@ -54,7 +55,8 @@ def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
         for kind in kinds:
             source = unit.products.get(kind)
             if source is not None:
-                target = stem.with_name(stem.name + SUFFIXES[kind])
+                cubin = kind == "code-object" and unit.arch.startswith("sm_")
+                target = stem.with_name(stem.name + (CUBIN if cubin else SUFFIXES[kind]))
                 partial_copy = target.with_name(target.name + ".partial")
                 shutil.copyfile(source, partial_copy)
                 partial_copy.replace(target)

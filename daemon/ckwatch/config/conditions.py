@@ -6,11 +6,12 @@ arithmetic that makes long texts or enormous integers. So a condition ends quick
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.filters import FILTERS
 from jinja2.runtime import Context
@@ -81,7 +82,11 @@ def _read(mistakes: Mistakes, text: str, path: KeyPath, known: Collection[str]) 
     else:
         try:
             evaluate = _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
-            names = meta.find_undeclared_variables(_ENVIRONMENT.parse("{{ (" + text + ") }}")) - set(FUNCTIONS)
+            tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
+            names = meta.find_undeclared_variables(tree) - set(FUNCTIONS)
+            numbers = (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, float))
+            if not all(map(math.isfinite, numbers)):
+                problem = "a number is too large"
         except TemplateSyntaxError as error:
             problem = error.message or "syntax error"
             if re.search(r"(?<![<>=!])=(?!=)", text):
@@ -106,7 +111,16 @@ def _answer(evaluate: Callable[[Mapping[str, ParameterValue]], Any]) -> Callable
     def answer(values: Mapping[str, ParameterValue]) -> Any:
         try:
             return evaluate(values)
-        except (TemplateError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
+        # NameError: Jinja writes a number that overflows while it is folded as `inf`
+        except (
+            TemplateError,
+            TypeError,
+            NameError,
+            ArithmeticError,
+            LookupError,
+            RecursionError,
+            MemoryError,
+        ) as error:
             raise ValueError(str(error) or type(error).__name__) from None
 
     return answer

@@ -32,6 +32,11 @@ async def write_runner(
             f"'{unit.kernel.name}' is a {unit.kernel.operation.kind} operation: only GEMMs have a standalone runner",
             "build it without --runner",
         )
+    if language not in RUNNERS:
+        raise CkwatchError(
+            f"'{unit.kernel.name}' is a .{language} template: there is no standalone runner for it",
+            "`ckwatch bench` runs and verifies it; `ckwatch export` makes a Python module of it",
+        )
     shape = unit.kernel.shapes[0] if unit.kernel.shapes else None
     sizes = DEFAULT_SIZES if shape is None else {**DEFAULT_SIZES, **shape.sizes, **shape.runtime}
     parameters = {name: sizes[name] for name in DEFAULT_SIZES} | {"symbol": artifact.symbol}

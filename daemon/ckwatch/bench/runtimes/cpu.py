@@ -100,6 +100,9 @@ class CpuRuntime:
             "processors": ",".join(map(str, self._cpus)),
         }
 
+    def loaded(self) -> None:
+        """Nothing that an artifact brings along matters here."""
+
     def free_memory_bytes(self) -> int:
         """What can be had without swapping."""
         return processors.memory()[1]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ckwatch.timing.problem import Problem
 from ckwatch.timing.report import DeviceFacts, FailureKind, Reading
 
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:  # the daemon knows this protocol, and needs no numpy
+    import numpy as np
+    import numpy.typing as npt
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 Launch = Callable[[], None]
 """Puts one run of a kernel on the stream. Raises RuntimeFailure."""
@@ -51,6 +52,10 @@ class Runtime(Protocol):
     @property
     def versions(self) -> dict[str, str]:
         """Versions of driver, runtime and bindings."""
+        ...
+
+    def loaded(self) -> None:
+        """To be called when an artifact has been loaded: UNLOADABLE when it does not go with what this runtime uses."""
         ...
 
     def free_memory_bytes(self) -> int: ...
