@@ -58,9 +58,9 @@ class Loop:
     """The main loop of a kernel, as its disassembly shows it, for one wave and one iteration.
 
     `first` and `last` are indices into the kernel's instructions. `mix` counts instructions by class (`mfma`, `valu`,
-    `salu`, `lds read`, `lds write`, `global load`, `global store`, `wait`, `barrier`, `branch`, `other`). Bytes and FLOPs
-    are of a whole wave. `cycles` and `matrix_use` are llvm-mca's prediction, which knows neither caches nor the latency of
-    memory, nor what other waves do.
+    `salu`, `lds read`, `lds write`, `global load`, `global store`, `wait`, `barrier`, `branch`, `other`). Bytes and
+    FLOPs are of a whole wave. `cycles` and `matrix_use` are llvm-mca's prediction, which knows neither caches nor the
+    latency of memory, nor what other waves do.
     """
 
     first: int
@@ -95,7 +95,7 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeObjectReport:
-    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be looked at, and why."""
+    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be looked at, why."""
 
     arch: str
     kernels: tuple[KernelReport, ...]
