@@ -1,0 +1,128 @@
+"""What llvm-mca is given and what its answer means.
+
+It gets a loop's body once and twice, in two regions of one file, and runs each the same number of times. The
+difference of their cycles is that of as many bodies in their steady state: what starts and ends a run is in both.
+
+Its cycles are those of LLVM's scheduling models (SISchedule.td). On GFX9, CDNA too, one is an issue cycle of a SIMD,
+four of the clock; later archs issue a wave each clock. The models know the matrix units' passes and the latency of
+results, and `s_waitcnt` waits. They take LDS and memory at a fixed latency (80 cycles on GFX9) whatever the caches,
+bank conflicts and other waves do, and no wave waits for another at a barrier.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckwatch.analysis.disassembly import Instruction
+from ckwatch.analysis.instructions import Kind, traits
+
+ROUNDS = 10
+_RETURN_BUS = "HWRC"
+_PARSE_ERROR = re.compile(r"^[^\n]*:(\d+):\d+: error: (.*)$", re.MULTILINE)
+_NO_MODEL = re.compile(r"^note: instruction:\s*(.*?)\s*$", re.MULTILINE)
+_UNKNOWN_CPU = re.compile(r"'(\S+)' is not a recognized processor|unable to find instruction .* for cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Cycles of the model for one round. `matrix_cycles` is how many of them the matrix unit is busy, None where the
+    model has no unit for the matrix instructions, or there are none."""
+
+    cycles: float
+    matrix_cycles: float | None
+
+    @property
+    def matrix_use(self) -> float | None:
+        """The share of the time that the matrix unit is busy, 0 to 1, with one wave on the SIMD."""
+        return None if self.matrix_cycles is None or not self.cycles else min(1.0, self.matrix_cycles / self.cycles)
+
+
+def clocks_per_cycle(arch: str) -> int:
+    """Cycles of the clock in one of llvm-mca's. GFX9 runs the 64 lanes of a wave through 16 ALUs, in four clocks."""
+    return 4 if arch.startswith("gfx9") else 1
+
+
+def mca_arguments(arch: str, source: str) -> tuple[str, ...]:
+    """llvm-mca's arguments for a file of `mca_source`."""
+    return (
+        "-mtriple=amdgcn-amd-amdhsa",
+        f"-mcpu={arch.partition(':')[0]}",
+        f"--iterations={ROUNDS}",
+        "--instruction-info=false",
+        "--json",
+        source,
+    )
+
+
+def mca_source(body: Sequence[Instruction], left_out: Collection[int] = ()) -> str:
+    """The assembly for llvm-mca, without the instructions at the places `left_out`."""
+    kept = [instruction.text for place, instruction in enumerate(body) if place not in left_out]
+    regions = (("once", kept), ("twice", [*kept, *kept]))
+    lines = [line for name, texts in regions for line in (f"# LLVM-MCA-BEGIN {name}", *texts, f"# LLVM-MCA-END {name}")]
+    return "\n".join([*lines, ""])
+
+
+def rejected(stderr: str, body: Sequence[Instruction], left_out: Collection[int] = ()) -> dict[int, str]:
+    """The places in `body` of instructions that llvm-mca would not take, and what it said of them."""
+    kept = [place for place in range(len(body)) if place not in left_out]
+    found: dict[int, str] = {}
+    for line, message in _PARSE_ERROR.findall(stderr):
+        # the first region begins in line 2, the second after two more lines
+        number = int(line) - 2
+        if number > len(kept):
+            number = (number - len(kept) - 2) % max(1, len(kept))
+        if 0 <= number < len(kept):
+            found.setdefault(kept[number], message)
+    for text in _NO_MODEL.findall(stderr):
+        same = " ".join(text.split())
+        for place in kept:
+            if " ".join(body[place].text.split()) == same:
+                found.setdefault(place, "no scheduling information")
+    return found
+
+
+def complaint(stderr: str) -> str:
+    """What is wrong when llvm-mca rejects no instruction and still gives no answer: its first line of error."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no output")
+
+
+def unknown_cpu(stderr: str) -> bool:
+    """Whether llvm-mca did not know the arch (and took a model of another one)."""
+    return _UNKNOWN_CPU.search(stderr) is not None
+
+
+def prediction_of(output: str, body: Sequence[Instruction], left_out: Collection[int] = ()) -> Prediction:
+    """What llvm-mca's JSON says of the body. Raises ValueError for an answer that is none of ours."""
+    try:
+        document = json.loads(output)
+        regions = {region["Name"]: region for region in document["CodeRegions"]}
+        once, twice = (regions[name]["SummaryView"] for name in ("once", "twice"))
+        cycles = (twice["TotalCycles"] - once["TotalCycles"]) / once["Iterations"]
+        kept = [instruction for place, instruction in enumerate(body) if place not in left_out]
+        matrix = _matrix_cycles(document["TargetInfo"]["Resources"], regions["once"], kept)
+    except (KeyError, TypeError, IndexError, ZeroDivisionError, json.JSONDecodeError) as error:
+        raise ValueError(f"llvm-mca's answer is not as expected: {error!r}") from error
+    if cycles <= 0:
+        raise ValueError("llvm-mca's answer has no cycles")
+    return Prediction(cycles, matrix)
+
+
+def _matrix_cycles(resources: Sequence[str], region: Any, kept: Sequence[Instruction]) -> float | None:
+    """The cycles that matrix instructions take of the unit that they take the most of.
+
+    A model in which they hold no unit for longer than one cycle does not know how long they take.
+    """
+    places = {place for place, each in enumerate(kept) if traits(each.mnemonic).kind is Kind.MFMA}
+    used: dict[int, float] = {}
+    longest = 0.0
+    for usage in region["ResourcePressureView"]["ResourcePressureInfo"]:
+        if usage["InstructionIndex"] in places and resources[usage["ResourceIndex"]] != _RETURN_BUS:
+            taken = float(usage["ResourceUsage"])
+            used[usage["ResourceIndex"]] = used.get(usage["ResourceIndex"], 0.0) + taken
+            longest = max(longest, taken)
+    return max(used.values()) if longest > 1 else None
