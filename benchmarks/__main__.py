@@ -18,6 +18,7 @@ from benchmarks import (
     idle,
     machine_step,
     many_files,
+    measurement_cpu,
     rebuilding,
     rendering,
     watching,
@@ -36,6 +37,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     first_error,
     edit_to_artifact,
     eight_instances,
+    measurement_cpu,
 )
 
 
