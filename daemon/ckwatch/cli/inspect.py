@@ -1,0 +1,269 @@
+"""What a code object tells of a unit, for people and as JSON; and how far predictions were off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from ckwatch.analysis.change import changes, compare, matched, warnings_of
+from ckwatch.analysis.prediction import LEFT_OUT, Prediction
+from ckwatch.cli.amounts import count
+from ckwatch.cli.columns import aligned
+from ckwatch.cli.timing_words import time_of
+
+if TYPE_CHECKING:
+    from ckwatch.analysis.calibration import Calibration
+    from ckwatch.analysis.report import CodeObjectReport, KernelReport, Loop, Occupancy, Resources
+
+Line = tuple[str, str]
+"""A line and its style."""
+
+INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnShape:
+    """What is predicted on a shape, and the time in microseconds of the same artifact as measured on `device`."""
+
+    shape: str
+    prediction: Prediction
+    measured_us: float | None = None
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """A unit's artifact. `earlier` are the artifacts that it is compared with, by what they are called (`previous`)."""
+
+    unit: str
+    report: CodeObjectReport
+    artifact_key: str = ""
+    shapes: tuple[OnShape, ...] = ()
+    earlier: tuple[tuple[str, CodeObjectReport], ...] = ()
+    lds_limit_bytes: int | None = None
+
+
+def inspect_lines(found: Inspected) -> list[Line]:
+    """All that is known, for a terminal."""
+    title = found.unit + (f", artifact {found.artifact_key[:12]}" if found.artifact_key else "")
+    lines: list[Line] = [(title, "bold")]
+    lines += [(f"{INDENT}{note}", "yellow") for note in found.report.notes]
+    if not found.report.kernels:
+        lines.append((f"{INDENT}no kernels", ""))
+    for kernel in found.report.kernels:
+        lines += [("", ""), *_kernel_lines(kernel)]
+        lines += _changed_lines(kernel, found)
+    previous = found.earlier[0][1] if found.earlier else None
+    warned = warnings_of(found.report, previous, found.lds_limit_bytes)
+    if warned:
+        lines.append(("", ""))
+        lines += [(f"{INDENT}warning: {each.message} ({each.kernel})", "yellow") for each in warned]
+    if found.shapes:
+        lines += [("", ""), *shape_lines(found.shapes)]
+    return lines
+
+
+def inspect_json(found: Inspected) -> dict[str, Any]:
+    """The same as values for JSON: the fields of the reports, with what is derived from them."""
+    previous = found.earlier[0][1] if found.earlier else None
+    return {
+        "unit": found.unit,
+        "artifact_key": found.artifact_key,
+        "arch": found.report.arch,
+        "kernels": [kernel_json(kernel) for kernel in found.report.kernels],
+        "notes": list(found.report.notes),
+        "changes": {name: _changes_json(earlier, found.report) for name, earlier in found.earlier},
+        "warnings": [asdict(each) for each in warnings_of(found.report, previous, found.lds_limit_bytes)],
+        "shapes": [
+            {
+                "shape": each.shape,
+                "prediction": prediction_json(each.prediction),
+                "measured_us": each.measured_us,
+                "device": each.device,
+            }
+            for each in found.shapes
+        ],
+        "left_out": list(LEFT_OUT),
+    }
+
+
+def kernel_json(kernel: KernelReport) -> dict[str, Any]:
+    """A kernel's report, with its loop's intensity."""
+    values = asdict(kernel)
+    if kernel.loop is not None:
+        values["loop"]["intensity"] = kernel.loop.intensity
+    return values
+
+
+def prediction_json(prediction: Prediction) -> dict[str, Any]:
+    """A prediction; `predicted` is always true, so that nobody takes its numbers for measured ones."""
+    return {"predicted": True, **asdict(prediction)}
+
+
+def _changes_json(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[str, Any]]:
+    return [
+        {
+            "kernel": kernel.resources.name if kernel is not None else None,
+            "before": old.resources.name if old is not None else None,
+            "changes": [asdict(each) for each in compare(old, kernel)]
+            if old is not None and kernel is not None
+            else [],
+        }
+        for old, kernel in matched(before, now)
+    ]
+
+
+def _kernel_lines(kernel: KernelReport) -> list[Line]:
+    rows = [*_resource_rows(kernel.resources), *_occupancy_rows(kernel.occupancy, kernel.resources)]
+    if kernel.loop is not None:
+        rows += _loop_rows(kernel.loop)
+    rows += [["note", note] for note in kernel.notes]
+    lines: list[Line] = [(f"{INDENT}{kernel.resources.name}", "bold")]
+    return [*lines, *((2 * INDENT + line, "") for line in aligned(rows))]
+
+
+def _resource_rows(found: Resources) -> list[list[str]]:
+    spills = [
+        f"{number} {kind}" for number, kind in ((found.vgpr_spills, "VGPR"), (found.sgpr_spills, "SGPR")) if number
+    ]
+    agprs = f", {found.agprs} AGPR" if found.agprs else ""
+    scratch = f"{found.scratch_bytes} B scratch per lane" if found.scratch_bytes else "no scratch"
+    stack = ", dynamic stack" if found.dynamic_stack else ""
+    return [
+        ["registers", f"{found.vgprs} VGPR{agprs}, {found.sgprs} SGPR"],
+        ["spills", " and ".join(spills) or "none"],
+        ["memory", f"{size(found.lds_bytes)} LDS, {scratch}{stack}, {found.kernarg_bytes} B of arguments"],
+        ["workgroup", f"{found.workgroup_size} lanes in waves of {found.wavefront_size}"],
+    ]
+
+
+def _occupancy_rows(found: Occupancy | None, resources: Resources) -> list[list[str]]:
+    if found is None:
+        return [["occupancy", "not known"]]
+    alone = ", ".join(f"{limit} {waves}" for limit, waves in found.by.items())
+    text = f"{count(found.waves_per_simd, 'wave')} per SIMD, limited by {found.limited_by}"
+    rows = [
+        ["occupancy", text + (f" (each alone: {alone})" if alone else "")],
+        ["", f"{count(found.workgroups_per_cu, 'workgroup')} of {resources.workgroup_size} lanes per CU"],
+    ]
+    return [*rows, ["", found.next_step]] if found.next_step else rows
+
+
+def _loop_rows(loop: Loop) -> list[list[str]]:
+    mix = ", ".join(
+        f"{number} {kind}" for kind, number in sorted(loop.mix.items(), key=lambda each: -each[1]) if number
+    )
+    moved = [
+        f"{size(number)} {what}"
+        for number, what in (
+            (loop.lds_read_bytes, "read from LDS"),
+            (loop.lds_write_bytes, "written to LDS"),
+            (loop.global_load_bytes, "loaded"),
+            (loop.global_store_bytes, "stored"),
+        )
+        if number
+    ]
+    flops = f"{loop.flops} FLOP" + (
+        "" if loop.intensity is None else f", {loop.intensity:.1f} per byte of global memory"
+    )
+    rows = [
+        ["main loop", f"{sum(loop.mix.values())} instructions: {mix}" if mix else "found"],
+        ["", f"each wave, each time: {', '.join([*moved, flops])}"],
+        ["", loop_words(loop)],
+    ]
+    rows += [["waits" if at == 0 else "", text] for at, text in enumerate(loop.waits)]
+    rows += [["hint" if at == 0 else "", text] for at, text in enumerate(loop.hints)]
+    return rows
+
+
+def loop_words(loop: Loop) -> str:
+    """`predicted: 270 cycles, matrix units 95 % busy (one wave; …)`."""
+    if loop.cycles is None:
+        return "predicted: nothing, llvm-mca has no figure"
+    use = "" if loop.matrix_use is None else f", matrix units {100 * loop.matrix_use:.0f} % busy"
+    return f"predicted by llvm-mca: {loop.cycles:.0f} cycles{use} (one wave alone; no caches, no latency of memory)"
+
+
+def _changed_lines(kernel: KernelReport, found: Inspected) -> list[Line]:
+    lines: list[Line] = []
+    for name, earlier in found.earlier:
+        before = next((old for old, now in matched(earlier, found.report) if now is kernel), None)
+        told = ["it was not there"] if before is None else changes(before, kernel)
+        worse = before is not None and any(each.worse for each in compare(before, kernel))
+        lines.append((f"{2 * INDENT}against {name}: {', '.join(told) or 'the same'}", "yellow" if worse else ""))
+    return lines
+
+
+def shape_lines(shapes: Sequence[OnShape]) -> list[Line]:
+    """Bound, prediction and measurement on each shape, and what the predictions leave out."""
+    parts = ", ".join(dict.fromkeys(each.prediction.part for each in shapes))
+    lines: list[Line] = [(f"{INDENT}predicted for {parts}, not measured", "bold")]
+    cells = [_shape_cells(each) for each in shapes]
+    for each, line in zip(shapes, aligned(cells), strict=True):
+        lines.append((2 * INDENT + line, ""))
+        lines += [(3 * INDENT + text, "dim") for text in (*each.prediction.why, *each.prediction.notes)]
+    lines.append((f"{INDENT}left out: {'; '.join(LEFT_OUT)}", "dim"))
+    return lines
+
+
+def _shape_cells(each: OnShape) -> list[str]:
+    found = each.prediction
+    measured = ""
+    if each.measured_us is not None:
+        ratio = f" ({each.measured_us / found.time_us:.2f} × predicted)" if found.time_us else ""
+        device = f" on {each.device}" if each.device else ""
+        measured = f"measured {time_of(each.measured_us)}{device}{ratio}"
+    return [
+        f"{each.shape}, {found.cache}",
+        "" if found.roofline_us is None else f"roofline {time_of(found.roofline_us)}",
+        "" if found.bound_us is None else f"at best {with_rate(found.bound_us, found.bound_tflops)}",
+        "" if found.time_us is None else f"predicted {with_rate(found.time_us, found.tflops)}",
+        "" if found.limited_by is None else f"limited by {found.limited_by}",
+        measured,
+    ]
+
+
+def with_rate(time_us: float, tflops: float | None) -> str:
+    """`105.1 µs (1307 TFLOP/s)`."""
+    return time_of(time_us) + (
+        "" if tflops is None else f" ({tflops:.3g} TFLOP/s)" if tflops < 100 else f" ({tflops:.0f} TFLOP/s)"
+    )
+
+
+def calibration_lines(found: Calibration | None) -> list[Line]:
+    """How far predictions were off: each with its measurement, the worst first, and all together."""
+    if found is None:
+        return [("nothing was both predicted and measured; `ckwatch bench` measures", "")]
+    rows = [
+        [
+            f"{pair.ratio:.2f} ×",
+            pair.unit,
+            pair.shape,
+            pair.device,
+            f"predicted {time_of(pair.predicted_us)}",
+            f"measured {time_of(pair.measured_us)}",
+            "below its bound: one of them is wrong" if pair in found.below_bound else "",
+        ]
+        for pair in found.pairs
+    ]
+    order = "" if found.order is None else f"; {100 * found.order:.0f} % of pairs in the right order"
+    words = (
+        f"{count(len(found.pairs), 'prediction')}: measured {found.ratio:.2f} × predicted (median), "
+        f"each off by {100 * (found.off - 1):.0f} % from that (geometric mean){order}"
+    )
+    styles = ["red" if pair in found.below_bound else "" for pair in found.pairs]
+    return [(words, "bold"), *zip([INDENT + line for line in aligned(rows, frozenset({0}))], styles, strict=True)]
+
+
+def calibration_json(found: Calibration | None) -> Mapping[str, Any]:
+    """The calibration, each pair with its ratio."""
+    if found is None:
+        return {"pairs": [], "ratio": None, "off": None, "order": None, "below_bound": []}
+    pairs = [{**asdict(pair), "ratio": pair.ratio} for pair in found.pairs]
+    return {**asdict(found), "pairs": pairs}
+
+
+def size(size_bytes: int) -> str:
+    """`48 KiB`, `1000 B`."""
+    return f"{size_bytes // 1024} KiB" if size_bytes and size_bytes % 1024 == 0 else f"{size_bytes} B"

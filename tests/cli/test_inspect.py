@@ -1,0 +1,240 @@
+"""What a code object tells, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ckwatch.analysis.calibration import Pair, calibrate
+from ckwatch.analysis.prediction import Prediction, predict
+from ckwatch.analysis.rank import Entry, rank
+from ckwatch.analysis.report import CodeObjectReport
+from ckwatch.analysis.target import Target, target_of
+from ckwatch.cli.inspect import (
+    Inspected,
+    Line,
+    OnShape,
+    calibration_json,
+    calibration_lines,
+    inspect_json,
+    inspect_lines,
+    loop_words,
+    size,
+    with_rate,
+)  # fmt: skip
+from ckwatch.cli.rank import Ranking, rank_json, rank_lines
+from kernel_reports import TILE_128, kernel, loop, problem, report
+
+UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"
+
+
+def mi300x() -> Target:
+    found = target_of("gfx942", "MI300X")
+    assert found is not None
+    return found
+
+
+def predicted(found: CodeObjectReport) -> Prediction:
+    return predict(found, {**TILE_128}, problem(4096, 4096, 4096), mi300x())
+
+
+def text_of(lines: list[Line]) -> str:
+    return "\n".join(text for text, _ in lines)
+
+
+def test_a_kernel_as_text() -> None:
+    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), artifact_key="0123456789abcdef"))
+    assert (
+        text_of(found)
+        == """\
+gemm_f16/v3_128x128x64_intrawave@gfx942, artifact 0123456789ab
+
+  gemm_universal<true, Full>
+    registers  189 VGPR, 33 SGPR
+    spills     none
+    memory     32 KiB LDS, no scratch, 168 B of arguments
+    workgroup  256 lanes in waves of 64
+    occupancy  2 waves per SIMD, limited by VGPR (each alone: VGPR 2, LDS 2, waves 8)
+               2 workgroups of 256 lanes per CU
+               21 VGPR fewer → 3 waves
+    main loop  95 instructions: 32 mfma, 20 wait, 16 lds read, 10 valu, 8 lds write, 8 global load, 1 branch
+               each wave, each time: 16 KiB read from LDS, 8 KiB written to LDS, 8 KiB loaded, 524288 FLOP, 64.0 per byte of global memory
+               predicted by llvm-mca: 270 cycles, matrix units 95 % busy (one wave alone; no caches, no latency of memory)"""
+    )
+
+
+def test_what_is_not_known_is_said() -> None:
+    bare = kernel(
+        waves=None, with_loop=None, notes=("no back edge with matrix instructions",), agprs=128, vgpr_spills=3,
+        sgpr_spills=1, scratch_bytes=12, dynamic_stack=True,
+    )  # fmt: skip
+    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(bare, notes=("stripped",)))))
+    for expected in (
+        "  stripped",
+        "189 VGPR, 128 AGPR, 33 SGPR",
+        "spills     3 VGPR and 1 SGPR",
+        "12 B scratch per lane, dynamic stack",
+        "occupancy  not known",
+        "note       no back edge with matrix instructions",
+        "warning: 3 VGPRs and 1 SGPR spilled (12 B of scratch per lane) (gemm_universal<true, Full>)",
+    ):
+        assert expected in found
+    assert "main loop" not in found
+    assert text_of(inspect_lines(Inspected(unit=UNIT, report=report()))) == f"{UNIT}\n  no kernels"
+
+
+def test_loop_words() -> None:
+    assert "nothing" in loop_words(loop(cycles=None))
+    assert "matrix" not in loop_words(loop(matrix_use=None))
+
+
+def test_waits_and_hints_have_lines_of_their_own() -> None:
+    busy = loop(waits=("vmcnt(0) before the barrier", "lgkmcnt(0) 4 times"), hints=("rows are 128 bytes apart",))
+    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=busy)))))
+    assert (
+        "    waits      vmcnt(0) before the barrier\n               lgkmcnt(0) 4 times\n    hint       rows are"
+        in found
+    )
+
+
+def test_changes_against_each_earlier_artifact() -> None:
+    earlier = (("previous", report(kernel(waves=3))), ("baseline main", report(kernel())), ("older", report()))
+    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), earlier=earlier))
+    assert ("    against previous: occupancy 3 → 2", "yellow") in found
+    assert ("    against baseline main: the same", "") in found
+    assert ("    against older: it was not there", "") in found
+    assert any(text.startswith("  warning: occupancy 3 → 2") for text, _ in found)
+
+
+def test_too_much_lds_is_a_warning() -> None:
+    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), lds_limit_bytes=16384))
+    assert found[-1][0].startswith("  warning: 32768 B of LDS")
+
+
+def test_prediction_and_measurement_stand_together() -> None:
+    code = report(kernel(waves=1))
+    shapes = (
+        OnShape(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),
+        OnShape(shape="unknown", prediction=predict(report(), {}, problem(64, 64, 64), mi300x())),
+    )
+    found = text_of(inspect_lines(Inspected(unit=UNIT, report=code, shapes=shapes)))
+    assert "  predicted for MI300X, not measured\n" in found
+    assert (
+        "    4096, cold     roofline 105.1 µs  at best 124.8 µs (1101 TFLOP/s)  predicted 131.7 µs (1044 TFLOP/s)"
+        "  limited by main loop  measured 263.3 µs on hip:0 (2.00 × predicted)\n"
+        "      the main loop keeps the matrix units 95 % busy\n      tail: 1024 workgroups"
+    ) in found
+    assert "      the parameters do not say the tile" in found
+    assert found.endswith("clocks below the highest")
+    assert "left out: the latency of memory" in found
+
+
+def test_json_is_json_and_says_what_is_predicted() -> None:
+    code = report(kernel(waves=1))
+    shapes = (OnShape(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),)
+    earlier = (("previous", report(kernel(waves=3, sgprs=34), kernel(symbol="gone", name="gone"))),)
+    found = Inspected(unit=UNIT, report=code, artifact_key="ab", shapes=shapes, earlier=earlier)
+    read: dict[str, Any] = json.loads(json.dumps(inspect_json(found)))
+    assert read["kernels"][0]["resources"]["vgprs"] == 189
+    assert read["kernels"][0]["loop"]["intensity"] == 64.0
+    assert read["kernels"][0]["occupancy"]["by"] == {"VGPR": 1, "LDS": 2, "waves": 8}
+    assert read["shapes"][0]["prediction"]["predicted"] is True
+    assert read["shapes"][0]["prediction"]["terms"]["main loop"] == pytest.approx(131.66, rel=1e-3)
+    assert read["shapes"][0]["measured_us"] == 263.3
+    first, gone = read["changes"]["previous"]
+    assert [each["name"] for each in first["changes"]] == ["SGPR", "occupancy"]
+    assert (gone["kernel"], gone["before"], gone["changes"]) == (None, "gone", [])
+    assert read["warnings"][0]["code"] == "performance/occupancy"
+    assert len(read["left_out"]) == 3
+
+
+def test_json_of_a_kernel_without_a_loop() -> None:
+    read = json.loads(json.dumps(inspect_json(Inspected(unit=UNIT, report=report(kernel(with_loop=None))))))
+    assert read["kernels"][0]["loop"] is None
+    assert read["shapes"] == []
+
+
+def ranking(**measured: float) -> Ranking:
+    entries = (
+        Entry(name="alone", parameters={**TILE_128}, report=report(kernel(waves=1))),
+        Entry(name="full", parameters={**TILE_128}, report=report(kernel())),
+        Entry(name="broken", parameters={**TILE_128}, why_not="it does not compile"),
+    )
+    rows = rank(entries, problem(4096, 4096, 4096), mi300x())
+    return Ranking(
+        kernel="gemm_f16", shape="4096", arch="gfx942", part="MI300X", cache="cold", rows=rows, measured_us=measured
+    )
+
+
+def test_a_ranking_as_text() -> None:
+    assert (
+        text_of(rank_lines(ranking()))
+        == """\
+gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
+     instance  predicted     ×  TFLOP/s   at best  limited by
+  1  full       124.8 µs  1.00     1101  124.8 µs  matrix units
+      the matrix units are busy all the time; tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the time used
+  2  alone      131.7 µs  1.05     1044  124.8 µs  main loop
+      matrix use of the loop 95 % against 100 %
+  no prediction:
+    broken  at best 124.8 µs  it does not compile
+  left out: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts, barriers between waves, and what leads to the loop and follows it; the time of the launch, and clocks below the highest"""
+    )
+
+
+def test_a_ranking_shows_measurements_that_there_are() -> None:
+    found = text_of(rank_lines(ranking(alone=200.0)))
+    assert "limited by    measured\n" in found
+    assert "main loop     200.0 µs\n" in found
+
+
+def test_an_empty_ranking() -> None:
+    empty = Ranking(kernel="k", shape="s", arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={})
+    assert text_of(rank_lines(empty)).endswith("  there is no instance of it")
+
+
+def test_a_ranking_as_json() -> None:
+    read: dict[str, Any] = json.loads(json.dumps(rank_json(ranking(alone=200.0))))
+    assert [(row["instance"], row["place"]) for row in read["ranked"]] == [("full", 1), ("alone", 2), ("broken", None)]
+    assert [row["measured_us"] for row in read["ranked"]] == [None, 200.0, None]
+    assert read["predicted"] is True
+    assert read["ranked"][2]["because"] == "it does not compile"
+
+
+def test_calibration_as_text() -> None:
+    pairs = (
+        Pair(unit="k/a@gfx942", shape="4096", device="hip:0", predicted_us=100.0, measured_us=120.0, bound_us=90.0),
+        Pair(unit="k/b@gfx942", shape="4096", device="hip:0", predicted_us=130.0, measured_us=60.0, bound_us=90.0),
+    )
+    assert (
+        text_of(calibration_lines(calibrate(pairs)))
+        == """\
+2 predictions: measured 0.83 × predicted (median), each off by 61 % from that (geometric mean); 0 % of pairs in the right order
+  0.46 ×  k/b@gfx942  4096  hip:0  predicted 130.0 µs  measured 60.00 µs  below its bound: one of them is wrong
+  1.20 ×  k/a@gfx942  4096  hip:0  predicted 100.0 µs  measured 120.0 µs"""
+    )
+    read: dict[str, Any] = json.loads(json.dumps(calibration_json(calibrate(pairs))))
+    assert [pair["ratio"] for pair in read["pairs"]] == pytest.approx([60 / 130, 1.2])
+    assert len(read["below_bound"]) == 1
+
+
+def test_without_measurements_there_is_no_calibration() -> None:
+    assert "ckwatch bench" in text_of(calibration_lines(None))
+    assert calibration_json(None)["pairs"] == []
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"), [(0, "0 B"), (1000, "1000 B"), (1024, "1 KiB"), (163840, "160 KiB")]
+)
+def test_sizes(size_bytes: int, expected: str) -> None:
+    assert size(size_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("time_us", "tflops", "expected"),
+    [(105.12, 1307.4, "105.1 µs (1307 TFLOP/s)"), (10.0, 1.234, "10.00 µs (1.23 TFLOP/s)"), (10.0, None, "10.00 µs")],
+)
+def test_rates(time_us: float, tflops: float | None, expected: str) -> None:
+    assert with_rate(time_us, tflops) == expected
