@@ -6,14 +6,16 @@ Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". Loops that share their
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ckwatch.analysis.disassembly import Instruction
 
 _ENDS = ("s_endpgm", "s_branch", "s_setpc", "s_rfe", "s_trap")
-_INDIRECT = ("s_setpc", "s_swappc", "s_rfe", "s_cbranch_g_fork", "s_cbranch_join")
+_INDIRECT = ("s_setpc", "s_swappc", "s_rfe", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
 _FAR_BRANCH_LENGTH = 6
+_CONSTANT = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|\d+))\)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,11 @@ def _far_target(instructions: Sequence[Instruction], index: int) -> int | None:
             continue
         parts: list[int] = []
         for step in instructions[before + 1 : index]:
-            if step.mnemonic.startswith(("s_add_u32", "s_addc_u32", "s_add_co", "s_sext")):
-                try:
-                    parts.append(int(step.operands[-1], 0) & 0xFFFFFFFF)
-                except ValueError:
+            if step.mnemonic.startswith(("s_add_u32", "s_addc_u32", "s_add_co")):
+                constant = _CONSTANT.fullmatch(step.operands[-1])
+                if constant is None:
                     return None
+                parts.append(int(constant[1], 0) & 0xFFFFFFFF)
         if len(parts) != 2 or getpc.operands[:1] != instructions[index].operands[-1:]:
             return None
         return (getpc.address + getpc.size + parts[0] + (parts[1] << 32)) & 0xFFFFFFFFFFFFFFFF

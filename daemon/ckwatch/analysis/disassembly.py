@@ -1,7 +1,8 @@
 """llvm-objdump's disassembly as values.
 
 A line is `\t<instruction>  // <address>: <words>`, and a branch's ends in `<symbol+offset>`. Where a branch goes is
-told by its operand: a signed number of 4-byte words from the instruction that follows (SOPP, all AMDGPU ISAs).
+told by the lower half of its word: a signed number of 4-byte words from the instruction that follows (formats SOPP and
+SOPK of all AMDGPU ISAs).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 _HEADER = re.compile(r"^([0-9a-fA-F]{8,16}) <(.+)>:$")
 _COMMENT = re.compile(r"([0-9A-Fa-f]+):((?: [0-9A-Fa-f]{8}\b)*)")
+_PADDING = "s_code_end"
 _BRANCHES = ("s_branch", "s_cbranch", "s_call")
 _BRACKETS = re.compile(r"\[[^\]]*\]|\([^)]*\)")
 
@@ -87,26 +89,25 @@ def _functions(text: str, wanted: frozenset[str] | None) -> Iterator[Function]:
         told = _COMMENT.match(comment) if slashes else None
         if told is None:
             continue
-        instruction = _instruction(text.strip(), int(told[1], 16), 4 * (len(told[2]) // 9))
+        instruction = _instruction(text.strip(), int(told[1], 16), told[2])
         if instruction.mnemonic.startswith((".", "<unknown>")):
             unknown += 1
-        else:
+        elif instruction.mnemonic != _PADDING:
             found.append(instruction)
     if symbol:
         yield Function(symbol, address, tuple(found), unknown)
 
 
-def _instruction(text: str, address: int, size: int) -> Instruction:
-    mnemonic, _, rest = text.partition(" ")
+def _instruction(text: str, address: int, words: str) -> Instruction:
+    """`words` as printed, each with a blank before it."""
+    mnemonic, _, _ = text.partition(" ")
+    size = 4 * (len(words) // 9)
     if " :: " in text:
         second = text.partition(" :: ")[2].split(" ", 1)[0]
         return Instruction(address, f"{mnemonic}::{second}", text, size)
-    target = None
-    if mnemonic.startswith(_BRANCHES):
-        try:
-            words = int(rest.rpartition(",")[2].strip().split(" ")[0], 0)
-        except ValueError:
-            words = None
-        if words is not None:
-            target = address + 4 + 4 * (words - 0x10000 if words >= 0x8000 else words)
-    return Instruction(address, mnemonic, text, size, target)
+    if not mnemonic.startswith(_BRANCHES) or not words:
+        return Instruction(address, mnemonic, text, size)
+    distance = int(words[5:9], 16)
+    return Instruction(
+        address, mnemonic, text, size, address + 4 + 4 * (distance - 0x10000 if distance & 0x8000 else distance)
+    )

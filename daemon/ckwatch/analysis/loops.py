@@ -101,17 +101,20 @@ def _loaded_to_lds(body: Iterable[Instruction]) -> int:
 def _doubts(function: Function, flow: Flow) -> tuple[str, ...]:
     notes = []
     if function.unknown:
-        notes.append(f"{function.unknown} words that the disassembler does not know were left out")
+        words = _counted(function.unknown, "word", "words")
+        notes.append(f"left out: {words} that the disassembler does not know")
     if flow.indirect:
-        notes.append(f"{len(flow.indirect)} indirect branches or calls: a loop through them is not seen")
+        branches = _counted(len(flow.indirect), "indirect branch or call", "indirect branches or calls")
+        notes.append(f"{branches}: a loop through it is not seen")
     if flow.irreducible:
-        notes.append(f"{flow.irreducible} branches backwards into the middle of a loop: it is not seen as one")
+        branches = _counted(flow.irreducible, "branch", "branches")
+        notes.append(f"{branches} backwards to what has another way in: not seen as a loop")
     return tuple(notes)
 
 
 def _why_none(instructions: Sequence[Instruction]) -> str:
     matrix = sum(traits(instruction.mnemonic).kind is Kind.MFMA for instruction in instructions)
-    straight = f", its {matrix} matrix instructions run once" if matrix else ""
+    straight = f"; {_counted(matrix, 'matrix instruction runs', 'matrix instructions run')} once" if matrix else ""
     return f"no loop in {len(instructions)} instructions{straight}"
 
 
@@ -125,8 +128,8 @@ def _around(
         outer = [instructions[index] for index in _members(flow.loops[chosen.parent].own, flow)]
         loaded = _moved(outer, Kind.GLOBAL_LOAD) * wavefront_size
         notes.append(
-            f"the main loop is inside another one of {len(outer)} more instructions, which load {loaded} bytes of"
-            " global memory a round"
+            f"the main loop is inside another one of {len(outer)} more instructions, which load at most {loaded} bytes"
+            " a round"
         )
     rivals = [
         loop
@@ -134,7 +137,9 @@ def _around(
         if loop is not chosen and _weight(loop, flow, instructions)[0] and _weight(chosen, flow, instructions)[0]
     ]
     if rivals:
-        notes.append(f"{len(rivals)} more loops have matrix instructions; this one has the most")
+        notes.append(
+            f"{_counted(len(rivals), 'more loop has', 'more loops have')} matrix instructions; this one the most"
+        )
     return tuple(notes)
 
 
@@ -145,25 +150,29 @@ def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...
     matrix = any(each.kind is Kind.MFMA for _, each in found)
     spilled = sum(each.scratch for _, each in found)
     if spilled:
-        hints.append(f"{spilled} accesses of scratch memory in the loop: registers are spilled there")
+        hints.append(f"{_counted(spilled, 'access', 'accesses')} of scratch memory in the loop: registers are spilled")
     exposed = [wait for wait in waits if matrix and wait.producer is not None and not wait.matrix]
     loads = [wait for wait in exposed if _is(wait.producer, Kind.GLOBAL_LOAD)]
     reads = [wait for wait in exposed if _is(wait.producer, Kind.LDS_READ)]
     if loads:
-        hints.append(f"{_times(loads)} for a load from global memory with no matrix instruction since it was issued")
+        hints.append(f"{_times(loads)} for a load from memory with no matrix instruction since it was issued")
     if reads:
         hints.append(f"{_times(reads)} for an LDS read with no matrix instruction since it was issued")
     moves = sum(instruction.mnemonic.startswith("v_accvgpr_") for instruction, _ in found)
     if moves:
-        hints.append(f"{moves} moves between VGPR and AGPR")
+        hints.append(f"{_counted(moves, 'move', 'moves')} between VGPR and AGPR")
     for kind, what in ((Kind.LDS_READ, "LDS reads"), (Kind.LDS_WRITE, "LDS writes"), (Kind.GLOBAL_LOAD, "loads")):
         accesses = [each for _, each in found if each.kind is kind]
         narrow = [each for each in accesses if each.bytes < 4]
         if narrow:
-            hints.append(f"{len(narrow)} of {len(accesses)} {what} are narrower than 4 bytes a lane")
+            hints.append(f"narrower than 4 bytes a lane: {len(narrow)} of {len(accesses)} {what}")
     if not matrix and any(each.kind in _MEMORY for _, each in found):
         hints.append("no matrix instructions: FLOPs are those of the VALU")
     return tuple(hints)
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _is(instruction: Instruction | None, kind: Kind) -> bool:

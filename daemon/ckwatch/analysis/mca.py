@@ -20,7 +20,7 @@ from typing import Any
 from ckwatch.analysis.disassembly import Instruction
 from ckwatch.analysis.instructions import Kind, traits
 
-ROUNDS = 10
+ROUNDS = 4
 _RETURN_BUS = "HWRC"
 _PARSE_ERROR = re.compile(r"^[^\n]*:(\d+):\d+: error: (.*)$", re.MULTILINE)
 _NO_MODEL = re.compile(r"^note: instruction:\s*(.*?)\s*$", re.MULTILINE)
@@ -110,6 +110,14 @@ def prediction_of(output: str, body: Sequence[Instruction], left_out: Collection
     if cycles <= 0:
         raise ValueError("llvm-mca's answer has no cycles")
     return Prediction(cycles, matrix)
+
+
+def unmodelled_matrix(prediction: Prediction, body: Sequence[Instruction]) -> bool:
+    """Whether there are matrix instructions whose time the model does not know, so that its cycles are too few.
+
+    LLVM's models of GFX11 and GFX12 give a WMMA the single cycle of any other VALU instruction.
+    """
+    return prediction.matrix_cycles is None and any(traits(each.mnemonic).kind is Kind.MFMA for each in body)
 
 
 def _matrix_cycles(resources: Sequence[str], region: Any, kept: Sequence[Instruction]) -> float | None:
