@@ -45,7 +45,9 @@ def test_the_tail_is_part_of_the_bound() -> None:
     assert found.bound_tflops == pytest.approx(1307.4 * 1024 / 1216)
     assert found.time_us is None
     assert found.notes == ("it is not compiled: only a bound",)
-    assert found.why == ("tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the time used",)
+    assert found.why == (
+        "tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the SIMDs' time used",
+    )
 
 
 def test_padding_is_part_of_the_bound() -> None:
@@ -56,7 +58,7 @@ def test_padding_is_part_of_the_bound() -> None:
     assert found.roofline_by == "memory"
     assert found.why == (
         "padding: 88 % of the work is thrown away",
-        "tail: 64 workgroups on 304 CUs leave 240 idle",
+        "tail: 64 workgroups on 304 CUs leave 240 idle, 21 % of the SIMDs' time used",
     )
 
 
@@ -66,6 +68,8 @@ def test_two_waves_fill_each_others_gaps() -> None:
     assert found.terms[Term.LOOP] == pytest.approx(64 * 2 * 2048 / 2100)
     assert found.time_us == pytest.approx(ROOFLINE_US * 1216 / 1024, rel=1e-3)
     assert found.matrix_use == pytest.approx(1.0)
+    # two waves side by side, one iteration each: 2048 clocks
+    assert found.iteration_us == pytest.approx(2048 / 2100, rel=1e-3)
     assert found.kernel == "gemm_universal<true, Full>"
 
 
@@ -75,6 +79,7 @@ def test_one_wave_has_gaps() -> None:
     assert found.time_us == pytest.approx(4 * 64 * 1080 / 2100)
     assert found.limited_by is Term.LOOP
     assert found.matrix_use == pytest.approx(256 / 270)
+    assert found.iteration_us == pytest.approx(1080 / 2100)
     assert found.tflops == pytest.approx(2 * 4096**3 / (4 * 64 * 1080 / 2100) / 1e6)
     assert found.why[0] == "the main loop keeps the matrix units 95 % busy"
 
@@ -83,6 +88,27 @@ def test_waves_that_are_not_there_fill_no_gaps() -> None:
     # 256 workgroups: one wave on each SIMD, whatever the occupancy allows
     found = on_mi300x(report(kernel(waves=8)), problem(2048, 2048, 4096))
     assert found.terms[Term.LOOP] == pytest.approx(64 * 1080 / 2100)
+
+
+def test_small_workgroups_are_counted_as_they_are_launched() -> None:
+    # compiled for 256 lanes, launched with 64: 1024 workgroups of one wave, of which the busiest CU has 4, one per SIMD;
+    # the 128·128·64·2 FLOP of a round are 4 iterations of that wave
+    parameters: dict[str, ParameterValue] = {**TILE_128, "BlockSize": 64}
+    found = on_mi300x(report(kernel(waves=2)), SQUARE, parameters)
+    assert found.terms[Term.LOOP] == pytest.approx(4 * 64 * 1080 / 2100)
+    assert found.quantisation is not None
+    assert found.quantisation.balance == pytest.approx(1024 / 1216)
+
+
+def test_small_workgroups_share_the_lds_with_fewer_waves() -> None:
+    # 9728 workgroups of one wave: 32 on each CU, 8 on each SIMD; 64 KiB of LDS hold 4 of them at a time, one per SIMD
+    parameters: dict[str, ParameterValue] = {"MPerBlock": 16, "NPerBlock": 16, "KPerBlock": 64, "BlockSize": 64}
+    work = problem(16 * 9728, 16, 64)
+    small = loop(flops=2 * 16 * 16 * 64, cycles=100.0, matrix_use=0.1)
+    found = on_mi300x(report(kernel(waves=8, lds_bytes=16384, with_loop=small)), work, parameters)
+    assert found.terms[Term.LOOP] == pytest.approx(8 * 400 / 2100)
+    roomy = on_mi300x(report(kernel(waves=8, lds_bytes=2048, with_loop=small)), work, parameters)
+    assert roomy.terms[Term.LOOP] == pytest.approx(400 / 2100)
 
 
 def test_the_last_waves_are_alone() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch.analysis.tiles import Grid, Spread, Tile, tile_of
+from ckwatch.analysis.tiles import Grid, Spread, Tile, lanes_of, tile_of
 from ckwatch.model.kernel import ParameterValue
 
 TILE = Tile(m=128, n=128, k=64)
@@ -28,6 +28,14 @@ TILE = Tile(m=128, n=128, k=64)
 )
 def test_tiles_of_parameters(parameters: dict[str, ParameterValue], expected: Tile | None) -> None:
     assert tile_of(parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [({}, 256), ({"BlockSize": 64}, 64), ({"BlockSize": 512}, 256), ({"BlockSize": 0}, 256), ({"BlockSize": "B"}, 256)],
+)
+def test_workgroups_may_be_smaller_than_they_could_be(parameters: dict[str, ParameterValue], expected: int) -> None:
+    assert lanes_of(parameters, 256) == expected
 
 
 @pytest.mark.parametrize(

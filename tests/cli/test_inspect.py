@@ -55,7 +55,7 @@ gemm_f16/v3_128x128x64_intrawave@gfx942, artifact 0123456789ab
     registers  189 VGPR, 33 SGPR
     spills     none
     memory     32 KiB LDS, no scratch, 168 B of arguments
-    workgroup  256 lanes in waves of 64
+    workgroup  at most 256 lanes, in waves of 64
     occupancy  2 waves per SIMD, limited by VGPR (each alone: VGPR 2, LDS 2, waves 8)
                2 workgroups of 256 lanes per CU
                21 VGPR fewer → 3 waves
@@ -175,7 +175,7 @@ def test_a_ranking_as_text() -> None:
 gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
      instance  predicted     ×  TFLOP/s   at best  limited by
   1  full       124.8 µs  1.00     1101  124.8 µs  matrix units
-      the matrix units are busy all the time; tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the time used
+      the matrix units are busy all the time; tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the SIMDs' time used
   2  alone      131.7 µs  1.05     1044  124.8 µs  main loop
       matrix use of the loop 95 % against 100 %
   no prediction:

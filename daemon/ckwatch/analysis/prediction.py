@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from ckwatch.analysis.mca import clocks_per_cycle
 from ckwatch.analysis.report import CodeObjectReport, KernelReport, Loop
-from ckwatch.analysis.target import CLOCKS_PER_CYCLE, SIMDS_PER_CU, Target
-from ckwatch.analysis.tiles import Grid, Spread, tile_of
+from ckwatch.analysis.target import SIMDS_PER_CU, Target
+from ckwatch.analysis.tiles import Grid, Spread, lanes_of, tile_of
 from ckwatch.model.dtypes import DTYPES
 from ckwatch.model.kernel import ParameterValue
 from ckwatch.timing.bound import Bound, bound
@@ -73,7 +74,9 @@ class Prediction:
 
     `roofline_us` knows only the part, `bound_us` the tiles too, `time_us` the compiled loop as well; `bound_tflops` and
     `tflops` count useful work. `terms`: the time that each resource would need alone. `matrix_use` is that of the loop
-    with all waves of a SIMD. `why`: what takes the time, in words, the most important first.
+    with all waves of a SIMD; `iteration_us` how long one iteration takes at the predicted speed: loads that come later
+    than they run ahead, by one iteration in most pipelines, slow it down. `why`: what takes the time, in words, the
+    most important first.
     """
 
     part: str
@@ -87,6 +90,7 @@ class Prediction:
     tflops: float | None = None
     limited_by: Term | None = None
     matrix_use: float | None = None
+    iteration_us: float | None = None
     terms: Mapping[Term, float] = field(default_factory=dict)
     quantisation: Quantisation | None = None
     why: tuple[str, ...] = ()
@@ -126,7 +130,7 @@ def predict(
     grid, why_not = _grid(parameters, problem)
     if grid is None:
         return replace(known, notes=(why_not,))
-    spread = _spread(grid, kernel, target)
+    spread = _spread(grid, kernel, parameters, target)
     known = replace(known, quantisation=_quantised(grid, spread))
     terms = _tile_terms(grid, spread, problem, target, matrix, memory)
     least = max(terms.get(Term.MATRIX, 0.0), 0.0 if memory is None else memory.time_us)
@@ -136,12 +140,19 @@ def predict(
     loop, why_not = _countable(report, kernel)
     if kernel is None or loop is None:
         return replace(known, notes=(why_not,), why=_losses(known))
-    loop_terms, use, notes = _loop_terms(loop, kernel, grid, spread, target)
-    terms = {**terms, **loop_terms}
+    looping = _looping(loop, kernel, grid, spread, target)
+    terms = {**terms, **looping.terms}
     time_us = max(terms.values())
-    slowest = next(term for term in Term if terms.get(term, 0.0) >= time_us * ALIKE)
-    known = replace(known, terms=terms, limited_by=slowest, matrix_use=use, notes=notes)
-    known = replace(known, time_us=time_us, tflops=_tflops(problem, time_us))
+    known = replace(
+        known,
+        terms=terms,
+        time_us=time_us,
+        tflops=_tflops(problem, time_us),
+        limited_by=next(term for term in Term if terms.get(term, 0.0) >= time_us * ALIKE),
+        matrix_use=looping.matrix_use,
+        iteration_us=time_us / looping.in_turn,
+        notes=looping.notes,
+    )
     return replace(known, why=(_reason(known, problem), *_losses(known)))
 
 
@@ -162,11 +173,13 @@ def _slices(problem: Problem) -> int:
     return 1
 
 
-def _spread(grid: Grid, kernel: KernelReport | None, target: Target) -> Spread:
+def _spread(
+    grid: Grid, kernel: KernelReport | None, parameters: Mapping[str, ParameterValue], target: Target
+) -> Spread:
     """Without a kernel: as if a workgroup had a wave for each SIMD."""
     waves = SIMDS_PER_CU
     if kernel is not None and kernel.resources.workgroup_size > 0 and kernel.resources.wavefront_size > 0:
-        waves = -(-kernel.resources.workgroup_size // kernel.resources.wavefront_size)
+        waves = -(-lanes_of(parameters, kernel.resources.workgroup_size) // kernel.resources.wavefront_size)
     return Spread(
         workgroups=grid.workgroups,
         waves_per_workgroup=waves,
@@ -231,11 +244,19 @@ def _countable(report: CodeObjectReport | None, kernel: KernelReport | None) -> 
     return kernel.loop, ""
 
 
-def _loop_terms(
-    loop: Loop, kernel: KernelReport, grid: Grid, spread: Spread, target: Target
-) -> tuple[dict[Term, float], float | None, tuple[str, ...]]:
-    """The times of the loop, the matrix use with all waves, and what is uncertain."""
-    notes: list[str] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looping:
+    """The times of the loop in microseconds, the matrix use with all waves, how many iterations a SIMD runs one after
+    the other (those of waves side by side count once), and what is uncertain."""
+
+    terms: Mapping[Term, float]
+    in_turn: float
+    matrix_use: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _looping(loop: Loop, kernel: KernelReport, grid: Grid, spread: Spread, target: Target) -> _Looping:
+    notes = () if kernel.occupancy is not None else ("the occupancy is not known: taken as one wave on a SIMD",)
     iterations = grid.flops_per_workgroup / (spread.waves_per_workgroup * loop.flops)
     most = spread.most_workgroups * spread.waves_per_workgroup * iterations
     clock = target.clock_mhz
@@ -243,16 +264,12 @@ def _loop_terms(
         Term.LDS: most * (loop.lds_read_bytes + loop.lds_write_bytes) / target.rates.lds / clock,
         Term.L1: most * (loop.global_load_bytes + loop.global_store_bytes) / target.rates.l1 / clock,
     }
+    resident = _resident(kernel, spread, target)
+    in_turn = iterations * -(-spread.most_waves // resident)
     if loop.cycles is None or loop.cycles <= 0:
-        notes.append("llvm-mca has no figure for the main loop: it is taken as if the matrix units were always busy")
-        return terms, None, tuple(notes)
-    resident = spread.most_waves
-    if kernel.occupancy is None:
-        resident = 1
-        notes.append("the occupancy is not known: taken as one wave on a SIMD")
-    else:
-        resident = max(1, min(resident, kernel.occupancy.waves_per_simd))
-    alone = loop.cycles * CLOCKS_PER_CYCLE
+        note = "llvm-mca has no figure for the main loop: it is taken as if the matrix units were always busy"
+        return _Looping(terms=terms, in_turn=in_turn, notes=(*notes, note))
+    alone = loop.cycles * clocks_per_cycle(target.arch)
     matrix = alone * (loop.matrix_use or 0.0)
     vector = VALU_CLOCKS * loop.mix.get("valu", 0)
 
@@ -263,7 +280,19 @@ def _loop_terms(
     per_iteration = together * clocks(resident) + clocks(rest)
     terms[Term.LOOP] = iterations * per_iteration / clock
     use = spread.most_waves * matrix / per_iteration if matrix else None
-    return terms, use, tuple(notes)
+    return _Looping(terms=terms, in_turn=in_turn, matrix_use=use, notes=notes)
+
+
+def _resident(kernel: KernelReport, spread: Spread, target: Target) -> int:
+    """How many waves the busiest SIMD has at a time. The occupancy is that of the largest workgroup; where smaller ones
+    are launched, fewer waves share the LDS, of which a CU has as much as one workgroup may have at most."""
+    if kernel.occupancy is None:
+        return 1
+    waves = min(kernel.occupancy.waves_per_simd, spread.most_waves)
+    if kernel.resources.lds_bytes:
+        groups = target.part.local_memory_bytes // kernel.resources.lds_bytes
+        waves = min(waves, -(-groups * spread.waves_per_workgroup // spread.simds_per_cu))
+    return max(1, waves)
 
 
 def _tflops(problem: Problem, time_us: float) -> float | None:
@@ -307,9 +336,9 @@ def _tail(found: Quantisation) -> str:
     units, groups = found.compute_units, found.workgroups
     what = f"{groups} workgroup{'' if groups == 1 else 's'} on {units} CUs"
     if groups < units:
-        return f"tail: {what} leave {units - groups} idle"
+        return f"tail: {what} leave {units - groups} idle, {100 * found.balance:.0f} % of the SIMDs' time used"
     if not found.in_tail:
-        return f"tail: {what}, but too few waves for all SIMDs: {100 * found.balance:.0f} % of their time used"
+        return f"tail: {what}, too few waves for all SIMDs: {100 * found.balance:.0f} % of their time used"
     rounds = groups // units
     full = f"{rounds} full round{'' if rounds == 1 else 's'}"
-    return f"tail: {what}: {full} and {found.in_tail} in the last, {100 * found.balance:.0f} % of the time used"
+    return f"tail: {what}: {full} and {found.in_tail} in the last, {100 * found.balance:.0f} % of the SIMDs' time used"

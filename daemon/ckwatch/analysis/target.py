@@ -12,10 +12,6 @@ from ckwatch.timing.report import DeviceFacts
 SIMDS_PER_CU = 4
 """Of every CDNA compute unit (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""
 
-CLOCKS_PER_CYCLE = 4
-"""Clocks in a cycle of llvm-mca for gfx9: its model counts passes of a 16-lane SIMD, of which a 64-lane wave takes four
-(LLVM, SISchedule.td: a `v_mfma_f32_32x32x8_f16`, 32 clocks by the manual, has a reciprocal throughput of 8)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:

@@ -35,6 +35,13 @@ def tile_of(parameters: Mapping[str, ParameterValue]) -> Tile | None:
     return None
 
 
+def lanes_of(parameters: Mapping[str, ParameterValue], most: int) -> int:
+    """How many lanes a workgroup of an instance has: its `BlockSize`, or `most`, the largest size that the kernel was
+    compiled for, which may be larger (CK compiles for 256 lanes whatever it launches)."""
+    lanes = parameters.get("BlockSize")
+    return lanes if isinstance(lanes, int) and not isinstance(lanes, bool) and 0 < lanes <= most else most
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """The launch for an M×N×K problem whose K is cut into `slices` (`kBatch`)."""

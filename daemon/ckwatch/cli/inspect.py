@@ -134,7 +134,7 @@ def _resource_rows(found: Resources) -> list[list[str]]:
         ["registers", f"{found.vgprs} VGPR{agprs}, {found.sgprs} SGPR"],
         ["spills", " and ".join(spills) or "none"],
         ["memory", f"{size(found.lds_bytes)} LDS, {scratch}{stack}, {found.kernarg_bytes} B of arguments"],
-        ["workgroup", f"{found.workgroup_size} lanes in waves of {found.wavefront_size}"],
+        ["workgroup", f"at most {found.workgroup_size} lanes, in waves of {found.wavefront_size}"],
     ]
 
 
@@ -202,9 +202,16 @@ def shape_lines(shapes: Sequence[OnShape]) -> list[Line]:
     cells = [_shape_cells(each) for each in shapes]
     for each, line in zip(shapes, aligned(cells), strict=True):
         lines.append((2 * INDENT + line, ""))
-        lines += [(3 * INDENT + text, "dim") for text in (*each.prediction.why, *each.prediction.notes)]
+        told = [*each.prediction.why, *_iteration(each.prediction), *each.prediction.notes]
+        lines += [(3 * INDENT + text, "dim") for text in told]
     lines.append((f"{INDENT}left out: {'; '.join(LEFT_OUT)}", "dim"))
     return lines
+
+
+def _iteration(found: Prediction) -> list[str]:
+    if found.iteration_us is None:
+        return []
+    return [f"an iteration takes {1000 * found.iteration_us:.0f} ns: loads that come later than they run ahead slow it"]
 
 
 def _shape_cells(each: OnShape) -> list[str]:
