@@ -228,12 +228,9 @@ def _dual(mnemonic: str, operands: str) -> Explanation | None:
 
 
 def _modified(mnemonic: str, operands: str) -> str:
-    notes = []
-    if _NONTEMPORAL.search(operands):
-        notes.append("not worth keeping in caches")
-    lanes = _CROSS_LANE.search(operands)
-    if lanes is not None or "_dpp" in mnemonic:
-        notes.append(f"A from another lane ({lanes[0]})" if lanes is not None else "A from another lane")
-    if mnemonic.endswith("_sdwa"):
-        notes.append("on bytes or halves of registers")
-    return "".join(f"; {note}" for note in notes)
+    if not mnemonic.startswith("v_"):
+        return "; not worth keeping in caches" if _NONTEMPORAL.search(operands) else ""
+    if "_dpp" in mnemonic:
+        lanes = _CROSS_LANE.search(operands)
+        return f"; A from another lane{f' ({lanes[0]})' if lanes is not None else ''}"
+    return "; on bytes or halves of registers" if mnemonic.endswith("_sdwa") else ""
