@@ -13,6 +13,7 @@ from ckwatch.analysis.rank import Entry, rank
 from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.analysis.target import Target, target_of
 from ckwatch.cli.inspect import (
+    WAITS_SHOWN,
     Inspected,
     Line,
     OnShape,
@@ -99,6 +100,25 @@ def test_waits_and_hints_have_lines_of_their_own() -> None:
     )
 
 
+def test_of_many_waits_the_first_are_shown() -> None:
+    many = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 3)))
+    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=many)))))
+    assert f"+{WAITS_SHOWN - 1} vmcnt(0)\n               and 3 more" in found
+    assert f"+{WAITS_SHOWN} vmcnt" not in found
+    one_more = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 1)))
+    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=one_more)))))
+    assert f"+{WAITS_SHOWN} vmcnt(0)" in found
+
+
+def test_an_iteration_without_loads_waits_for_none() -> None:
+    code = report(kernel(with_loop=loop(global_load_bytes=0)))
+    for told, found in ((False, code), (True, report(kernel()))):
+        shapes = (OnShape(shape="4096", prediction=predicted(found)),)
+        text = text_of(inspect_lines(Inspected(unit=UNIT, report=found, shapes=shapes)))
+        assert ("      an iteration takes 975 ns: loads that come later" in text) == told
+        assert ("iteration takes" in text) == told
+
+
 def test_changes_against_each_earlier_artifact() -> None:
     earlier = (("previous", report(kernel(waves=3))), ("baseline main", report(kernel())), ("older", report()))
     found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), earlier=earlier))
@@ -180,7 +200,7 @@ gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
       matrix use of the loop 95 % against 100 %
   no prediction:
     broken  at best 124.8 µs  it does not compile
-  left out: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts, barriers between waves, and what leads to the loop and follows it; the time of the launch, and clocks below the highest"""
+  left out: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop; the time of the launch, and clocks below the highest"""
     )
 
 

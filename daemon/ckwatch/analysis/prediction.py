@@ -27,7 +27,7 @@ from ckwatch.timing.problem import Gemm, Problem
 
 LEFT_OUT = (
     "the latency of memory and caches, and how far loads run ahead of their use",
-    "bank conflicts, barriers between waves, and what leads to the loop and follows it",
+    "bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop",
     "the time of the launch, and clocks below the highest",
 )
 """What no prediction here knows."""
@@ -74,9 +74,9 @@ class Prediction:
 
     `roofline_us` knows only the part, `bound_us` the tiles too, `time_us` the compiled loop as well; `bound_tflops` and
     `tflops` count useful work. `terms`: the time that each resource would need alone. `matrix_use` is that of the loop
-    with all waves of a SIMD; `iteration_us` how long one iteration takes at the predicted speed: loads that come later
-    than they run ahead, by one iteration in most pipelines, slow it down. `why`: what takes the time, in words, the
-    most important first.
+    with all waves of a SIMD. `iteration_us`, if the loop loads from memory: how long one iteration takes at the
+    predicted speed; loads that come later than they run ahead, one iteration in most pipelines, slow it down. `why`:
+    what takes the time, in words, the most important first.
     """
 
     part: str
@@ -150,7 +150,7 @@ def predict(
         tflops=_tflops(problem, time_us),
         limited_by=next(term for term in Term if terms.get(term, 0.0) >= time_us * ALIKE),
         matrix_use=looping.matrix_use,
-        iteration_us=time_us / looping.in_turn,
+        iteration_us=time_us / looping.in_turn if loop.global_load_bytes else None,
         notes=looping.notes,
     )
     return replace(known, why=(_reason(known, problem), *_losses(known)))

@@ -21,6 +21,9 @@ Line = tuple[str, str]
 
 INDENT = "  "
 
+WAITS_SHOWN = 6
+"""Of a loop's waits; JSON has all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnShape:
@@ -172,7 +175,9 @@ def _loop_rows(loop: Loop) -> list[list[str]]:
         ["", f"each wave, each time: {', '.join([*moved, flops])}"],
         ["", loop_words(loop)],
     ]
-    rows += [["waits" if at == 0 else "", text] for at, text in enumerate(loop.waits)]
+    more = len(loop.waits) - WAITS_SHOWN
+    waits = loop.waits if more <= 1 else (*loop.waits[:WAITS_SHOWN], f"and {more} more")
+    rows += [["waits" if at == 0 else "", text] for at, text in enumerate(waits)]
     rows += [["hint" if at == 0 else "", text] for at, text in enumerate(loop.hints)]
     return rows
 
