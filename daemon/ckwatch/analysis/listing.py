@@ -1,0 +1,210 @@
+"""A kernel's instructions as a person reads them: folded by loop, with source lines and one line on what each does.
+
+`listing_of` joins what others know (control flow, lines, explanations) into values; `listing_text` lays them out.
+
+The compiler's scheduler moves instructions about, so that lines change from one to the next, and what it makes of two
+lines belongs to either: a source line is where an instruction came from, not what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckwatch.analysis.blocks import Flow, flow_of
+from ckwatch.analysis.disassembly import Function, Instruction
+from ckwatch.analysis.lines import Frames, place_in_template, short_path, steps
+from ckwatch.analysis.loops import mix_of
+from ckwatch.analysis.mnemonics import explain
+from ckwatch.analysis.report import Loop
+from ckwatch.diagnostics.places import Place, RenderedFile
+
+_PADDING = ("s_nop", "s_code_end")
+_ENDS = ("s_endpgm", "s_branch", "s_setpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One instruction.
+
+    `frames` are the calls around its source line, the innermost first, `steps` those that say something, the outermost
+    first; `place` is where in the template it was called from. `loop` indexes the listing's loops (the innermost that
+    holds it), `target` its rows (where a direct branch goes). `explanation` is empty for an unknown mnemonic.
+    """
+
+    instruction: Instruction
+    explanation: str = ""
+    frames: Frames = ()
+    steps: Frames = ()
+    place: Place | None = None
+    loop: int | None = None
+    target: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedLoop:
+    """A natural loop. `header` indexes the listing's rows; `depth` is 1 for an outermost loop, `parent` the loop
+    around it. `mix` counts its instructions by class, those of inner loops included."""
+
+    header: int
+    depth: int
+    parent: int | None
+    mix: Mapping[str, int]
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A kernel's instructions. `notes` say what is missing from it and why."""
+
+    symbol: str
+    name: str
+    rows: tuple[Row, ...]
+    loops: tuple[ListedLoop, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def listing_of(
+    function: Function,
+    *,
+    name: str = "",
+    main: Loop | None = None,
+    frames: Mapping[int, Frames] | None = None,
+    rendered: RenderedFile | None = None,
+) -> Listing:
+    """The listing of a kernel, without the fill behind its end.
+
+    `main` is its main loop, as the analysis found it. `frames` are the call chains by address (`lines.frames_of`),
+    `rendered` the unit's text and its map, under the path that it was compiled at.
+    """
+    instructions = _without_padding(function.instructions)
+    flow = flow_of(instructions)
+    inside = _innermost(flow, len(instructions))
+    at = {instruction.address: index for index, instruction in enumerate(instructions)}
+    places: dict[Frames, tuple[Frames, Place | None]] = {}
+    rows = []
+    for index, instruction in enumerate(instructions):
+        chain = frames.get(instruction.address, ()) if frames else ()
+        if chain not in places:
+            places[chain] = (steps(chain), place_in_template(chain, rendered) if rendered else None)
+        shown, place = places[chain]
+        explanation = explain(instruction.mnemonic, instruction.text.partition(" ")[2])
+        rows.append(
+            Row(
+                instruction=instruction,
+                explanation="" if explanation is None else explanation.text,
+                frames=chain,
+                steps=shown,
+                place=place,
+                loop=inside[index],
+                target=None if instruction.target is None else at.get(instruction.target),
+            )
+        )
+    return Listing(
+        symbol=function.symbol,
+        name=name or function.symbol,
+        rows=tuple(rows),
+        loops=_loops(flow, instructions, main),
+        notes=_notes(function, rows, lines_wanted=frames is not None),
+    )
+
+
+def as_json(listing: Listing, roots: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The listing as plain values for JSON. Lines and columns count from one, as in compilers' messages."""
+    named = roots or {}
+    return {
+        "symbol": listing.symbol,
+        "name": listing.name,
+        "notes": list(listing.notes),
+        "loops": [
+            {
+                "header": loop.header,
+                "depth": loop.depth,
+                "parent": loop.parent,
+                "main": loop.main,
+                "mix": dict(loop.mix),
+            }
+            for loop in listing.loops
+        ],
+        "instructions": [_row_json(row, named) for row in listing.rows],
+    }
+
+
+def _row_json(row: Row, roots: Mapping[str, str]) -> dict[str, Any]:
+    told: dict[str, Any] = {"address": row.instruction.address, "text": row.instruction.text}
+    if row.explanation:
+        told["explanation"] = row.explanation
+    if row.loop is not None:
+        told["loop"] = row.loop
+    if row.target is not None:
+        told["target"] = row.target
+    if row.frames:
+        told["frames"] = [
+            {
+                "function": frame.function,
+                "path": short_path(frame.path, roots),
+                "line": frame.line,
+                "column": frame.column,
+            }
+            for frame in row.frames
+        ]
+    if row.place is not None:
+        start = row.place.span.start
+        told["template"] = {"path": row.place.span.path, "line": start.line + 1, "column": start.column + 1}
+    return told
+
+
+def _without_padding(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+    """Without the fill behind the last way out (the instruction cache reads ahead)."""
+    end = len(instructions)
+    while end and instructions[end - 1].mnemonic in _PADDING:
+        end -= 1
+    return instructions[:end] if end and instructions[end - 1].mnemonic.startswith(_ENDS) else instructions
+
+
+def _innermost(flow: Flow, count: int) -> list[int | None]:
+    found: list[int | None] = [None] * count
+    for number, loop in enumerate(flow.loops):
+        for block in loop.own:
+            for index in range(flow.blocks[block].first, flow.blocks[block].last + 1):
+                found[index] = number
+    return found
+
+
+def _loops(flow: Flow, instructions: Sequence[Instruction], main: Loop | None) -> tuple[ListedLoop, ...]:
+    found = []
+    for loop in flow.loops:
+        first, last = flow.blocks[loop.blocks[0]].first, flow.blocks[loop.blocks[-1]].last
+        members = (
+            instructions[index]
+            for block in loop.blocks
+            for index in range(flow.blocks[block].first, flow.blocks[block].last + 1)
+        )
+        found.append(
+            ListedLoop(
+                header=flow.blocks[loop.header].first,
+                depth=loop.depth,
+                parent=loop.parent,
+                mix=mix_of(members),
+                main=main is not None and (main.first, main.last) == (first, last),
+            )
+        )
+    return tuple(found)
+
+
+def _notes(function: Function, rows: Sequence[Row], *, lines_wanted: bool) -> tuple[str, ...]:
+    notes = []
+    if not rows:
+        notes.append("no instructions in the disassembly")
+    if function.unknown:
+        notes.append(f"{function.unknown} words that the disassembler does not know are not shown")
+    unexplained = sorted({row.instruction.mnemonic for row in rows if not row.explanation})
+    if unexplained:
+        notes.append(f"not explained: {', '.join(unexplained)}")
+    without = sum(not row.frames for row in rows)
+    if lines_wanted and rows and without == len(rows):
+        notes.append("no source lines: the code object was compiled without line tables")
+    elif lines_wanted and without:
+        notes.append(f"{without} of {len(rows)} instructions have no source line")
+    return tuple(notes)

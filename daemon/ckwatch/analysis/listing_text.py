@@ -1,0 +1,200 @@
+"""A listing as text with folds, for terminals and editors alike.
+
+Instructions stay in the order of their addresses: a loop whose blocks lie apart is shown in parts, and each part is a
+fold.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+from ckwatch.analysis.instructions import Kind
+from ckwatch.analysis.lines import short_path
+from ckwatch.analysis.listing import Listing, Row
+from ckwatch.analysis.loops import mix_of
+
+_TEXT_WIDTH = 56
+_SUMMARISED = 6
+_STEPS = 3
+
+
+class Explain(StrEnum):
+    """Which instructions are explained: all, those whose explanation has not been given in the same fold, none."""
+
+    ALL = "all"
+    FIRST = "first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Lines `first` to `last` of a document, both included, that close to `first`, which says what they hold.
+
+    Folds are nested or apart. `main` holds the main loop, or is it.
+    """
+
+    first: int
+    last: int
+    depth: int
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A listing as text. `rows` has for each line the row that it shows, None for headings and source lines."""
+
+    lines: tuple[str, ...]
+    folds: tuple[Fold, ...]
+    rows: tuple[int | None, ...]
+
+
+def document_of(
+    listing: Listing,
+    *,
+    explanations: Explain = Explain.FIRST,
+    roots: Mapping[str, str] | None = None,
+) -> Document:
+    """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
+
+    Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
+    `roots` are folders that paths are shown below (`lines.short_path`).
+    """
+    layout = _Layout(listing, explanations, roots or {})
+    layout.head()
+    layout.region(0, len(listing.rows), ())
+    return Document(lines=tuple(layout.lines), folds=tuple(sorted(layout.folds, key=_from)), rows=tuple(layout.rows))
+
+
+def folded(document: Document, *, everything: bool = False) -> Iterator[str]:
+    """The document's lines with only the main loop open, or all of it; where there is no main loop nothing is closed.
+
+    A closed fold is its first line, marked.
+    """
+    shut: list[Fold] = []
+    if not everything and any(fold.main for fold in document.folds):
+        shut = [fold for fold in document.folds if not fold.main]
+    closed = {fold.first: fold.last for fold in shut}
+    line = 0
+    while line < len(document.lines):
+        last = closed.get(line)
+        yield document.lines[line] if last is None else document.lines[line].replace("▾", "▸", 1)
+        line = line + 1 if last is None else last + 1
+
+
+def _from(fold: Fold) -> tuple[int, int]:
+    return fold.first, -fold.last
+
+
+class _Layout:
+    """Writes a document from top to bottom."""
+
+    def __init__(self, listing: Listing, explanations: Explain, roots: Mapping[str, str]) -> None:
+        self.listing = listing
+        self.lines: list[str] = []
+        self.rows: list[int | None] = []
+        self.folds: list[Fold] = []
+        self._explanations = explanations
+        self._roots = roots
+        self._parts: Counter[int] = Counter()
+        self._chains = [self._chain(row.loop) for row in listing.rows]
+        self._labels = _labels(listing)
+        self._has_lines = any(row.frames for row in listing.rows)
+
+    def head(self) -> None:
+        rows = self.listing.rows
+        self._write(f"{self.listing.name}: {_count(len(rows), 'instruction')}")
+        for note in self.listing.notes:
+            self._write(f"  {note}")
+
+    def region(self, start: int, end: int, around: tuple[int, ...]) -> None:
+        """Rows [start, end) as a run of straight code and loops; `around` are the loops that are open."""
+        depth = len(around)
+        spans = groupby(range(start, end), lambda index: self._chains[index][depth : depth + 1])
+        for inner, indices in spans:
+            members = list(indices)
+            first, last = members[0], members[-1]
+            line = len(self.lines)
+            straight = not inner
+            if straight and depth:
+                self._instructions(first, last)
+                continue
+            self._write(self._heading(first, last, inner, depth))
+            if straight:
+                self._instructions(first, last)
+            else:
+                self.region(first, last + 1, (*around, *inner))
+            main = bool(inner) and any(
+                self.listing.loops[number].main for index in members for number in self._chains[index]
+            )
+            self.folds.append(Fold(first=line, last=len(self.lines) - 1, depth=depth, main=main))
+
+    def _heading(self, first: int, last: int, inner: tuple[int, ...], depth: int) -> str:
+        mix = mix_of(self.listing.rows[index].instruction for index in range(first, last + 1))
+        most = sorted(mix, key=lambda kind: (kind != Kind.MFMA.value, -mix[kind]))[:_SUMMARISED]
+        told = f"{_count(last - first + 1, 'instruction')}: {', '.join(f'{mix[kind]} {kind}' for kind in most)}"
+        if not inner:
+            return f"{'  ' * depth}▾ {told}"
+        loop = self.listing.loops[inner[0]]
+        self._parts[inner[0]] += 1
+        main = "main loop" if loop.main else "loop"
+        again = " goes on" if self._parts[inner[0]] > 1 else ""
+        return f"{'  ' * depth}▾ {main} L{inner[0] + 1}{again}, {told}"
+
+    def _instructions(self, first: int, last: int) -> None:
+        explained: set[str] = set()
+        origin = ""
+        for index in range(first, last + 1):
+            row = self.listing.rows[index]
+            indent = "  " * (len(self._chains[index]) + 1)
+            if self._has_lines and origin != (origin := _origin_text(row, self._roots)):
+                self._write(f"{indent}; {origin}")
+            label = self._labels.get(index)
+            if label:
+                self._write(f"{indent}{label}:")
+            text = row.instruction.text
+            if row.target is not None:
+                text = f"{row.instruction.mnemonic} {self._labels[row.target]}"
+            told = row.explanation
+            if self._explanations is Explain.NONE or (self._explanations is Explain.FIRST and told in explained):
+                told = ""
+            explained.add(told)
+            self._write(f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {told}".rstrip(), index)
+
+    def _chain(self, loop: int | None) -> tuple[int, ...]:
+        """The loops around a row, the outermost first."""
+        chain: list[int] = []
+        while loop is not None:
+            chain.append(loop)
+            loop = self.listing.loops[loop].parent
+        return tuple(reversed(chain))
+
+    def _write(self, text: str, row: int | None = None) -> None:
+        self.lines.append(text)
+        self.rows.append(row)
+
+
+def _labels(listing: Listing) -> dict[int, str]:
+    """Names of branch targets: a loop's for its header, numbered ones for the others."""
+    labels = {loop.header: f"L{number + 1}" for number, loop in enumerate(listing.loops)}
+    targets = sorted({row.target for row in listing.rows if row.target is not None} - labels.keys())
+    return labels | {target: f"B{number + 1}" for number, target in enumerate(targets)}
+
+
+def _origin_text(row: Row, roots: Mapping[str, str]) -> str:
+    if not row.steps:
+        return "no source line"
+    told = []
+    for frame in row.steps[-_STEPS:]:
+        path = short_path(frame.path, roots) if len(row.steps) == 1 else posixpath.basename(frame.path)
+        told.append(f"{path}:{frame.line} {frame.function}".rstrip())
+    text = " › ".join(told)
+    return text if row.place is None else f"{text} ← {row.place.span}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
