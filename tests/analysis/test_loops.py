@@ -41,7 +41,13 @@ def test_gemm_of_one_wave_by_hand() -> None:
     assert loop.intensity == 8
     # The first two reads are waited for at once, and at +36 the one of +33: no MFMA is issued meanwhile.
     assert "+29 lgkmcnt(0): ds_read_b128 1 instructions before" in loop.waits
-    assert loop.hints == ("2 waits for an LDS read with no matrix instruction since it was issued",)
+    # Lanes 0 to 15 read 16 bytes each, lanes 16 to 31 the same 272 bytes on (a row of 16 and one for padding). Of the
+    # group of lanes 0 to 3 and 20 to 23, the first read the words 0 to 15, the others (272 + 4 · 16) / 4 = 84 to 99,
+    # in the banks 20 to 31 and 0 to 3: each of the latter has two words.
+    assert loop.hints == (
+        "2 waits for an LDS read with no matrix instruction since it was issued",
+        "LDS bank conflicts in 8 of 16 accesses whose addresses are known: +27 ds_read_b128 takes 2 times as long",
+    )
     # Each load is waited for after all 8 MFMA, the first 60 - 7 = 53 instructions later.
     assert "+60 vmcnt(7): buffer_load_dwordx4 53 instructions before, 8 matrix instructions between" in loop.waits
 
@@ -90,6 +96,7 @@ def test_gemm_without_matrix_instructions_by_hand() -> None:
     assert loop.hints == ("no matrix instructions: FLOPs are those of the VALU",)
     assert found.notes == (
         "the main loop is inside another one of 276 more instructions, which load at most 512 bytes a round",
+        "no LDS bank conflicts in 16 of 16 accesses, whose addresses are known",
     )
 
 

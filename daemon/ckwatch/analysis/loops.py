@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ckwatch.analysis.banks import conflicts
 from ckwatch.analysis.blocks import Flow, NaturalLoop, flow_of
 from ckwatch.analysis.disassembly import Function, Instruction
 from ckwatch.analysis.instructions import Kind, traits
@@ -43,6 +44,7 @@ def main_loop(function: Function, wavefront_size: int, arch: str) -> Found:
     members = list(_members(chosen.blocks, flow))
     body = tuple(instructions[index] for index in members)
     waits = waits_of(body, arch)
+    banks, no_conflict = _banks(instructions, flow, chosen, members, wavefront_size, arch)
     loop = Loop(
         first=members[0],
         last=members[-1],
@@ -53,9 +55,9 @@ def main_loop(function: Function, wavefront_size: int, arch: str) -> Found:
         global_store_bytes=_moved(body, Kind.GLOBAL_STORE) * wavefront_size,
         flops=flops_of(body, wavefront_size),
         waits=described(body, waits),
-        hints=_hints(body, waits),
+        hints=(*_hints(body, waits), *banks),
     )
-    return Found(loop, body, (*_around(chosen, flow, instructions, wavefront_size), *notes))
+    return Found(loop, body, (*_around(chosen, flow, instructions, wavefront_size), *no_conflict, *notes))
 
 
 def mix_of(body: Iterable[Instruction]) -> dict[str, int]:
@@ -141,6 +143,27 @@ def _around(
             f"{_counted(len(rivals), 'more loop has', 'more loops have')} matrix instructions; this one the most"
         )
     return tuple(notes)
+
+
+def _banks(
+    instructions: Sequence[Instruction],
+    flow: Flow,
+    chosen: NaturalLoop,
+    members: Sequence[int],
+    wavefront_size: int,
+    arch: str,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The hint at bank conflicts of LDS, or the note that there are none, as far as addresses are known."""
+    known = conflicts(instructions, flow, chosen.blocks, wavefront_size, arch)
+    slow = [access for access in known if access.turns > 1]
+    if slow:
+        worst = max(slow, key=lambda access: access.turns)
+        which = f"+{members.index(worst.at)} {instructions[worst.at].mnemonic} takes {worst.turns:g} times as long"
+        return (f"LDS bank conflicts in {len(slow)} of {len(known)} accesses whose addresses are known: {which}",), ()
+    if not known:
+        return (), ()
+    accesses = sum(traits(instructions[at].mnemonic).kind in (Kind.LDS_READ, Kind.LDS_WRITE) for at in members)
+    return (), (f"no LDS bank conflicts in {len(known)} of {accesses} accesses, whose addresses are known",)
 
 
 def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...]:
