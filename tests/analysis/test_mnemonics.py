@@ -81,6 +81,11 @@ def test_what_ck_compiles_to_is_explained(mnemonic: str) -> None:
         ("s_cbranch_vccnz", "branches if VCC ≠ 0: true in some lane"),
         ("s_barrier", "waits until all waves of the workgroup are here"),
         ("v_dot2_f32_f16", "D = A·B + C over 2 products, f16 summed as f32"),
+        ("v_dot2c_f32_f16_e32", "D = A·B + D over 2 products, f16 summed as f32"),
+        ("v_med3_f32", "D = the middle of A, B and C, f32"),
+        ("v_cvt_pk_u8_f32", "D = a word with one byte replaced by A as u8"),
+        ("s_addk_i32", "scalar: D = D + a constant of 16 bits"),
+        ("s_getpc_b64", "scalar: D = the address of the next instruction: far jumps and calls begin so"),
         ("v_dual_fmac_f32::v_dual_mov_b32", "issued together: D = A · B + D, f32; D = A, 32 bits"),
     ],
 )

@@ -3,14 +3,15 @@
 A row is a pattern of mnemonics (without the encoding's suffix: `_e32`, `_e64`, `_dpp`, `_sdwa`) and a sentence.
 `{name}` in a sentence is the group of that name, spoken as `WORDS` has it. The first row that matches counts, so what
 is special stands before what is general. D is the destination, A, B and C the sources in the order of the operands;
-what is not marked as scalar is done for each active lane. Rows are grouped under the chapter that they belong to.
+what is not marked as scalar is done for each active lane. Rows are grouped under the
+document and chapter that define them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_GUIDE = "AMD Instinct MI300 (CDNA3) ISA reference guide"
+_GUIDE = "AMD Instinct MI300 (CDNA3) Instruction Set Architecture Reference Guide"
 FLOW = f"{_GUIDE}, Program Flow Control"
 SCALAR = f"{_GUIDE}, Scalar ALU Operations"
 VECTOR = f"{_GUIDE}, Vector ALU Operations"
@@ -21,137 +22,82 @@ FLAT = f"{_GUIDE}, Flat Memory Instructions"
 LDS = f"{_GUIDE}, Data Share Operations"
 MODEL = "LLVM, User Guide for AMDGPU Backend, Memory Model"
 SYNTAX = "LLVM, Syntax of AMDGPU Instructions (GFX9 to GFX12)"
-RDNA3 = "AMD RDNA3 ISA reference guide"
-RDNA4 = "AMD RDNA4 ISA reference guide"
-CDNA4 = "AMD Instinct CDNA4 ISA reference guide"
+RDNA3 = "RDNA3 Instruction Set Architecture Reference Guide (70650)"
+RDNA4 = "RDNA4 Instruction Set Architecture Reference Guide (70651)"
+CDNA4 = "AMD Instinct CDNA4 Instruction Set Architecture Reference Guide"
+
+
+def _words(text: str) -> dict[str, str]:
+    """`name: words` for each piece between semicolons."""
+    pairs = (piece.split(":", 1) for piece in text.split(";"))
+    return {name.strip(): " ".join(words.split()) for name, words in pairs}
+
 
 WORDS: Mapping[str, Mapping[str, str]] = {
-    "arithmetic": {
-        "add": "A + B",
-        "sub": "A − B",
-        "subrev": "B − A",
-        "mul": "A · B",
-        "ldexp": "A · 2^B",
-        "min": "the lesser of A and B",
-        "max": "the greater of A and B",
-        "minimum": "the lesser of A and B, NaN if either is",
-        "maximum": "the greater of A and B, NaN if either is",
-    },
-    "carried": {
-        "add": "A + B",
-        "addc": "A + B + carry",
-        "sub": "A − B",
-        "subb": "A − B − borrow",
-        "subrev": "B − A",
-        "subbrev": "B − A − borrow",
-        "add_co": "A + B",
-        "sub_co": "A − B",
-        "subrev_co": "B − A",
-        "addc_co": "A + B + carry",
-        "subb_co": "A − B − borrow",
-        "subbrev_co": "B − A − borrow",
-        "add_co_ci": "A + B + carry",
-        "sub_co_ci": "A − B − borrow",
-        "subrev_co_ci": "B − A − borrow",
-    },
-    "unary": {
-        "ceil": "A rounded up",
-        "floor": "A rounded down",
-        "trunc": "A without its fraction",
-        "rndne": "A rounded to the nearest even integer",
-        "fract": "the fraction of A",
-        "sqrt": "√A",
-        "rsq": "1 / √A",
-        "rcp": "1 / A",
-        "exp": "2^A",
-        "log": "log2 A",
-        "tanh": "tanh A",
-        "sin": "sin 2πA",
-        "cos": "cos 2πA",
-    },
-    "bitwise": {
-        "and": "A and B",
-        "or": "A or B",
-        "xor": "A xor B",
-        "xnor": "not (A xor B)",
-        "nand": "not (A and B)",
-        "nor": "not (A or B)",
-        "andn2": "A and not B",
-        "and_not1": "A and not B",
-        "orn2": "A or not B",
-        "or_not1": "A or not B",
-        "andn1": "not A and B",
-        "and_not0": "not A and B",
-        "orn1": "not A or B",
-        "or_not0": "not A or B",
-    },
-    "masked": {
-        "and": "EXEC and A",
-        "or": "EXEC or A",
-        "xor": "EXEC xor A",
-        "nand": "not (EXEC and A)",
-        "nor": "not (EXEC or A)",
-        "xnor": "not (EXEC xor A)",
-        "andn2": "A and not EXEC",
-        "and_not1": "A and not EXEC",
-        "andn1": "EXEC and not A",
-        "and_not0": "EXEC and not A",
-        "orn2": "A or not EXEC",
-        "or_not1": "A or not EXEC",
-        "orn1": "EXEC or not A",
-        "or_not0": "EXEC or not A",
-    },
-    "shifted": {
-        "lshlrev": "B << A",
-        "lshrrev": "B >> A, filled with zeros",
-        "ashrrev": "B >> A, filled with the sign",
-        "lshl": "A << B",
-        "lshr": "A >> B, filled with zeros",
-        "ashr": "A >> B, filled with the sign",
-    },
-    "compared": {
-        "eq": "A = B",
-        "ne": "A ≠ B",
-        "lg": "A ≠ B",
-        "lt": "A < B",
-        "le": "A ≤ B",
-        "gt": "A > B",
-        "ge": "A ≥ B",
-        "nlt": "not A < B",
-        "nle": "not A ≤ B",
-        "ngt": "not A > B",
-        "nge": "not A ≥ B",
-        "neq": "not A = B",
-        "nlg": "not A ≠ B",
-        "o": "neither is NaN",
-        "u": "either is NaN",
-        "f": "false",
-        "t": "true",
-        "tru": "true",
-        "class": "A is of a class in the mask B",
-    },
-    "condition": {
-        "scc0": "SCC = 0",
-        "scc1": "SCC = 1",
-        "vccz": "VCC = 0: true in no lane",
-        "execz": "no lane is active",
-        "vccnz": "VCC ≠ 0: true in some lane",
-        "execnz": "some lane is active",
-    },
-    "counted": {
-        "loadcnt": "loads",
-        "storecnt": "stores",
-        "dscnt": "LDS operations",
-        "kmcnt": "scalar loads and messages",
-        "samplecnt": "image samples",
-        "bvhcnt": "ray intersections",
-        "expcnt": "exports",
-        "asynccnt": "transfers between memory and LDS",
-        "tensorcnt": "tensor transfers",
-        "xcnt": "translations",
-        "loadcnt_dscnt": "loads and LDS operations",
-        "storecnt_dscnt": "stores and LDS operations",
-    },
+    "arithmetic": _words(
+        """
+        add: A + B; sub: A − B; subrev: B − A; mul: A · B; ldexp: A · 2^B; min: the lesser of A and B; max: the
+        greater of A and B; minimum: the lesser of A and B, NaN if either is; maximum: the greater of A and B, NaN
+        if either is
+        """
+    ),
+    "carried": _words(
+        """
+        add: A + B; addc: A + B + carry; sub: A − B; subb: A − B − borrow; subrev: B − A; subbrev: B − A − borrow;
+        add_co: A + B; sub_co: A − B; subrev_co: B − A; addc_co: A + B + carry; subb_co: A − B − borrow;
+        subbrev_co: B − A − borrow; add_co_ci: A + B + carry; sub_co_ci: A − B − borrow; subrev_co_ci: B − A −
+        borrow
+        """
+    ),
+    "unary": _words(
+        """
+        ceil: A rounded up; floor: A rounded down; trunc: A without its fraction; rndne: A rounded to the nearest
+        even integer; fract: the fraction of A; sqrt: √A; rsq: 1 / √A; rcp: 1 / A; exp: 2^A; log: log2 A; tanh:
+        tanh A; sin: sin 2πA; cos: cos 2πA
+        """
+    ),
+    "bitwise": _words(
+        """
+        and: A and B; or: A or B; xor: A xor B; xnor: not (A xor B); nand: not (A and B); nor: not (A or B);
+        andn2: A and not B; and_not1: A and not B; orn2: A or not B; or_not1: A or not B; andn1: not A and B;
+        and_not0: not A and B; orn1: not A or B; or_not0: not A or B
+        """
+    ),
+    "masked": _words(
+        """
+        and: EXEC and A; or: EXEC or A; xor: EXEC xor A; nand: not (EXEC and A); nor: not (EXEC or A); xnor: not
+        (EXEC xor A); andn2: A and not EXEC; and_not1: A and not EXEC; andn1: EXEC and not A; and_not0: EXEC and
+        not A; orn2: A or not EXEC; or_not1: A or not EXEC; orn1: EXEC or not A; or_not0: EXEC or not A
+        """
+    ),
+    "shifted": _words(
+        """
+        lshlrev: B << A; lshrrev: B >> A, filled with zeros; ashrrev: B >> A, filled with the sign; lshl: A << B;
+        lshr: A >> B, filled with zeros; ashr: A >> B, filled with the sign
+        """
+    ),
+    "compared": _words(
+        """
+        eq: A = B; ne: A ≠ B; lg: A ≠ B; lt: A < B; le: A ≤ B; gt: A > B; ge: A ≥ B; nlt: not A < B; nle: not A ≤
+        B; ngt: not A > B; nge: not A ≥ B; neq: not A = B; nlg: not A ≠ B; o: neither is NaN; u: either is NaN; f:
+        false; t: true; tru: true; class: A is of a class in the mask B
+        """
+    ),
+    "condition": _words(
+        """
+        scc0: SCC = 0; scc1: SCC = 1; vccz: VCC = 0: true in no lane; execz: no lane is active; vccnz: VCC ≠ 0:
+        true in some lane; execnz: some lane is active
+        """
+    ),
+    "counted": _words(
+        """
+        loadcnt: loads; storecnt: stores; dscnt: LDS operations; kmcnt: scalar loads and messages; samplecnt:
+        image samples; bvhcnt: ray intersections; expcnt: exports; asynccnt: transfers between memory and LDS;
+        tensorcnt: tensor transfers; xcnt: translations; loadcnt_dscnt: loads and LDS operations; storecnt_dscnt:
+        stores and LDS operations
+        """
+    ),
+    "three": _words("min: the least; max: the greatest; med: the middle; minimum: the least; maximum: the greatest"),
 }
 
 _FLOAT = "(?P<type>f16|bf16|f32|f64)"
@@ -171,11 +117,12 @@ _FLOW: Rows = (
     ("s_setprio(_inc_wg)?", "priority of this wave among those of its SIMD, 3 the highest"),
     ("s_sleep(_var)?|s_monitor_sleep", "puts the wave to sleep for some 64-cycle periods"),
     ("s_wakeup(_barrier)?", "wakes the workgroup's sleeping waves"),
-    (
-        "s_(get_?pc|set_?pc|swap_?pc|call|rfe|rfe_restore)_[bi]64|s_add_pc_i64",
-        "scalar: jump through the program counter",
-    ),
-    ("s_(trap|sethalt|setkill|setvskip|sendmsg.*)", "message to the hardware, or trap"),
+    ("s_get_?pc_[bi]64", "scalar: D = the address of the next instruction: far jumps and calls begin so"),
+    ("s_set_?pc_[bi]64|s_add_pc_i64", "goes on at a computed address"),
+    ("s_(swap_?pc|call)_[bi]64", "calls: D = the address of the next instruction, and goes on elsewhere"),
+    ("s_rfe_(restore_)?[bi]64", "returns from a trap"),
+    ("s_sendmsg.*", "message to the hardware, such as that registers are free"),
+    ("s_(trap|sethalt|setkill|setvskip)", "stops the wave, or hands it to the trap handler"),
     ("s_icache_inv", "empties the instruction cache"),
     ("s_(clause)", "the next instructions are issued without a break, for the caches' sake"),
     ("s_(inst_prefetch|set_inst_prefetch_distance|prefetch_inst.*)", "prefetches instructions"),
@@ -221,7 +168,7 @@ _SCALAR: Rows = (
         "EXEC = {masked}, D = EXEC before: chooses the active lanes",
     ),
     ("s_(?P<masked>and_not[01]|andn[12])_wrexec_b(32|64)", "EXEC = D = {masked}: chooses the active lanes"),
-    ("s_(?P<carried>add|sub)k?(_co)?_i32", "scalar: D = {carried}, i32; SCC: overflow"),
+    ("s_(?P<carried>add|sub)(_co)?_i32", "scalar: D = {carried}, i32; SCC: overflow"),
     ("s_addk(_co)?_i32", "scalar: D = D + a constant of 16 bits"),
     (
         "s_(?P<carried>addc|subb|add_co_ci|sub_co_ci|add_co|sub_co|add|sub)_u32",
@@ -233,7 +180,9 @@ _SCALAR: Rows = (
     ("s_mul_(i32|u64)", "scalar: D = A · B, lower half"),
     ("s_mulk_i32", "scalar: D = D · a constant of 16 bits"),
     ("s_mul_hi_(?P<type>[iu]32)", "scalar: D = upper half of A · B, {type}"),
-    ("s_(fmac|fmaak|fmamk)_(?P<type>f16|f32)", "scalar: D = A · B + C, {type}"),
+    ("s_fmac_(?P<type>f16|f32)", "scalar: D = A · B + D, {type}"),
+    ("s_fmaak_f32", "scalar: D = A · B + a constant, f32"),
+    ("s_fmamk_f32", "scalar: D = A · a constant + B, f32"),
     ("s_lshl(?P<n>[1-4])_add_u32", "scalar: D = (A << {n}) + B; SCC: the carry"),
     ("s_(?P<shifted>lshl|lshr|ashr)_[bi](?P<bits>32|64)", "scalar: D = {shifted}, {bits} bits; SCC: D ≠ 0"),
     ("s_cmpk?_(?P<compared>[a-z]+)_(?P<type>[a-z]+\\d+)", "scalar: SCC = ({compared}), {type}"),
@@ -249,7 +198,8 @@ _SCALAR: Rows = (
     ("s_absdiff_i32", "scalar: D = |A − B|"),
     ("s_sext_i32_i(?P<bits>8|16)", "scalar: D = A sign-extended from {bits} bits"),
     ("s_pack_.._b32_b16", "scalar: D = two halves of A and B side by side"),
-    ("s_(quadmask|wqm|bitreplicate)_.*", "scalar: masks of groups of four lanes"),
+    ("s_(quadmask|wqm)_.*", "scalar: D = a mask of groups of four lanes"),
+    ("s_bitreplicate_b64_b32", "scalar: D = each bit of A twice"),
     ("s_cvt_(pk_rtz_|hi_)?(?P<to>[fiu]\\d+)_(?P<from>[fiu]\\d+)", "scalar: D = A from {from} to {to}"),
     (f"s_(?P<unary>ceil|floor|trunc|rndne)_{_FLOAT}", "scalar: D = {unary}, {type}"),
 )
@@ -287,10 +237,10 @@ _VECTOR: Rows = (
     (f"v_(fmaak|madak)_{_FLOAT}", "D = A · B + a constant, {type}"),
     (f"v_(fmamk|madmk)_{_FLOAT}", "D = A · a constant + B, {type}"),
     ("v_(fma|mad)_mix(lo|hi)?_(?P<type>f16|f32|bf16|f32_bf16)", "D = A · B + C, each source f32 or half of a register"),
-    ("v_dot2(c|acc)?_(?P<type>\\w+?)_(?P<from>\\w+)", "D = A·B + C over 2 products, {from} summed as {type}"),
+    ("v_dot(?P<n>[248])_(?P<type>[a-z]+\\d+)_(?P<from>\\w+)", "D = A·B + C over {n} products, {from} summed as {type}"),
     (
-        "v_dot(?P<n>[48])(c|acc)?_(?P<type>[a-z]+\\d+)_(?P<from>\\w+)",
-        "D = A·B + C over {n} products, {from} summed as {type}",
+        "v_dot(?P<n>[248])(c|acc)_(?P<type>[a-z]+\\d+)_(?P<from>\\w+)",
+        "D = A·B + D over {n} products, {from} summed as {type}",
     ),
     ("v_mad_(co_|nc_)?(?P<type>[iu]64)_[iu]32", "D = A · B + C, 32 bits times 32 bits plus 64 bits: addresses"),
     ("v_mad_[iu]32_(?P<type>[iu](16|24))", "D = A · B + C, A and B {type}"),
@@ -340,6 +290,7 @@ _VECTOR: Rows = (
     ("v_div_(scale|fmas|fixup)(_legacy)?_(?P<type>f\\d+)", "a step of an exact division, {type}"),
     ("v_cvt_pk_?rtz_f16_f32|v_cvt_pk_rtz_f16_f32", "D = two f32 → two f16, towards zero"),
     ("v_cvt_scale\\w*_(?P<to>[a-z]+\\d+)_(?P<from>[a-z]+\\d+)", "D = scaled conversion from {from} to {to}"),
+    ("v_cvt_(pk|pkaccum)_u8_f32", "D = a word with one byte replaced by A as u8"),
     ("v_cvt_sr_(pk_)?(?P<to>[a-z]+\\d+)_(?P<from>[a-z]+\\d+)", "D = {from} → {to} with stochastic rounding"),
     ("v_cvt_(pk|pk_?norm|pkaccum)_(?P<to>[a-z]+\\d+)_(?P<from>[a-z]+\\d+)", "D = two {from} → {to}, packed"),
     ("v_cvt_f32_ubyte(?P<n>\\d)", "D = byte {n} of A as f32"),
@@ -348,15 +299,15 @@ _VECTOR: Rows = (
         "D = A from {from} to {to}",
     ),
     (
-        "v_(min|max|med|minimum|maximum)3(_num)?_(?P<type>[a-z]+\\d+)",
-        "D = least, greatest or middle of A, B and C, {type}",
+        "v_(?P<three>min|max|med|minimum|maximum)3(_num)?_(?P<type>[a-z]+\\d+)",
+        "D = {three} of A, B and C, {type}",
     ),
     (
         "v_(maxmin|minmax|maximumminimum|minimummaximum)(_num)?_(?P<type>[a-z]+\\d+)",
         "D = A held between bounds, {type}",
     ),
     ("v_permlane(x?16|64|32)(_var|_swap)?_b32|v_permlane_.*", "moves values between lanes"),
-    ("v_(m?q?sad\\w*|lerp)_.*", "sums of differences of bytes, or means"),
+    ("v_(m?q?sad\\w*|lerp)_.*", "sums of absolute differences, or means"),
     ("v_(trig_preop|prng|screen_partition_4se)_.*", "a step of sine, or of random numbers"),
     ("v_cube.._f32", "for graphics"),
 )

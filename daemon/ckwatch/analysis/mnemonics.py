@@ -2,7 +2,7 @@
 
 Names of memory accesses and of matrix products are built by rule and are read by rule here; the others stand in
 `mnemonic_table`. GFX11 renamed many instructions (`ds_read_b128` is `ds_load_b128` there) without changing what they
-do: both names get the same sentence, and `source` names the manual that the sentence was written from, not one for each
+do: both names get the same sentence, and `source` names one document that defines the operation, not one for each
 arch. A name that is not known gets no explanation rather than a guess.
 """
 
@@ -23,7 +23,7 @@ _COMPILED = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One line, and the document that it was written from."""
+    """One line, and the document (with its chapter) to look it up in."""
 
     text: str
     source: str
