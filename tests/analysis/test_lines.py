@@ -157,6 +157,16 @@ def test_lines_in_headers_alone_have_no_place(rendered: RenderedFile) -> None:
     assert place_in_template((), rendered) is None
 
 
+def test_a_source_beside_its_compilation_folder(rendered: RenderedFile) -> None:
+    """With `-ffile-compilation-dir=.`, as the daemon compiles, the source has no folder."""
+    told = '{"Address":"0x10","Symbol":[{"Column":13,"FileName":"./kernel.hip","FunctionName":"f","Line":30}]}'
+    (chain,) = frames_of(told).values()
+    assert chain == (Frame("f", "kernel.hip", 30, 13),)
+    place = place_in_template(chain, RenderedFile("kernel.hip", rendered.source_map))
+    assert place is not None
+    assert place.span.start == Position(21, 12)
+
+
 @pytest.mark.parametrize(("line", "column"), [(0, 0), (0, 5), (10_000, 1)])
 def test_lines_that_the_file_does_not_have(rendered: RenderedFile, line: int, column: int) -> None:
     assert place_in_template((Frame("f", "/ws/product.hip", line, column),), rendered) is None
