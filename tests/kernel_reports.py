@@ -84,5 +84,8 @@ def report(*kernels: KernelReport, notes: tuple[str, ...] = ()) -> CodeObjectRep
 
 def problem(m: int, n: int, k: int, slices: int = 1, case: GemmCase | None = None) -> Problem:
     """A GEMM of f16 without gaps in its operands."""
-    sizes = {"M": m, "N": n, "K": k, "LDA": k, "LDB": k, "LDC": n, "LDD": 0}
-    return problem_of((case or GemmCase()).operation(), Shape("s", sizes, {"kBatch": slices}, place()), "gfx942")
+    case = case or GemmCase()
+    x, w, y = (layout == "row" for layout in case.layouts.split())
+    leading = {"LDA": k if x else m, "LDB": n if w else k, "LDC": n if y else m, "LDD": 0}
+    sizes = {"M": m, "N": n, "K": k, **leading}
+    return problem_of(case.operation(), Shape("s", sizes, {"kBatch": slices}, place()), "gfx942")

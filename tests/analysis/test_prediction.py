@@ -228,6 +228,17 @@ def test_of_a_custom_kernel_the_memory_remains() -> None:
     assert found.notes == ("it is no GEMM: its tiles are not known",)
 
 
+def test_a_shape_that_is_refused_has_no_bound() -> None:
+    parameters: dict[str, ParameterValue] = {
+        **TILE_128, "BlkGemmPipelineVer": "v3", "GemmSpec": "MNKPadding", "ABlockTransferSrcScalarPerVector": 8,
+    }  # fmt: skip
+    found = on_mi300x(report(kernel()), problem(128, 128, 1001), parameters)
+    assert (found.bound_us, found.time_us, found.limited_by) == (None, None, None)
+    assert found.notes == (
+        "does not support the shape: K = 1001 is no multiple of ABlockTransferSrcScalarPerVector = 8",
+    )
+
+
 def test_the_kernel_with_the_heaviest_loop_does_the_work() -> None:
     light = kernel(name="light", with_loop=loop(flops=1024))
     none = kernel(name="none", with_loop=None)

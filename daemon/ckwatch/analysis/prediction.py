@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ckwatch.analysis.mca import clocks_per_cycle
+from ckwatch.analysis.refusals import refusal, slices_of
 from ckwatch.analysis.report import CodeObjectReport, KernelReport, Loop
 from ckwatch.analysis.target import SIMDS_PER_CU, Target
 from ckwatch.analysis.tiles import Grid, Spread, lanes_of, tile_of
@@ -127,6 +128,9 @@ def predict(
     kernel = None if report is None else main_kernel(report)
     if kernel is not None:
         known = replace(known, kernel=kernel.resources.name)
+    refused = refusal(parameters, problem)
+    if refused:
+        return replace(known, bound_us=None, bound_tflops=None, notes=(f"does not support the shape: {refused}",))
     grid, why_not = _grid(parameters, problem)
     if grid is None:
         return replace(known, notes=(why_not,))
@@ -163,14 +167,7 @@ def _grid(parameters: Mapping[str, ParameterValue], problem: Problem) -> tuple[G
     if tile is None:
         return None, "the parameters do not say the tile (MPerBlock, NPerBlock, KPerBlock)"
     (m, k), n = problem.gemm.x.sizes, problem.gemm.w.sizes[1]
-    return Grid(tile=tile, m=m, n=n, k=k, slices=_slices(problem)), ""
-
-
-def _slices(problem: Problem) -> int:
-    for argument in problem.arguments:
-        if argument.name == "kBatch" and argument.value is not None:
-            return max(1, int(argument.value))
-    return 1
+    return Grid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem)), ""
 
 
 def _spread(
