@@ -91,6 +91,13 @@ def test_those_without_a_prediction_come_last_by_their_bound() -> None:
     assert all(row.ratio is None for row in rows[1:])
 
 
+def test_what_refuses_the_shape_has_no_place() -> None:
+    short: dict[str, ParameterValue] = {**TILE_128, "BlkGemmPipelineVer": "v4"}
+    rows = ranked(entry("v4", report(kernel()), short), entry("v1", report(kernel())), work=problem(4096, 4096, 192))
+    assert [(row.name, row.place) for row in rows] == [("v1", 1), ("v4", None)]
+    assert rows[1].because == ("does not support the shape: K = 192 is 3 × KPerBlock: pipeline v4 needs more than 3")
+
+
 def test_the_order_does_not_depend_on_the_order_given() -> None:
     entries = [entry(name, report(kernel(waves=waves)), size) for name, waves, size in (
         ("x", 1, LARGE), ("y", 2, LARGE), ("z", 2, None), ("w", 2, None),

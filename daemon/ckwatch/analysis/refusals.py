@@ -112,7 +112,8 @@ def _prefetch(case: _Case) -> Iterator[str]:
     stages = _stages_of_v2(case) if version == "v2" else PREFETCH_STAGES.get(str(version), 0)
     if stages and case.grid.rounds <= stages:
         slices = f" in each of {case.grid.slices} slices" if case.grid.slices > 1 else ""
-        yield f"K = {case.grid.k} is {case.grid.rounds} × KPerBlock{slices}: pipeline {version} needs more than {stages}"
+        rounds = f"K = {case.grid.k} is {case.grid.rounds} × KPerBlock{slices}"
+        yield f"{rounds}: pipeline {version} needs more than {stages}"
 
 
 def _stages_of_v2(case: _Case) -> int:
