@@ -9,7 +9,7 @@ Nothing is said of other widths and archs.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +35,6 @@ _GROUPS = {
     "ds_read_b32": _HALVES,
     "ds_write_b32": _HALVES,
 }
-_OFFSET = re.compile(r"\boffset:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ def conflicts(
     elsewhere = {block for other in flow.loops if header not in other.blocks for block in other.blocks}
     wave = Wave(wavefront_size)
     found: list[Access] = []
+    known: dict[tuple[str, tuple[int, ...]], float] = {}
     for block in range(last + 1):
         if block > header and block not in loop:
             continue
@@ -71,14 +71,15 @@ def conflicts(
                 wave.forget(instruction)
                 continue
             if block in loop and traits(instruction.mnemonic).kind in (Kind.LDS_READ, Kind.LDS_WRITE):
-                turns = _turns(instruction, wave)
+                turns = _turns(instruction, wave, known)
                 if turns is not None:
                     found.append(Access(index, turns))
             wave.follow(instruction)
     return tuple(found)
 
 
-def _turns(instruction: Instruction, wave: Wave) -> float | None:
+def _turns(instruction: Instruction, wave: Wave, known: dict[tuple[str, tuple[int, ...]], float]) -> float | None:
+    """`known` keeps what was found for the lanes' distances, which is all that matters: banks go round."""
     groups = _GROUPS.get(instruction.mnemonic)
     if groups is None:
         return None
@@ -87,18 +88,19 @@ def _turns(instruction: Instruction, wave: Wave) -> float | None:
     lanes = wave.value(operand)
     if lanes is None or not operand.startswith("v"):
         return None
-    offset = _OFFSET.search(instruction.text)
-    words = traits(instruction.mnemonic).bytes // _WORD_BYTES
-    first = [(value + (int(offset[1]) if offset else 0)) // _WORD_BYTES for value in lanes.values]
-    if any(value % _WORD_BYTES for value in lanes.values):
-        return None
-    # a lane's own words fall into different banks: at best each group takes one turn
-    turns = [_fullest(first[lane] + word for lane in group for word in range(words)) for group in groups]
-    return sum(turns) / len(turns)
+    distances = tuple(value - lanes.values[0] for value in lanes.values)
+    key = instruction.mnemonic, distances
+    if key not in known:
+        if any(distance % _WORD_BYTES for distance in distances):
+            return None
+        words = range(traits(instruction.mnemonic).bytes // _WORD_BYTES)
+        first = [distance // _WORD_BYTES for distance in distances]
+        # a lane's own words fall into different banks: at best each group takes one turn
+        turns = [_fullest({first[lane] + word for lane in group for word in words}) for group in groups]
+        known[key] = sum(turns) / len(turns)
+    return known[key]
 
 
 def _fullest(words: Iterable[int]) -> int:
-    banks: dict[int, set[int]] = {}
-    for word in words:
-        banks.setdefault(word % _BANKS, set()).add(word)
-    return max(len(held) for held in banks.values())
+    """The most of these different words that one bank holds."""
+    return max(Counter(word % _BANKS for word in words).values())

@@ -1,0 +1,220 @@
+"""From a code object to a report of its kernels.
+
+llvm-objdump runs once; then llvm-mca for each kernel that has a loop, while the next kernel's loop is looked for. One
+that it chokes on costs no other its figures. Whatever goes wrong becomes a note: an analysis never fails a build.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.analysis.disassembly import Function, functions
+from ckwatch.analysis.instructions import Kind, traits
+from ckwatch.analysis.loops import Found, main_loop
+from ckwatch.analysis.mca import (
+    Prediction,
+    complaint,
+    mca_arguments,
+    mca_source,
+    prediction_of,
+    rejected,
+    unknown_cpu,
+    unmodelled_matrix,
+)
+from ckwatch.analysis.metadata import Contents, contents_of
+from ckwatch.analysis.names import is_helper
+from ckwatch.analysis.occupancy import occupancy_of
+from ckwatch.analysis.report import CodeObjectReport, KernelReport, Resources
+from ckwatch.compile.processes import Finished, Launcher, Verdict, run_process
+from ckwatch.errors import ToolchainError
+
+_TIME_LIMIT_S = 30.0
+_OUTPUT_LIMIT_BYTES = 64 * 2**20
+_ATTEMPTS = 3
+_REJECTED_SHOWN = 3
+_PROCESSES = max(2, min(4, os.cpu_count() or 2))
+
+
+class AnalysisTools(Protocol):
+    """What an analysis needs of a toolchain."""
+
+    @property
+    def objdump(self) -> Path: ...
+    @property
+    def mca(self) -> Path | None: ...
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+
+async def analyze(
+    code_object: Path, tools: AnalysisTools, arch: str, *, launcher: Launcher = run_process
+) -> CodeObjectReport:
+    """What can be told of the kernels of an AMDGPU code object without running it.
+
+    `arch` is used where the file does not tell its own. A file that cannot be read, or is none, gives a report without
+    kernels; what else could not be looked at is in the notes of the report or of the kernel. Raises nothing of its own.
+    """
+    try:
+        data = await anyio.to_thread.run_sync(code_object.read_bytes)
+    except OSError as error:
+        return CodeObjectReport(arch=arch, kernels=(), notes=(f"the code object cannot be read: {error.strerror}",))
+    try:
+        contents = await anyio.to_thread.run_sync(contents_of, data)
+    except ValueError as error:
+        return CodeObjectReport(arch=arch, kernels=(), notes=(str(error),))
+    if not contents.kernels:
+        return CodeObjectReport(arch=contents.arch or arch, kernels=(), notes=contents.notes)
+    return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents)
+
+
+class _Analysis:
+    def __init__(self, tools: AnalysisTools, arch: str, launcher: Launcher) -> None:
+        self._tools = tools
+        self._arch = arch
+        self._launcher = launcher
+
+    async def report(self, code_object: Path, contents: Contents) -> CodeObjectReport:
+        notes = list(contents.notes)
+        wanted = [resources for resources in contents.kernels if not is_helper(resources.symbol)]
+        folder = await anyio.to_thread.run_sync(partial(tempfile.TemporaryDirectory, prefix="ckwatch-analysis-"))
+        try:
+            text, note = await self._disassembly(code_object, Path(folder.name))
+            notes.extend(note)
+            disassembled = await anyio.to_thread.run_sync(_disassembled, wanted, text)
+            reports = await self._reports(wanted, disassembled, contents, Path(folder.name))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(folder.cleanup)
+        if self._tools.mca is None and any(report.loop is not None for report in reports):
+            notes.append("the toolchain has no llvm-mca: no cycles are predicted")
+        return CodeObjectReport(arch=self._arch, kernels=tuple(reports), notes=tuple(notes))
+
+    async def _disassembly(self, code_object: Path, folder: Path) -> tuple[str, tuple[str, ...]]:
+        """The text, "" when there is none, and what is wrong with it."""
+        finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
+        if finished is None:
+            return "", (why,)
+        if finished.verdict is not Verdict.EXITED or finished.exit_status != 0:
+            return finished.stdout, (f"llvm-objdump failed: {_last_words(finished)}",)
+        if finished.dropped_bytes:
+            return finished.stdout, ("the disassembly is too long: the end of it was not looked at",)
+        return finished.stdout, ()
+
+    async def _reports(
+        self, wanted: Sequence[Resources], disassembled: Mapping[str, Function], contents: Contents, folder: Path
+    ) -> list[KernelReport]:
+        """The kernels with the most code first."""
+        order = sorted(wanted, key=lambda resources: -_code_bytes(disassembled.get(resources.symbol)))
+        reports: list[KernelReport] = []
+        limiter = anyio.CapacityLimiter(_PROCESSES)
+
+        async def predict(mca: Path, found: Found, number: int) -> None:
+            async with limiter:
+                prediction, notes = await self._prediction(mca, found, folder, number)
+            report = replace(reports[number], notes=(*found.notes, *notes))
+            if prediction is not None and found.loop is not None:
+                loop = replace(found.loop, cycles=prediction.cycles, matrix_use=prediction.matrix_use)
+                report = replace(report, loop=loop)
+            reports[number] = report
+
+        async with anyio.create_task_group() as tasks:
+            for number, resources in enumerate(order):
+                function = disassembled.get(resources.symbol)
+                found = await anyio.to_thread.run_sync(_loop_of, resources, function, self._arch)
+                occupancy = occupancy_of(resources, self._arch, cu_mode=resources.symbol in contents.cu_mode)
+                reports.append(
+                    KernelReport(resources=resources, occupancy=occupancy, loop=found.loop, notes=found.notes)
+                )
+                if found.loop is not None and self._tools.mca is not None:
+                    tasks.start_soon(predict, self._tools.mca, found, number)
+        return reports
+
+    async def _prediction(
+        self, mca: Path, found: Found, folder: Path, number: int
+    ) -> tuple[Prediction | None, tuple[str, ...]]:
+        """llvm-mca's prediction for a loop, without the instructions that it rejects, which the notes name."""
+        left_out: dict[int, str] = {}
+        for attempt in range(_ATTEMPTS):
+            name = f"loop-{number}-{attempt}.s"
+            source = mca_source(found.body, left_out)
+            await anyio.to_thread.run_sync((folder / name).write_text, source)
+            finished, why = await self._run([str(mca), *mca_arguments(self._arch, name)], folder)
+            if finished is None:
+                return None, (why,)
+            if unknown_cpu(finished.stderr):
+                return None, (f"llvm-mca does not know {self._arch}: no cycles are predicted",)
+            if finished.verdict is Verdict.EXITED and finished.exit_status == 0:
+                return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
+            more = rejected(finished.stderr, found.body, left_out)
+            if not more or finished.verdict is not Verdict.EXITED:
+                return None, (f"llvm-mca failed, no cycles are predicted: {_last_words(finished)}",)
+            left_out |= more
+        return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
+
+    def _read(
+        self, output: str, found: Found, left_out: Mapping[int, str]
+    ) -> tuple[Prediction | None, tuple[str, ...]]:
+        if any(traits(found.body[place].mnemonic).kind is Kind.MFMA for place in left_out):
+            return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
+        notes = (f"the predicted cycles are without some: {_rejections(found, left_out)}",) if left_out else ()
+        try:
+            prediction = prediction_of(output, found.body, left_out)
+        except ValueError as error:
+            return None, (*notes, str(error))
+        if unmodelled_matrix(prediction, found.body):
+            note = f"LLVM's model of {self._arch} does not tell how long matrix instructions take: no cycles"
+            return None, (*notes, f"{note} are predicted")
+        return prediction, notes
+
+    async def _run(self, arguments: Sequence[str], folder: Path) -> tuple[Finished | None, str]:
+        try:
+            finished = await self._launcher(
+                arguments,
+                environment=self._tools.environment,
+                folder=folder,
+                timeout_s=_TIME_LIMIT_S,
+                output_limit_bytes=_OUTPUT_LIMIT_BYTES,
+            )
+        except ToolchainError as error:
+            return None, str(error)
+        return finished, ""
+
+
+def _disassembled(wanted: Sequence[Resources], text: str) -> dict[str, Function]:
+    return {function.symbol: function for function in functions(text, [each.symbol for each in wanted])}
+
+
+def _code_bytes(function: Function | None) -> int:
+    return 0 if function is None else sum(instruction.size for instruction in function.instructions)
+
+
+def _loop_of(resources: Resources, function: Function | None, arch: str) -> Found:
+    if function is None:
+        return Found(None, notes=("the kernel is not in the disassembly",))
+    return main_loop(function, resources.wavefront_size, arch)
+
+
+def _rejections(found: Found, left_out: Mapping[int, str]) -> str:
+    """The first few instructions that llvm-mca rejected, each kind once, and how many there are in all."""
+    by_mnemonic = {found.body[place].mnemonic: place for place in sorted(left_out, reverse=True)}
+    shown = [
+        f"`{found.body[place].text}` ({left_out[place]})" for place in sorted(by_mnemonic.values())[:_REJECTED_SHOWN]
+    ]
+    return f"llvm-mca rejected {len(left_out)} of {len(found.body)} instructions, such as {', '.join(shown)}"
+
+
+def _last_words(finished: Finished) -> str:
+    if finished.verdict is Verdict.SIGNALLED:
+        return finished.signal_name or finished.verdict.value
+    if finished.verdict is not Verdict.EXITED:
+        return finished.verdict.value
+    return complaint(finished.stderr)
