@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from ckwatch.analysis.disassembly import Function, functions
 from ckwatch.analysis.lines import Frame, Frames, frames_of
-from ckwatch.analysis.listing import Listing, as_json, listing_of
+from ckwatch.analysis.listing import Listing, as_json, listing_of, shares_of
 from ckwatch.analysis.listing_text import Document, Explain, document_of, folded
 from ckwatch.analysis.loops import main_loop
 from ckwatch.analysis.report import Loop
@@ -208,13 +209,20 @@ def test_a_compiled_kernel(compiled: Listing) -> None:
 
 def test_the_text_of_a_compiled_kernel(compiled: Listing) -> None:
     lines = [line.replace(str(ISA), "/isa") for line in folded(document_of(compiled, roots=ROOTS))]
-    assert lines[:6] == [
+    assert lines[:13] == [
         "product: 100 instructions",
         "  19 of 100 instructions have no source line",
         "▸ 28 instructions: 20 valu, 3 salu, 2 wait, 2 other, 1 branch",
         "▾ main loop L1, 34 instructions: 4 mfma, 8 global load, 7 wait, 4 salu, 4 lds read, 4 lds write",
+        "    ; 8 global load, 4 lds write, 4 wait, 2 valu, 1 salu: product.hip:11 load_tile ← /isa/templates/loading.hip.j2:5:87",
+        "    ; 4 mfma, 1 wait: product.hip:30 product ← /isa/templates/product.hip.j2:22:13",
+        "    ; 3 salu, 1 branch: product.hip:21 product ← /isa/templates/product.hip.j2:15:30",
+        "    ; 4 lds read: product.hip:29 product ← /isa/templates/product.hip.j2:21:9",
+        "    ; 1 wait: product.hip:28 product ← /isa/templates/product.hip.j2:20:9",
+        "    ; 1 wait: product.hip:33 product ← /isa/templates/product.hip.j2:25:9",
         "    ; product.hip:11 load_tile ← /isa/templates/loading.hip.j2:5:87",
         "    L1:",
+        "    001780  s_lshl_b64 s[6:7], s[2:3], 3                              scalar: D = A << B, 64 bits; SCC: D ≠ 0",
     ]
     at = next(index for index, line in enumerate(lines) if "v_mfma" in line)
     assert lines[at - 2 : at + 3] == [
@@ -227,12 +235,46 @@ def test_the_text_of_a_compiled_kernel(compiled: Listing) -> None:
     assert lines[-1] == "▸ 38 instructions: 17 valu, 16 global store, 3 other, 1 wait, 1 branch"
 
 
+def test_shares_add_up_to_the_loop(compiled: Listing) -> None:
+    total: Counter[str] = Counter()
+    for share in shares_of(compiled, 0):
+        total.update(share.mix)
+    assert total == compiled.loops[0].mix
+
+
+def test_shares_of_a_loop_hold_those_of_inner_loops() -> None:
+    at = {
+        0x104: (Frame("f", "/ws/a.hip", 1),),
+        0x108: (Frame("f", "/ws/a.hip", 2),),
+        0x10C: (Frame("f", "/ws/a.hip", 2, 9),),
+    }
+    listing = listing_of(NESTED, frames=at)
+    assert [(share.steps[0].line, share.mix) for share in shares_of(listing, 0)] == [
+        (2, {"mfma": 1, "branch": 1}),
+        (1, {"salu": 1}),
+    ]
+    assert [share.steps[0].line for share in shares_of(listing, 1)] == [2]
+    assert shares_of(listing_of(NESTED), 0) == ()
+
+
+def test_many_places_are_cut_short() -> None:
+    at = {0x104 + 4 * number: (Frame("f", "/ws/a.hip", number + 1),) for number in range(10)}
+    function = function_from(
+        "s_nop 0", *["v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]"] * 9, "s_cbranch_scc1 1"
+    )
+    lines = document_of(listing_of(function, main=main_of(function), frames=at)).lines
+    assert "    ; 2 instructions from 2 more places" in lines
+
+
 def test_json(compiled: Listing) -> None:
     told = json.loads(json.dumps(as_json(compiled, ROOTS)))
     assert told["name"] == "product"
-    assert told["loops"] == [
-        {"header": 28, "depth": 1, "parent": None, "main": True, "mix": dict(compiled.loops[0].mix)}
-    ]
+    (loop,) = told["loops"]
+    sources = loop.pop("sources")
+    assert loop == {"header": 28, "depth": 1, "parent": None, "main": True, "mix": dict(compiled.loops[0].mix)}
+    assert sources[1]["mix"] == {"mfma": 4, "wait": 1}
+    assert sources[1]["template"]["line"] == 22
+    assert sources[1]["steps"] == [{"function": "product", "path": "product.hip", "line": 30, "column": 13}]
     row = next(row for row in told["instructions"] if row["address"] == 0x1838)
     assert row.pop("template")["line"] == 22
     assert row == {

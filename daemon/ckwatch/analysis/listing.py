@@ -8,7 +8,7 @@ lines belongs to either: a source line is where an instruction came from, not wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,20 @@ class ListedLoop:
     parent: int | None
     mix: Mapping[str, int]
     main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The instructions of a loop that came from the same lines; `mix` counts them by class."""
+
+    steps: Frames
+    place: Place | None
+    mix: Mapping[str, int]
+
+    @property
+    def instructions(self) -> int:
+        """How many they are."""
+        return sum(self.mix.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +124,28 @@ def listing_of(
     )
 
 
+def shares_of(listing: Listing, loop: int) -> tuple[Share, ...]:
+    """Which lines the instructions of a loop came from, inner loops included, those with the most first.
+
+    Empty without line tables.
+    """
+    inside = {loop}
+    for number, found in enumerate(listing.loops):
+        if found.parent in inside:
+            inside.add(number)
+    members: dict[Hashable, list[Row]] = {}
+    for row in listing.rows:
+        if row.loop in inside and row.steps:
+            template = row.place and (row.place.span.path, row.place.span.start.line)
+            lines = tuple((frame.path, frame.line) for frame in row.steps)
+            members.setdefault((lines, template), []).append(row)
+    shares = [
+        Share(steps=rows[0].steps, place=rows[0].place, mix=mix_of(row.instruction for row in rows))
+        for rows in members.values()
+    ]
+    return tuple(sorted(shares, key=lambda share: -share.instructions))
+
+
 def as_json(listing: Listing, roots: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The listing as plain values for JSON. Lines and columns count from one, as in compilers' messages."""
     named = roots or {}
@@ -117,18 +153,38 @@ def as_json(listing: Listing, roots: Mapping[str, str] | None = None) -> dict[st
         "symbol": listing.symbol,
         "name": listing.name,
         "notes": list(listing.notes),
-        "loops": [
-            {
-                "header": loop.header,
-                "depth": loop.depth,
-                "parent": loop.parent,
-                "main": loop.main,
-                "mix": dict(loop.mix),
-            }
-            for loop in listing.loops
-        ],
+        "loops": [_loop_json(listing, number, named) for number in range(len(listing.loops))],
         "instructions": [_row_json(row, named) for row in listing.rows],
     }
+
+
+def _loop_json(listing: Listing, number: int, roots: Mapping[str, str]) -> dict[str, Any]:
+    loop = listing.loops[number]
+    return {
+        "header": loop.header,
+        "depth": loop.depth,
+        "parent": loop.parent,
+        "main": loop.main,
+        "mix": dict(loop.mix),
+        "sources": [
+            {"steps": _frames_json(share.steps, roots), "mix": dict(share.mix)} | _place_json(share.place)
+            for share in shares_of(listing, number)
+        ],
+    }
+
+
+def _frames_json(frames: Frames, roots: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"function": frame.function, "path": short_path(frame.path, roots), "line": frame.line, "column": frame.column}
+        for frame in frames
+    ]
+
+
+def _place_json(place: Place | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    start = place.span.start
+    return {"template": {"path": place.span.path, "line": start.line + 1, "column": start.column + 1}}
 
 
 def _row_json(row: Row, roots: Mapping[str, str]) -> dict[str, Any]:
@@ -140,19 +196,8 @@ def _row_json(row: Row, roots: Mapping[str, str]) -> dict[str, Any]:
     if row.target is not None:
         told["target"] = row.target
     if row.frames:
-        told["frames"] = [
-            {
-                "function": frame.function,
-                "path": short_path(frame.path, roots),
-                "line": frame.line,
-                "column": frame.column,
-            }
-            for frame in row.frames
-        ]
-    if row.place is not None:
-        start = row.place.span.start
-        told["template"] = {"path": row.place.span.path, "line": start.line + 1, "column": start.column + 1}
-    return told
+        told["frames"] = _frames_json(row.frames, roots)
+    return told | _place_json(row.place)
 
 
 def _without_padding(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:

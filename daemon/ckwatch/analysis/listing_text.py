@@ -14,13 +14,15 @@ from enum import StrEnum
 from itertools import groupby
 
 from ckwatch.analysis.instructions import Kind
-from ckwatch.analysis.lines import short_path
-from ckwatch.analysis.listing import Listing, Row
+from ckwatch.analysis.lines import Frames, short_path
+from ckwatch.analysis.listing import Listing, shares_of
 from ckwatch.analysis.loops import mix_of
+from ckwatch.diagnostics.places import Place
 
 _TEXT_WIDTH = 56
 _SUMMARISED = 6
 _STEPS = 3
+_SHARES = 8
 
 
 class Explain(StrEnum):
@@ -127,16 +129,28 @@ class _Layout:
             if straight:
                 self._instructions(first, last)
             else:
+                self._sources(inner[0], depth)
                 self.region(first, last + 1, (*around, *inner))
             main = bool(inner) and any(
                 self.listing.loops[number].main for index in members for number in self._chains[index]
             )
             self.folds.append(Fold(first=line, last=len(self.lines) - 1, depth=depth, main=main))
 
+    def _sources(self, loop: int, depth: int) -> None:
+        """Where the main loop's instructions come from, at its first part."""
+        if not self.listing.loops[loop].main or self._parts[loop] > 1:
+            return
+        shares = shares_of(self.listing, loop)
+        for share in shares[:_SHARES]:
+            mix = _mix_text(share.mix)
+            self._write(f"{'  ' * (depth + 2)}; {mix}: {_origin_text(share.steps, share.place, self._roots)}")
+        left = sum(share.instructions for share in shares[_SHARES:])
+        if left:
+            self._write(f"{'  ' * (depth + 2)}; {_count(left, 'instruction')} from {len(shares) - _SHARES} more places")
+
     def _heading(self, first: int, last: int, inner: tuple[int, ...], depth: int) -> str:
         mix = mix_of(self.listing.rows[index].instruction for index in range(first, last + 1))
-        most = sorted(mix, key=lambda kind: (kind != Kind.MFMA.value, -mix[kind]))[:_SUMMARISED]
-        told = f"{_count(last - first + 1, 'instruction')}: {', '.join(f'{mix[kind]} {kind}' for kind in most)}"
+        told = f"{_count(last - first + 1, 'instruction')}: {_mix_text(mix)}"
         if not inner:
             return f"{'  ' * depth}▾ {told}"
         loop = self.listing.loops[inner[0]]
@@ -151,7 +165,7 @@ class _Layout:
         for index in range(first, last + 1):
             row = self.listing.rows[index]
             indent = "  " * (len(self._chains[index]) + 1)
-            if self._has_lines and origin != (origin := _origin_text(row, self._roots)):
+            if self._has_lines and origin != (origin := _origin_text(row.steps, row.place, self._roots)):
                 self._write(f"{indent}; {origin}")
             label = self._labels.get(index)
             if label:
@@ -185,15 +199,21 @@ def _labels(listing: Listing) -> dict[int, str]:
     return labels | {target: f"B{number + 1}" for number, target in enumerate(targets)}
 
 
-def _origin_text(row: Row, roots: Mapping[str, str]) -> str:
-    if not row.steps:
+def _origin_text(steps: Frames, place: Place | None, roots: Mapping[str, str]) -> str:
+    if not steps:
         return "no source line"
     told = []
-    for frame in row.steps[-_STEPS:]:
-        path = short_path(frame.path, roots) if len(row.steps) == 1 else posixpath.basename(frame.path)
+    for frame in steps[-_STEPS:]:
+        path = short_path(frame.path, roots) if len(steps) == 1 else posixpath.basename(frame.path)
         told.append(f"{path}:{frame.line} {frame.function}".rstrip())
     text = " › ".join(told)
-    return text if row.place is None else f"{text} ← {row.place.span}"
+    return text if place is None else f"{text} ← {place.span}"
+
+
+def _mix_text(mix: Mapping[str, int]) -> str:
+    """Matrix instructions, and what there is most of."""
+    most = sorted(mix, key=lambda kind: (kind != Kind.MFMA.value, -mix[kind]))[:_SUMMARISED]
+    return ", ".join(f"{mix[kind]} {kind}" for kind in most)
 
 
 def _count(number: int, what: str) -> str:
