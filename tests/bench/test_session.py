@@ -87,7 +87,12 @@ SCRIPTS = [
     (
         "say(hello, stage); os.write(2, b'Memory access fault by GPU node-2 (Agent handle: 0x1)\\n'); os.abort()",
         FailureKind.FAULT,
-        "the device faulted while timing",
+        "the kernel read or wrote memory that is not its own",
+    ),
+    (
+        "say(hello, stage); os.write(2, b'HW Exception by GPU node-1 (Agent handle: 0x1) reason: GPU Hang\\n'); os.abort()",
+        FailureKind.HUNG,
+        "the kernel hung the device",
     ),
     ("say(hello, stage); os.kill(os.getpid(), 15)", FailureKind.BROKEN, "killed by SIGTERM while timing"),
     ("say(hello, stage); os.close(1); time.sleep(60)", FailureKind.BROKEN, "fell silent while timing"),
