@@ -106,9 +106,10 @@ def test_an_unknown_arch_has_resources_all_the_same() -> None:
     assert notes == ("The limits of gfx777 are not known: no occupancy.",)
 
 
-def test_features_are_no_part_of_the_arch() -> None:
-    data = content("limits.gfx90a").replace(b"amdhsa--gfx90a", b"amdhsa--g:sram")
-    assert resources_of(data)[1] == "g"
+@pytest.mark.parametrize(("written", "arch"), [(b"g:xna-", "g"), (b"gfx9-4", "gfx9-4"), (b"gfx90a", "gfx90a")])
+def test_features_are_no_part_of_the_arch(written: bytes, arch: str) -> None:
+    data = content("limits.gfx90a").replace(b"amdhsa--gfx90a", b"amdhsa--" + written)
+    assert resources_of(data)[1] == arch
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,8 @@ def test_a_kernel_whose_figures_are_missing_is_named(old: bytes, new: bytes, not
         (content(GEMM)[:100], "The code object is cut short."),
         (content(GEMM)[:4000], "The code object is cut short."),
         (content(GEMM)[:-1], "The code object is cut short."),
+        (content(GEMM)[:0x20] + b"\xff" * 8 + content(GEMM)[0x28:], "The code object is cut short."),
+        (content(GEMM)[:0x3A] + b"\x01" + content(GEMM)[0x3B:], "The code object's table of sections is damaged."),
         (content(GEMM).replace(b"AMDGPU\0", b"XMDGPU\0"), "The code object has no metadata."),
         (
             content(GEMM).replace(b"\x20\0\0\0AMDGPU\0", b"\x0a\0\0\0AMDGPU\0"),

@@ -70,6 +70,7 @@ def test_the_grammar(symbol: str, name: str) -> None:
         "_Z1f" + "P" * 100000,
         "_ZNE",
         "_Z1f?",
+        "_Z1fPFE",
     ],
 )
 def test_what_cannot_be_read_keeps_its_symbol(symbol: str) -> None:

@@ -48,7 +48,7 @@ def test_the_data_reaches_every_row_of_the_tables() -> None:
         (kernel(129), "gfx942", 3, Limit.VGPR, 3, "1 VGPR fewer → 4 waves"),
         (kernel(180), "gfx942", 2, Limit.VGPR, 2, "12 VGPR fewer → 3 waves"),
         # VGPR up to a multiple of 4, then AGPR: 128 + 64
-        (kernel(125, agprs=64), "gfx90a", 2, Limit.VGPR, 2, "24 VGPR fewer → 3 waves"),
+        (kernel(125, agprs=64), "gfx90a", 2, Limit.VGPR, 2, "24 VGPR+AGPR fewer → 3 waves"),
         # of one file each before CDNA2: 256 in blocks of 4
         (kernel(125, agprs=64), "gfx908", 2, Limit.VGPR, 2, "41 VGPR fewer → 3 waves"),
         (kernel(24), "gfx942", 8, Limit.WAVES, 8, ""),
@@ -83,7 +83,7 @@ def test_the_data_reaches_every_row_of_the_tables() -> None:
         (kernel(workgroup=576), "gfx942", 8, Limit.WAVES, 3, "only 3 workgroups fit, each of 9 waves: 7 of 8 waves"),
         # more than a workgroup may have
         (kernel(lds=65540), "gfx942", 0, Limit.LDS, 0, "4 bytes of LDS fewer → 1 wave"),
-        (kernel(lds=163841), "gfx950", 0, Limit.LDS, 0, "1 bytes of LDS fewer → 1 wave"),
+        (kernel(lds=163841), "gfx950", 0, Limit.LDS, 0, "1 byte of LDS fewer → 1 wave"),
         (kernel(lds=65540, wavefront=32), "gfx1100", 0, Limit.LDS, 0, "4 bytes of LDS fewer → 2 waves"),
         # waves of 64 lanes have half the registers: 768 in blocks of 12
         (kernel(110, wavefront=64), "gfx1100", 6, Limit.VGPR, 6, "2 VGPR fewer → 7 waves"),

@@ -92,7 +92,7 @@ def read(data: bytes) -> CodeObject:
             symbols=symbols,
             descriptors=dict(_descriptors(data, sections, symbols)),
         )
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError) as error:
         raise ValueError("The code object is cut short.") from error
 
 

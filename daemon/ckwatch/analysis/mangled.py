@@ -348,6 +348,8 @@ class _Reader:
             parts = []
             while not self._take("E"):
                 parts.append(self._type())
+            if not parts:
+                raise ValueError(f"{self._text} has a function that returns nothing")
             return self._node(Kind.FUNCTION, "", *parts)
         return self._name()
 

@@ -102,7 +102,7 @@ def _arch(metadata: Mapping[str, messagepack.Value], file: CodeObject) -> str:
     target = metadata.get("amdhsa.target")
     if not isinstance(target, str):
         return file.machine
-    return target.partition(":")[0].rpartition("-")[2]
+    return target.split("-", 4)[-1].partition(":")[0]
 
 
 def _symbol(kernel: Mapping[str, messagepack.Value]) -> str:

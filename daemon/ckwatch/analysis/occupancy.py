@@ -18,10 +18,14 @@ from ckwatch.analysis.report import Limit, Occupancy, Resources
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """What a kernel asks of a CU: `waves` and `lds_bytes` of its largest workgroup, registers of a lane."""
+    """What a kernel asks of a CU: `waves` and `lds_bytes` of its largest workgroup, registers of a lane.
+
+    `vgpr_word` is what its VGPRs are called in the next step.
+    """
 
     waves: int
     vgprs: int
+    vgpr_word: str
     sgprs: int
     lds_bytes: int
 
@@ -41,6 +45,7 @@ def occupancy_of(resources: Resources, arch: str, *, cu_mode: bool = False) -> O
     kernel = _Kernel(
         waves=max(1, -(-resources.workgroup_size // resources.wavefront_size)),
         vgprs=_registers(resources, limits),
+        vgpr_word="VGPR+AGPR" if resources.agprs and limits.unified_vgprs else "VGPR",
         sgprs=resources.sgprs,
         lds_bytes=resources.lds_bytes,
     )
@@ -145,13 +150,13 @@ def _fewer(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> list[str]:
     found = []
     vgprs = limits.vgprs // waves // limits.vgpr_block * limits.vgpr_block
     if kernel.vgprs > vgprs:
-        found.append(f"{kernel.vgprs - vgprs} VGPR")
+        found.append(f"{kernel.vgprs - vgprs} {kernel.vgpr_word}")
     if limits.sgpr_steps and _waves_by_sgprs(kernel.sgprs, limits) < waves:
         sgprs = max((most for most, allowed in limits.sgpr_steps if allowed >= waves), default=kernel.sgprs)
         found.append(f"{kernel.sgprs - sgprs} SGPR")
     lds = min(limits.lds_bytes // workgroups // limits.lds_block * limits.lds_block, limits.workgroup_lds_bytes)
     if kernel.lds_bytes > lds:
-        found.append(f"{kernel.lds_bytes - lds:,} bytes of LDS")
+        found.append(f"{kernel.lds_bytes - lds:,} byte{'s' * (kernel.lds_bytes - lds != 1)} of LDS")
     return found
 
 
