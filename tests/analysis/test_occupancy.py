@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -115,6 +116,30 @@ def test_what_the_next_step_promises_comes_true(arch: str, workgroup: int) -> No
             assert almost is not None
             assert after.workgroups_per_cu > before.workgroups_per_cu == almost.workgroups_per_cu
     assert steps > 100
+
+
+@pytest.mark.parametrize(
+    ("arch", "wavefront", "most"), [("gfx942", 64, 65536), ("gfx950", 64, 163840), ("gfx1100", 32, 65536)]
+)
+@pytest.mark.parametrize("workgroup", [64, 256, 512])
+def test_what_the_next_step_promises_of_lds_comes_true(arch: str, wavefront: int, most: int, workgroup: int) -> None:
+    def workgroups(lds: int) -> int:
+        found = occupancy_of(kernel(lds=lds, workgroup=workgroup, wavefront=wavefront), arch)
+        assert found is not None
+        return found.workgroups_per_cu
+
+    steps = 0
+    for lds in range(100, most, 331):
+        found = occupancy_of(kernel(lds=lds, workgroup=workgroup, wavefront=wavefront), arch)
+        assert found is not None
+        promise = re.search(r"([\d,]+) bytes? of LDS fewer", found.next_step)
+        if promise:
+            steps += 1
+            fewer = int(promise[1].replace(",", ""))
+            assert workgroups(lds - fewer) > found.workgroups_per_cu == workgroups(lds - fewer + 1)
+        else:
+            assert workgroups(1) == found.workgroups_per_cu
+    assert steps > 50
 
 
 def test_cu_mode_has_half_of_a_wgp() -> None:
