@@ -17,6 +17,7 @@ from ckwatch.analysis.lines import Frame, Frames, frames_of
 from ckwatch.analysis.listing import Listing, as_json, listing_of, shares_of
 from ckwatch.analysis.listing_text import Document, Explain, document_of, folded
 from ckwatch.analysis.loops import main_loop
+from ckwatch.analysis.mnemonic_table import MATRIX
 from ckwatch.analysis.report import Loop
 from ckwatch.diagnostics.places import RenderedFile
 from ckwatch.render.engine import Renderer
@@ -269,6 +270,8 @@ def test_many_places_are_cut_short() -> None:
 def test_json(compiled: Listing) -> None:
     told = json.loads(json.dumps(as_json(compiled, ROOTS)))
     assert told["name"] == "product"
+    assert told["documents"].keys() == {row.instruction.mnemonic for row in compiled.rows}
+    assert told["documents"]["v_mfma_f32_32x32x8_f16"] == MATRIX
     (loop,) = told["loops"]
     sources = loop.pop("sources")
     assert loop == {"header": 28, "depth": 1, "parent": None, "main": True, "mix": dict(compiled.loops[0].mix)}

@@ -147,13 +147,21 @@ def shares_of(listing: Listing, loop: int) -> tuple[Share, ...]:
 
 
 def as_json(listing: Listing, roots: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The listing as plain values for JSON. Lines and columns count from one, as in compilers' messages."""
+    """The listing as plain values for JSON. Lines and columns count from one, as in compilers' messages.
+
+    `documents` says for each mnemonic where to look it up.
+    """
     named = roots or {}
     return {
         "symbol": listing.symbol,
         "name": listing.name,
         "notes": list(listing.notes),
         "loops": [_loop_json(listing, number, named) for number in range(len(listing.loops))],
+        "documents": {
+            mnemonic: found.source
+            for mnemonic in sorted({row.instruction.mnemonic for row in listing.rows})
+            if (found := explain(mnemonic)) is not None
+        },
         "instructions": [_row_json(row, named) for row in listing.rows],
     }
 
@@ -218,9 +226,9 @@ def _innermost(flow: Flow, count: int) -> list[int | None]:
 
 
 def _loops(flow: Flow, instructions: Sequence[Instruction], main: Loop | None) -> tuple[ListedLoop, ...]:
+    chosen = _number_of(main, flow)
     found = []
-    for loop in flow.loops:
-        first, last = flow.blocks[loop.blocks[0]].first, flow.blocks[loop.blocks[-1]].last
+    for number, loop in enumerate(flow.loops):
         members = (
             instructions[index]
             for block in loop.blocks
@@ -232,10 +240,22 @@ def _loops(flow: Flow, instructions: Sequence[Instruction], main: Loop | None) -
                 depth=loop.depth,
                 parent=loop.parent,
                 mix=mix_of(members),
-                main=main is not None and (main.first, main.last) == (first, last),
+                main=number == chosen,
             )
         )
     return tuple(found)
+
+
+def _number_of(main: Loop | None, flow: Flow) -> int | None:
+    """The loop that `main` is: the innermost of those that begin and end where it does."""
+    if main is None:
+        return None
+    same = [
+        number
+        for number, loop in enumerate(flow.loops)
+        if flow.blocks[loop.blocks[0]].first == main.first and flow.blocks[loop.blocks[-1]].last == main.last
+    ]
+    return max(same, key=lambda number: flow.loops[number].depth, default=None)
 
 
 def _notes(function: Function, rows: Sequence[Row], *, lines_wanted: bool) -> tuple[str, ...]:
