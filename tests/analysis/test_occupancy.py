@@ -55,6 +55,7 @@ def test_the_data_reaches_every_row_of_the_tables() -> None:
         (kernel(24), "gfx942", 8, Limit.WAVES, 8, ""),
         (kernel(sgprs=101), "gfx942", 7, Limit.SGPR, 7, "1 SGPR fewer → 8 waves"),
         (kernel(sgprs=101), "gfx908", 7, Limit.SGPR, 7, "1 SGPR fewer → 8 waves"),
+        (kernel(sgprs=89), "gfx908", 8, Limit.SGPR, 8, "1 SGPR fewer → 9 waves"),
         (kernel(sgprs=81), "gfx908", 9, Limit.SGPR, 9, "1 SGPR fewer → 10 waves"),
         (kernel(sgprs=106, wavefront=32), "gfx1100", 16, Limit.WAVES, 8, ""),
         # 64 KiB, 160 KiB and 128 KiB of LDS
@@ -82,6 +83,8 @@ def test_the_data_reaches_every_row_of_the_tables() -> None:
         ),
         # 32 places hold three workgroups of 9, and nothing brings a fourth
         (kernel(workgroup=576), "gfx942", 8, Limit.WAVES, 3, "only 3 workgroups fit, each of 9 waves: 7 of 8 waves"),
+        # nor more than 16 workgroups of several waves, for which a CU has barriers
+        (kernel(workgroup=128), "gfx908", 10, Limit.WAVES, 16, "only 16 workgroups fit, each of 2 waves: 8 of 10 waves"),
         # more than a workgroup may have
         (kernel(lds=65540), "gfx942", 0, Limit.LDS, 0, "4 bytes of LDS fewer → 1 wave"),
         (kernel(lds=163841), "gfx950", 0, Limit.LDS, 0, "1 byte of LDS fewer → 1 wave"),
@@ -149,6 +152,11 @@ def test_cu_mode_has_half_of_a_wgp() -> None:
     assert half is not None
     assert (whole.waves_per_simd, whole.workgroups_per_cu) == (13, 5)
     assert (half.waves_per_simd, half.workgroups_per_cu) == (10, 2)
+    small = kernel(workgroup=64, wavefront=32)
+    whole, half = occupancy_of(small, "gfx1010"), occupancy_of(small, "gfx1010", cu_mode=True)
+    assert whole is not None
+    assert half is not None
+    assert (whole.workgroups_per_cu, half.workgroups_per_cu) == (32, 16)
     assert occupancy_of(kernel(), "gfx942", cu_mode=True) == occupancy_of(kernel(), "gfx942")
 
 

@@ -85,12 +85,10 @@ def _by(kernel: _Kernel, limits: ArchLimits) -> dict[Limit, int]:
 
 
 def _waves_by_lds(kernel: _Kernel, limits: ArchLimits) -> int:
-    """Of the largest workgroup, or of the smaller one that makes for more waves, one wave being the smallest."""
+    """Of the largest workgroups, or of those of one wave where these make for more."""
     most = limits.lds_bytes // kernel.lds_bytes
     large = min(most, _slots(kernel.waves, limits)) * kernel.waves
     small = min(most, _slots(1, limits))
-    if small > large:
-        small *= min(limits.waves * limits.simds // small, kernel.waves)
     return min(limits.waves, -(-max(small, large) // limits.simds))
 
 
