@@ -72,7 +72,7 @@ async def test_a_right_kernel_beside_the_library() -> None:
     assert ours.verification.compared == 24 * 20
     assert 0 <= ours.verification.worst_error <= 1
     assert library.verification is None
-    assert len(found.readings) == 3
+    assert len(found.readings) == 4
     assert {"numpy", "blas", "linux", "threads", "ckwatch"} <= found.versions.keys()
 
 

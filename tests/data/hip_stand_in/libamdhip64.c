@@ -506,6 +506,20 @@ EXPORT int hipEventRecord(struct event *event, struct stream *stream) {
   return end(put(stream, (struct command){.kind = RECORD, .target = event}));
 }
 
+EXPORT int hipEventSynchronize(struct event *event) {
+  ENTER(hipEventSynchronize);
+  if (!event) return end(INVALID_HANDLE);
+  const struct timespec moment = {0, 20000};
+  for (int waiting = 1; waiting;) {
+    pthread_mutex_lock(&lock);
+    waiting = event->records;
+    pthread_mutex_unlock(&lock);
+    if (waiting) nanosleep(&moment, NULL);
+  }
+  if (trespassed()) broken = ILLEGAL_ADDRESS;
+  return end(broken);
+}
+
 EXPORT int hipEventElapsedTime(float *milliseconds, struct event *begin, struct event *finish) {
   ENTER(hipEventElapsedTime);
   pthread_mutex_lock(&lock);
