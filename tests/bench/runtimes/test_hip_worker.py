@@ -6,7 +6,6 @@ Of what is measured here only the shape is looked at: the stand-in's times mean 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
