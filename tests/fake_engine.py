@@ -8,8 +8,10 @@ from typing import Any
 
 import anyio
 
+from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.errors import UnknownUnitError
 from ckwatch.events import Options
+from ckwatch.wire.analysis import Analysis, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -172,6 +174,22 @@ class FakeEngine:
         self._ask("runs", unit, limit)
         run = Run(outcome="built", key=self._unit(unit).id, finished_at=1, seconds=2, from_store=False, cause=())
         return [run] * min(limit, 3)
+
+    async def analysis(self, client: str | None, unit: str) -> Analysis:
+        self._ask("analysis", client, self._unit(unit).id)
+        return Analysis(unit=unit, artifact_key="ab", fresh=True, report=CodeObjectReport(arch="gfx942", kernels=()))
+
+    async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
+        self._ask("predicted", kernel, shape, arch, part)
+        return PredictedRanking(
+            kernel=kernel,
+            shape=shape,
+            arch=arch or "gfx942",
+            part=part or "MI300X",
+            cache="cold",
+            rows=(),
+            measured_us={},
+        )
 
     async def workspace(self, client: str | None) -> WorkspaceDetail:
         self._ask("workspace", client)

@@ -14,6 +14,7 @@ from ckwatch.events import Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.serve.app import ROUTES
+from ckwatch.wire.analysis import Analysis, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.timings import Devices, Ranked, Timing, TimingDetail
@@ -67,6 +68,13 @@ ROWS = [
     Row(
         "PUT /clients/x/view", None, ("view", "x", Options(("gfx942",), False, True)),
         {"archs": ["gfx942"], "rules": False, "header_warnings": True},
+    ),
+    Row(f"GET /units/{UNIT}/analysis", Analysis, ("analysis", None, UNIT)),
+    Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),
+    Row("GET /predictions?kernel=a&shape=b", PredictedRanking, ("predicted", "a", "b", None, "")),
+    Row(
+        "GET /predictions?kernel=a&shape=b&arch=gfx90a&part=MI210", PredictedRanking,
+        ("predicted", "a", "b", "gfx90a", "MI210"),
     ),
     Row("GET /devices", Devices, ("devices", False)),
     Row("GET /devices?again=1", Devices, ("devices", True)),

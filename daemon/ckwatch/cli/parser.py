@@ -125,12 +125,34 @@ def make_parser() -> argparse.ArgumentParser:
     add_archs(export)
     add_daemon(export)
 
+    _add_analysis(add, add_daemon)
     _add_daemon(add)
     return parser
 
 
 Add = Callable[[str, str, str], argparse.ArgumentParser]
 AddOptions = Callable[[argparse.ArgumentParser], None]
+
+
+def _add_analysis(add: Add, add_daemon: AddOptions) -> None:
+    """Performance without a GPU."""
+    inspect = add(
+        "inspect", "inspecting:inspect", "Say what a unit's code object tells: resources, occupancy, main loop, bounds."
+    )
+    inspect.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    rank = add("rank", "inspecting:rank", "Order a kernel's compiled instances by predicted time, without a GPU.")
+    rank.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
+    rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")
+    rank.add_argument(
+        "--arch", dest="of_arch", metavar="ARCH", help="one that it is compiled for (default: the first)"
+    )
+    rank.add_argument(
+        "--part", default="", metavar="PART", help="predict for PART, such as MI300X (default: the fastest)"
+    )
+    for sub in (inspect, rank):
+        sub.set_defaults(arch=[])
+        sub.add_argument("--json", action="store_true", help="print it as JSON")
+        add_daemon(sub)
 
 
 def _add_benchmarks(add: Add, add_daemon: AddOptions) -> None:

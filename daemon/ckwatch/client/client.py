@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ckwatch.client.access import Access, Again, parsed, parsed_list
-from ckwatch.client.benchmarks import BenchmarkCalls
+from ckwatch.client.analysis import AnalysisCalls
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.following import Events
 from ckwatch.client.http import Query
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.values import Diagnostic, Unit
 
 
-class Client(BenchmarkCalls):
+class Client(AnalysisCalls):
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and

@@ -19,7 +19,16 @@ from ckwatch.serve.benchmarks import BenchmarkHandlers
 from ckwatch.serve.clients import Clients
 from ckwatch.serve.engine import Engine
 from ckwatch.serve.limits import Limits
-from ckwatch.serve.queries import AsClient, FileQuery, LogQuery, RunsQuery, SinceQuery, SourceQuery, UnitsQuery
+from ckwatch.serve.queries import (
+    AsClient,
+    FileQuery,
+    LogQuery,
+    PredictedQuery,
+    RunsQuery,
+    SinceQuery,
+    SourceQuery,
+    UnitsQuery,
+)
 from ckwatch.serve.streams import BuildStream, EventStream, Shared, SnapshotAnswer, UnitsAnswer
 from ckwatch.serve.time_traces import TimeTraceStream
 from ckwatch.wire.messages import (
@@ -96,6 +105,15 @@ class Handlers(BenchmarkHandlers):
     async def time_trace(self, kernel: Kernel, instance: Instance, request: TimeTraceRequest) -> Response:
         """Where a unit's compile time goes: it is compiled for this. Closing the connection gives it up."""
         return TimeTraceStream(self._engine, self._clients, self._shared, f"{kernel}/{instance}", request)
+
+    async def analysis(self, kernel: Kernel, instance: Instance, query: Annotated[AsClient, Query()]) -> Response:
+        """What a unit's code object tells without a GPU: resources, occupancy, main loop, predictions."""
+        async with self._clients.present(query.client):
+            return json_answer(await self._engine.analysis(query.client, f"{kernel}/{instance}"))
+
+    async def predicted(self, query: Annotated[PredictedQuery, Query()]) -> Response:
+        """The compiled instances of a kernel by predicted time on a shape."""
+        return json_answer(await self._engine.predicted(query.kernel, query.shape, query.arch, query.part))
 
     async def workspace(self, query: Annotated[AsClient, Query()]) -> Response:
         """The workspace itself, with what is wrong in its settings and kernel files."""

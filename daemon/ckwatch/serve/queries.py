@@ -79,6 +79,15 @@ class RankingQuery(NoQuery):
     shape: Name | None = None
 
 
+class PredictedQuery(NoQuery):
+    """A kernel's name, a shape's, an arch that it is compiled for, and a part (`MI300X`), the fastest without."""
+
+    kernel: Name
+    shape: Name
+    arch: Name | None = None
+    part: Annotated[str, Field(max_length=64)] = ""
+
+
 class CompareQuery(NoQuery):
     """A unit, what it is compared with, and a shape's name."""
 

@@ -1,0 +1,142 @@
+"""Looking into code objects when somebody asks."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.analysis.arch_limits import limits_of
+from ckwatch.analysis.prediction import predict
+from ckwatch.analysis.rank import Entry, rank
+from ckwatch.analysis.report import CodeObjectReport
+from ckwatch.analysis.target import Target, target_of
+from ckwatch.analyze import analyze
+from ckwatch.compile.request import ProductKind
+from ckwatch.errors import CkwatchError
+from ckwatch.machine.state import UnitState
+from ckwatch.model.diagnostic import Severity
+from ckwatch.model.outcome import Outcome
+from ckwatch.runtime.shown import timings_of
+from ckwatch.runtime.tools import Tools
+from ckwatch.timing.calls import problem_of
+from ckwatch.timing.job import Cache
+from ckwatch.toolchain import Toolchain
+from ckwatch.wire.analysis import Analysis, PredictedRanking, ShapePrediction
+
+KEPT = 500
+"""Reports that are kept; each has a few kilobytes."""
+
+
+class Analyses:
+    """Reports by artifact, and for each unit that of the artifact before."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._reports: dict[str, CodeObjectReport] = {}
+        self._shown: dict[str, tuple[str, str]] = {}
+        self._lock = anyio.Lock()
+
+    async def of(self, unit: UnitState) -> Analysis:
+        """What the unit's last artifact tells. Raises CkwatchError for a unit without a code object."""
+        report = await self._report(unit)
+        assert unit.result is not None  # noqa: S101  # `_report` has looked
+        artifact = unit.result.artifact
+        before, now = self._shown.get(unit.key.unit, ("", ""))
+        if now != artifact:
+            before, now = now, artifact
+            self._shown[unit.key.unit] = (before, now)
+        limits = limits_of(report.arch)
+        target = target_of(unit.unit.arch)
+        shapes = () if target is None else await to_thread.run_sync(_shapes, unit, report, target)
+        return Analysis(
+            unit=unit.key.unit,
+            artifact_key=unit.result.key,
+            fresh=unit.fresh,
+            report=report,
+            shapes=shapes,
+            previous=self._reports.get(before),
+            lds_limit_bytes=None if limits is None else limits.workgroup_lds_bytes,
+        )
+
+    async def ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
+        """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
+        first = units[0].unit
+        known = next((one for one in first.kernel.shapes if one.name == shape), None)
+        if known is None:
+            there = ", ".join(one.name for one in first.kernel.shapes) or "none"
+            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {there}")
+        try:
+            target = target_of(first.arch, part)
+        except ValueError as error:
+            raise CkwatchError(str(error)) from None
+        if target is None:
+            raise CkwatchError(
+                f"there is no prediction for {first.arch}", "`ckwatch inspect` tells resources and loops"
+            )
+        entries, measured = [], {}
+        for unit in units:
+            name = unit.unit.instance.name
+            why_not, report = _why_not(unit), None
+            if not why_not:
+                report = await self._report(unit)
+            entries.append(Entry(name=name, parameters=unit.unit.instance.parameters, report=report, why_not=why_not))
+            if (time_us := _measured(unit, shape)[0]) is not None:
+                measured[name] = time_us
+        problem = problem_of(first.kernel.operation, known, first.arch)
+        rows = await to_thread.run_sync(partial(rank, entries, problem, target))
+        return PredictedRanking(
+            kernel=kernel,
+            shape=shape,
+            arch=first.arch,
+            part=target.part.name,
+            cache=Cache.COLD.value,
+            rows=rows,
+            measured_us=measured,
+        )
+
+    async def _report(self, unit: UnitState) -> CodeObjectReport:
+        result, compiler = unit.result, self._tools.compiler
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None or not unit.unit.arch.startswith("gfx"):
+            why = _why_not(unit) or "it has no AMD code object"
+            raise CkwatchError(f"'{unit.key.unit}' cannot be inspected: {why}", "build it first")
+        toolchain = None if compiler is None else compiler.toolchain
+        if not isinstance(toolchain, Toolchain):
+            raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
+        async with self._lock:
+            known = self._reports.get(result.artifact)
+            if known is None:
+                known = await analyze(Path(path), toolchain, unit.unit.arch.partition(":")[0])
+                self._reports[result.artifact] = known
+                if len(self._reports) > KEPT:
+                    del self._reports[next(iter(self._reports))]
+            return known
+
+
+def _why_not(unit: UnitState) -> str:
+    """Why the unit has no artifact; empty where it has one."""
+    if unit.result is not None and unit.result.outcome is Outcome.BUILT:
+        return ""
+    errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
+    return errors[0] if errors else "it was not built"
+
+
+def _shapes(unit: UnitState, report: CodeObjectReport, target: Target) -> tuple[ShapePrediction, ...]:
+    found = []
+    for shape in unit.unit.kernel.shapes:
+        problem = problem_of(unit.unit.kernel.operation, shape, unit.unit.arch)
+        prediction = predict(report, unit.unit.instance.parameters, problem, target)
+        measured_us, device = _measured(unit, shape.name)
+        found.append(ShapePrediction(shape=shape.name, prediction=prediction, measured_us=measured_us, device=device))
+    return tuple(found)
+
+
+def _measured(unit: UnitState, shape: str) -> tuple[float | None, str]:
+    """The fresh timing with a cold cache, and where it was taken."""
+    for row in timings_of(unit):
+        if (row.shape, row.cache, row.standing, row.failure) == (shape, "cold", "fresh", None):
+            return row.median_us, row.device
+    return None, ""
