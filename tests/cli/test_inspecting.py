@@ -30,6 +30,9 @@ class FakeClient:
     async def units(self, *_patterns: str) -> list[Any]:
         return [unit_of(UNIT)]
 
+    async def sync(self) -> None:
+        pass
+
     async def build(self, *patterns: str) -> None:
         self.asked.append(("build", *patterns))
 
