@@ -116,6 +116,9 @@ async def test_comparisons_and_baselines(timed: Timed) -> None:
         assert await daemon.benchmarks.set_baseline("first", ["k"]) == [UNIT]
         assert [(one.name, one.units) for one in await daemon.benchmarks.baselines()] == [("first", 1)]
         found = await daemon.benchmarks.compare("k/one", "baseline:first", "small")
+        assert [row.comparison for row in found] == [None], "a timing is not compared with itself"
+        await lines_of(daemon, shapes=["small"], force=True)
+        found = await daemon.benchmarks.compare("k/one", "baseline:first", "small")
         assert [(row.shape, row.comparison is not None) for row in found] == [("small", True)]
         assert await daemon.benchmarks.remove_baseline("first") == 1
         with pytest.raises(CkwatchError, match="no baseline 'first'"):
