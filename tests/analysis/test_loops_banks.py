@@ -151,6 +151,17 @@ def test_unknown_numbers_that_all_lanes_share(text: str, known: bool) -> None:
     assert found is None or not found.exact
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["v_add_u32_e32 v1, 09, v0", "v_add_u32_e32 v1, v0", "v_add_u32_e32 v1, v0, v0, v0", "v_mbcnt_lo_u32_b32", "v_mov_b32",
+     "v_mov_b32_e32 v[1:99999999], v0"],
+)  # fmt: skip
+def test_operands_that_are_none(text: str) -> None:
+    wave = Wave(64)
+    wave.follow(kernel(text)[0])
+    assert wave.value("v1") is None
+
+
 def test_a_long_chain_is_given_up() -> None:
     wave = Wave(64)
     wave.follow(kernel("v_mov_b32_e32 v1, v0")[0])

@@ -15,7 +15,7 @@ from ckwatch.analysis.disassembly import Instruction
 _ENDS = ("s_endpgm", "s_branch", "s_setpc", "s_rfe", "s_trap")
 _INDIRECT = ("s_setpc", "s_swappc", "s_rfe", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
 _FAR_BRANCH_LENGTH = 6
-_CONSTANT = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|\d+))\)?")
+_CONSTANT = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|0|[1-9]\d*))\)?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from inspect import signature
 
 from ckwatch.analysis.disassembly import Instruction
 
@@ -17,8 +19,8 @@ _BITS = 0xFFFFFFFF
 _DEPTH = 300
 _SCALARS = ("s", "ttmp", "vcc", "m0")
 _REGISTER = re.compile(r"([vas])(\d+)$")
-_RANGE = re.compile(r"([vas])\[(\d+):(\d+)\]$")
-_NUMBER = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|\d+))\)?$")
+_RANGE = re.compile(r"([vas])\[(\d{1,3}):(\d{1,3})\]$")
+_NUMBER = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|0|[1-9]\d*))\)?$")
 _SUFFIX = re.compile(r"_e(?:32|64)$")
 _NO_RESULT = re.compile(r"ds_(?:write|store)|\w+_store|s_(?:cmp|bitcmp|wait|barrier|c?branch|nop|endpgm|setprio|sched)")
 
@@ -148,7 +150,7 @@ class Wave:
             if instruction.mnemonic.startswith("s_or_b"):
                 self._masks = max(0, self._masks - 1)
             else:
-                self._masks = 0 if instruction.operands[-1] == "-1" else self._masks + 1
+                self._masks = 0 if instruction.text.endswith(", -1") else self._masks + 1
 
     def _result(self, instruction: Instruction) -> _Value | None:
         name = _SUFFIX.sub("", instruction.mnemonic)
@@ -157,11 +159,11 @@ class Wave:
         operands = instruction.operands[1:]
         if "_co_" in name:
             operands = operands[1:]
-        if name in _LANE_NUMBERS and operands[0] != "-1":
+        if name in _LANE_NUMBERS and operands[:1] != ("-1",):
             return None
         sources = [self._value(operand) for operand in operands]
         known = tuple(source for source in sources if source is not None)
-        if len(known) < len(sources) or not known:
+        if len(known) < len(sources) or len(known) != _operands(name):
             return None
         result = _Value(name, known)
         return result if result.depth <= _DEPTH else None
@@ -179,6 +181,12 @@ class Wave:
             self._registers[target] = result
         else:
             self._registers.pop(target, None)
+
+
+@cache
+def _operands(name: str) -> int:
+    """How many sources an operation has."""
+    return 2 if name in _LANE_NUMBERS else len(signature(_OPERATIONS[name][0]).parameters)
 
 
 def _target(instruction: Instruction) -> str:

@@ -16,8 +16,8 @@ from ckwatch.analysis.disassembly import Instruction
 from ckwatch.analysis.instructions import Kind, traits
 
 _OLD_FORM = re.compile(r"(vmcnt|lgkmcnt|vscnt)\((\d+)\)")
-_NEW_FORM = re.compile(r"s_wait_(load|store|ds|km|sample|bvh)cnt(?:_(ds)cnt)? (0x[0-9a-f]+|\d+)")
-_VSCNT = re.compile(r"s_waitcnt_vscnt null, (0x[0-9a-f]+|\d+)")
+_NEW_FORM = re.compile(r"s_wait_(load|store|ds|km|sample|bvh)cnt(?:_(ds)cnt)? (0x[0-9a-f]+|0|[1-9]\d*)")
+_VSCNT = re.compile(r"s_waitcnt_vscnt null, (0x[0-9a-f]+|0|[1-9]\d*)")
 
 
 @dataclass(frozen=True, slots=True)
