@@ -142,7 +142,7 @@ def test_odd_loops(symbol: str, body: tuple[int, int] | None, notes: tuple[str, 
 
 def test_what_the_instructions_say_against_a_loop() -> None:
     assert loop_of("odd.gfx942", "three_loops").hints == (
-        "1 access of scratch memory in the loop: registers are spilled",
+        "1 access of scratch memory: spills, or arrays",
         "the wait at +7 for a load from memory with no matrix instruction since it was issued",
         "the wait at +7 for an LDS read with no matrix instruction since it was issued",
         "1 move between VGPR and AGPR",

@@ -173,7 +173,7 @@ def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...
     matrix = any(each.kind is Kind.MFMA for _, each in found)
     spilled = sum(each.scratch for _, each in found)
     if spilled:
-        hints.append(f"{_counted(spilled, 'access', 'accesses')} of scratch memory in the loop: registers are spilled")
+        hints.append(f"{_counted(spilled, 'access', 'accesses')} of scratch memory: spills, or arrays")
     exposed = [wait for wait in waits if matrix and wait.producer is not None and not wait.matrix]
     loads = [wait for wait in exposed if _is(wait.producer, Kind.GLOBAL_LOAD)]
     reads = [wait for wait in exposed if _is(wait.producer, Kind.LDS_READ)]
