@@ -10,6 +10,7 @@ import traceback
 from types import ModuleType
 
 from benchmarks import (
+    analysis,
     edit_to_artifact,
     edit_to_compiler,
     eight_instances,
@@ -38,6 +39,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     edit_to_artifact,
     eight_instances,
     measurement_cpu,
+    analysis,
 )
 
 
