@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ckwatch.bench.messages import PROTOCOL
 from ckwatch.bench.runtimes.choosing import runs
+from ckwatch.bench.session import WORKER
 from ckwatch.compile.elf import code_digest
 from ckwatch.compile.request import ProductKind
 from ckwatch.config.settings import BenchSection
@@ -36,8 +36,7 @@ class Worker:
     @classmethod
     def of(cls, settings: BenchSection) -> Worker:
         """The workspace's choice. Behind a launcher this Python's path means nothing."""
-        module = ("-m", "ckwatch.bench.worker")
-        default = ("python3", *module) if settings.launcher else (sys.executable, "-P", *module)
+        default = ("python3", *WORKER[1:]) if settings.launcher else WORKER
         return cls(tuple(settings.launcher), tuple(settings.worker) or default)
 
 

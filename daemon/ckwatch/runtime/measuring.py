@@ -131,15 +131,14 @@ class Measurements:
         """The record of the same code under this unit's name."""
         if (known.unit, known.artifact_key, known.shape) == (record.unit, record.artifact_key, record.shape):
             return known
-        other = replace(known, id=0, commit=known.commit)
         return await self._kept(
             replace(
                 record,
-                report=other.report,
-                failure=other.failure,
-                contestant=other.contestant,
-                taken_at=other.taken_at,
-                commit=other.commit,
+                report=known.report,
+                failure=known.failure,
+                contestant=known.contestant,
+                taken_at=known.taken_at,
+                commit=known.commit,
             )
         )
 
