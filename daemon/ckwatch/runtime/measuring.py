@@ -70,7 +70,7 @@ class Measurements:
                 useless = isinstance(known[1], Failure) or not known[1].devices
                 if not useless or now - known[2] < ASKED_AGAIN_S:
                     return known[1]
-            found = await find_devices(worker.command, worker.launcher)
+            found = await find_devices(worker.command, worker.launcher, folder=self._root)
             self._found = (worker, found, now)
             return found
 
@@ -177,6 +177,7 @@ class Measurements:
             launcher=worker.launcher,
             time_limit_s=self.settings.time_limit_s,
             on_message=heard,
+            folder=self._root,
         )
 
     async def _told(self, effect: Measure, shape: Shape, record: TimingRecord, seconds: float) -> Measured:
