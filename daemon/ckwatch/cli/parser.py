@@ -143,9 +143,7 @@ def _add_analysis(add: Add, add_daemon: AddOptions) -> None:
     rank = add("rank", "inspecting:rank", "Order a kernel's compiled instances by predicted time, without a GPU.")
     rank.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
     rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")
-    rank.add_argument(
-        "--arch", dest="of_arch", metavar="ARCH", help="one that it is compiled for (default: the first)"
-    )
+    rank.add_argument("--arch", dest="of_arch", metavar="ARCH", help="one that it is compiled for (default: the first)")
     rank.add_argument(
         "--part", default="", metavar="PART", help="predict for PART, such as MI300X (default: the fastest)"
     )
