@@ -130,15 +130,18 @@ def _request(workspace: Workspace, renderer: Renderer, unit: Unit) -> CompileReq
     return compile_request(workspace, unit, outcome.rendered)
 
 
-def delayed_request(request: CompileRequest) -> CompileRequest:
-    """The same source with the slower variant. Raises CkwatchError where the function is not found."""
+def delayed_request(request: CompileRequest, variant: str = _DELAYED, variable: str = DELAY) -> CompileRequest:
+    """The same source with the slower variant, of which `variant` is the text and `variable` names the environment's.
+
+    Raises CkwatchError where the function is not found.
+    """
     found = re.search(rf"\bint {request.symbol}\((.*?)\) {{", request.source, re.DOTALL)
     if found is None:
         raise CkwatchError(f"the source does not define {request.symbol} as it should")
     declarations = found[1]
     names = ", ".join(one.split()[-1].lstrip("*") for one in declarations.split(","))
-    variant = _DELAYED.format(symbol=request.symbol, declarations=declarations, names=names, variable=DELAY)
-    return replace(request, source=request.source + variant, more_exports=(delayed_symbol(request.symbol),))
+    text = variant.format(symbol=request.symbol, declarations=declarations, names=names, variable=variable)
+    return replace(request, source=request.source + text, more_exports=(delayed_symbol(request.symbol),))
 
 
 def _shared_object(request: CompileRequest, result: BuildResult) -> bytes:

@@ -8,15 +8,14 @@ would have said of the same samples.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
 from benchmarks.choosing import alone
+from benchmarks.cuda_kernels import delayed_request, delayed_symbol
 from benchmarks.reporting import Row
 from ckwatch.bench.session import measure as measure_in_worker
 from ckwatch.build.asking import compile_request
@@ -63,16 +62,6 @@ extern "C" PT_EXPORT int {symbol}_delayed({declarations}) {{
 """
 
 
-def delayed(request: CompileRequest) -> CompileRequest:
-    """The same source with the slower variant."""
-    found = re.search(rf"\bint {request.symbol}\((.*?)\) {{", request.source, re.DOTALL)
-    if found is None:
-        raise CkwatchError(f"the source does not define {request.symbol} as it should")
-    names = ", ".join(one.split()[-1].lstrip("*") for one in found[1].split(","))
-    variant = _DELAYED.format(symbol=request.symbol, declarations=found[1], names=names, variable=DELAY)
-    return replace(request, source=request.source + variant, more_exports=(f"{request.symbol}_delayed",))
-
-
 async def built(request: CompileRequest, folder: Path) -> bytes:
     """A shared object, from a store of its own."""
     with ArtifactStore(folder) as store:
@@ -115,14 +104,14 @@ async def compared() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ckwatch-benchmark-") as folder:
         base = await built(request, Path(folder) / "base")
         again = await built(request, Path(folder) / "again")
-        slower = await built(delayed(request), Path(folder) / "delayed")
+        slower = await built(delayed_request(request, _DELAYED, DELAY), Path(folder) / "delayed")
         first = Contestant(name="base", artifact=0, symbol=request.symbol)
         for cache in (Cache.HOT, Cache.COLD):
             alone_report = await report_of(job_of(unit, (first,), cache), [base])
             median_us = summary(alone_report.measured[0].samples[0].times_us).median_us
             print(f"{cache}: the kernel takes {median_us:.1f} us", flush=True)
             for name, other, symbol, wanted in (
-                ("a variant that is 2 % slower is called SLOW", slower, f"{request.symbol}_delayed", Verdict.SLOW),
+                ("a variant that is 2 % slower is called SLOW", slower, delayed_symbol(request.symbol), Verdict.SLOW),
                 ("two builds of one source are called SAME", again, request.symbol, Verdict.SAME),
             ):
                 other_one = Contestant(name="other", artifact=1, symbol=symbol)

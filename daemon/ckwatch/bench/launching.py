@@ -18,6 +18,7 @@ from typing import IO
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.processes import oom_kills
 from ckwatch.errors import DeviceError
 
 _CHUNK_BYTES = 1 << 16
@@ -176,15 +177,6 @@ def _start(arguments: tuple[str, ...], environment: Mapping[str, str] | None, fo
             os.killpg(popen.pid, signal.SIGKILL)
         popen.communicate()
         raise
-
-
-def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since it started; 0 where it does not say."""
-    with suppress(OSError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
 
 
 class Excerpt:

@@ -6,6 +6,7 @@ which its temporary files go, so that removing the folder removes every trace.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -101,11 +102,18 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
         return unwritten(job, error)
     except ValueError as error:
         return job.outcome(Status.TRANSIENT, fault=Fault.HOST, message=f"the compiler left a damaged object: {error}")
-    absent = [name for name in request.exports if name not in exports]
+    return ended(job, files, headers, exports)
+
+
+def ended(
+    job: CompileJob, files: Mapping[ProductKind, Path], headers: tuple[str, ...], exports: tuple[str, ...]
+) -> CompileOutcome:
+    """What came of a compile that has linked: its files, unless a name that it should export is not there."""
+    absent = [name for name in job.request.exports if name not in exports]
     if absent:
         job.log.append(not_exported(absent))
         return job.outcome(Status.FAILED, headers=headers, exports=exports)
-    kept = {kind: path for kind, path in files.items() if kind in request.products}
+    kept = {kind: path for kind, path in files.items() if kind in job.request.products}
     return job.outcome(Status.OK, files=kept, headers=headers, exports=exports)
 
 

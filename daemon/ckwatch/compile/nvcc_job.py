@@ -15,7 +15,7 @@ import anyio.to_thread
 from ckwatch.compile import elf
 from ckwatch.compile.dependencies import read_headers
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags
-from ckwatch.compile.job import DEPENDENCIES, OBJECT, SHARED_OBJECT, write_dependencies
+from ckwatch.compile.job import DEPENDENCIES, OBJECT, SHARED_OBJECT, ended, write_dependencies
 from ckwatch.compile.processes import Finished, Launcher, OnLine, Verdict, run_process
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, Fault, ProductKind, Status
 from ckwatch.compile.running import (
@@ -24,7 +24,6 @@ from ckwatch.compile.running import (
     TEMPORARY,
     CompileJob,
     fault_of,
-    not_exported,
     prepare,
     unwritten,
 )
@@ -64,12 +63,7 @@ async def compile_cu(
         return unwritten(job, error)
     except ValueError as error:
         return job.outcome(Status.TRANSIENT, fault=Fault.HOST, message=f"nvcc left a damaged object: {error}")
-    absent = [name for name in request.exports if name not in exports]
-    if absent:
-        job.log.append(not_exported(absent))
-        return job.outcome(Status.FAILED, headers=headers, exports=exports)
-    kept = {kind: path for kind, path in files.items() if kind in request.products}
-    return job.outcome(Status.OK, files=kept, headers=headers, exports=exports)
+    return ended(job, files, headers, exports)
 
 
 _FILES = {

@@ -186,11 +186,11 @@ class _Process:
         os.close(self.pidfd)
         self.stdout.close()
         self.stderr.close()
-        return _Ended(self._popen.returncode, usage.ru_maxrss * 1024, _oom_kills())
+        return _Ended(self._popen.returncode, usage.ru_maxrss * 1024, oom_kills())
 
 
 def _start(arguments: tuple[str, ...], environment: dict[str, str], folder: Path) -> _Process:
-    oom_kills = _oom_kills()
+    kills = oom_kills()
     try:
         popen = subprocess.Popen(
             arguments,
@@ -212,7 +212,7 @@ def _start(arguments: tuple[str, ...], environment: dict[str, str], folder: Path
     try:
         os.set_blocking(stdout.fileno(), False)
         os.set_blocking(stderr.fileno(), False)
-        return _Process(popen, stdout, stderr, oom_kills)
+        return _Process(popen, stdout, stderr, kills)
     except BaseException:
         _signal_group(popen.pid, signal.SIGKILL)
         popen.communicate()
@@ -304,7 +304,7 @@ def _verdict(status: int, stderr: str, *, timed_out: bool, oom_killed: bool) -> 
     return Verdict.SIGNALLED if status < 0 else Verdict.EXITED
 
 
-def _oom_kills() -> int:
+def oom_kills() -> int:
     """How many processes the kernel has killed for want of memory since it started; 0 where it does not say."""
     with suppress(OSError):
         for line in Path("/proc/vmstat").read_text().splitlines():
