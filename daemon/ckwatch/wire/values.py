@@ -67,6 +67,39 @@ class Cause(Value):
     at: float
 
 
+class Figures(Value):
+    """What the code object of a unit's last artifact tells, of its main kernel; predictions are called so.
+
+    `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
+    `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
+    (`lds_bytes`). `occupancy` is in waves per SIMD, None where the arch is not known; `next_step` is what would bring
+    more (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_cycles` are llvm-mca's prediction for one wave and
+    one iteration of the main loop. `changes` are the figures that read differently from those of the artifact before,
+    `baseline_changes` from those of the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is all of
+    it in one line.
+    """
+
+    artifact_key: str
+    standing: Literal["fresh", "stale"]
+    kernel: str
+    kernels: int
+    vgprs: int
+    agprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_bytes: int
+    occupancy: int | None = None
+    limited_by: str = ""
+    next_step: str = ""
+    matrix_use: float | None = None
+    loop_cycles: float | None = None
+    changes: tuple[str, ...] = ()
+    baseline_changes: tuple[str, ...] = ()
+    headline: str = ""
+
+
 Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
 """`waiting` to be rendered, `looking` in the store, `idle`: not built and nobody asked, `queued` for a compiler."""
 
@@ -81,6 +114,7 @@ class Unit(Value):
     the present state, newest first. `seconds` is what compiling took. `edited` counts edits: higher is more recent.
     `timings` are the last ones of each shape, stale ones among them; `measuring` is the shape that is being timed,
     `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed by itself.
+    `figures` are what the last artifact's code object tells, None where nobody has looked at it.
     """
 
     kind: Literal["unit"] = "unit"
@@ -107,6 +141,7 @@ class Unit(Value):
     measuring: str | None = None
     to_measure: tuple[str, ...] = ()
     unmeasured: str = ""
+    figures: Figures | None = None
 
 
 class File(Value):
