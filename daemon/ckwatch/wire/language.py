@@ -1,0 +1,129 @@
+"""What an editor needs to know to help with writing templates, kernel files and settings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ckwatch.wire.messages import ClientId, Name, Request
+from ckwatch.wire.value import Value
+
+CANDIDATE_LIMIT = 1000
+"""Values that one request may have checked."""
+
+
+class WordParameter(Value):
+    """A parameter of what a template calls; `default` as it is written, None where there must be an argument."""
+
+    name: str
+    default: str | None = None
+
+
+class Word(Value):
+    """What a template may write: a hook, filter, test, tag, or a name that is always there.
+
+    `signature` is how it is written, with its parameters (`size(tensor, start, end=none)`), the value that a filter or
+    test stands behind not among them. `doc` is text in Markdown.
+    """
+
+    name: str
+    signature: str
+    parameters: tuple[WordParameter, ...] = ()
+    doc: str = ""
+
+
+class Key(Value):
+    """A key of a kernel file or of `ckwatch.toml`, `path` with dots (`operation.a.dtype`, `shape.M`).
+
+    Tables of an array are named like a single table; a part `*` of the path stands for any name (`defaults.*`).
+    `values` are those that it may have, as they stand in TOML, empty where there are too many to list. `type` is in
+    words, and `default` as it stands in TOML or in words, empty where there is none. `when`: the key is known only
+    where these keys have these values (`{"operation.kind": "gemm"}`).
+    """
+
+    path: str
+    doc: str
+    type: str
+    values: tuple[str, ...] = ()
+    required: bool = False
+    default: str = ""
+    when: dict[str, str] = Field(default_factory=dict)
+
+
+class Vocabulary(Value):
+    """The words of templates, and the keys of both kinds of TOML file; the same as long as the daemon runs."""
+
+    hooks: tuple[Word, ...]
+    filters: tuple[Word, ...]
+    tests: tuple[Word, ...]
+    globals: tuple[Word, ...]
+    tags: tuple[Word, ...]
+    kernel_file: tuple[Key, ...]
+    settings: tuple[Key, ...]
+
+
+class RuleDetail(Value):
+    """A rule of the device operation: what must hold for an instance, in terms of its parameters; its source in CK."""
+
+    slug: str
+    condition: str
+    explanation: str
+    source: str
+
+
+class ParameterDetail(Value):
+    """A parameter of a template: its kind in words, and the rules that it takes part in.
+
+    `values` are those that it may have, as they stand in TOML, empty where there are too many to list; `default` is
+    what stands in for it where the instance has none, None where it must be given.
+    """
+
+    name: str
+    kind: str
+    default: str | None = None
+    values: tuple[str, ...] = ()
+    doc: str = ""
+    rules: tuple[RuleDetail, ...] = ()
+
+
+class TemplateDetail(Value):
+    """A template as kernel files name it, and the file that it is.
+
+    `files`: all templates that it includes, imports and extends, itself among them, by name; `missing` are names among
+    them that there is no file for. `parameters`: what it mentions and does not set itself. `units` are made of it.
+    """
+
+    name: str
+    path: str
+    files: dict[str, str]
+    missing: tuple[str, ...] = ()
+    parameters: tuple[ParameterDetail, ...] = ()
+    units: tuple[str, ...] = ()
+
+
+class ValuesRequest(Request):
+    """Which values a parameter may have in an instance, the other parameters being as they are.
+
+    `unit` is `KERNEL/INSTANCE@ARCH`. `values`: candidates; without them those that the parameter may have, or some near
+    its present one. `parameters`: all of the instance's parameters, where the daemon knows others. `client`: as that
+    client sees the unit, or as it is on disk where the client's texts have broken it.
+    """
+
+    unit: Name
+    parameter: Name
+    values: Annotated[list[Any], Field(max_length=CANDIDATE_LIMIT)] | None = None
+    parameters: Annotated[dict[Name, Any], Field(max_length=CANDIDATE_LIMIT)] | None = None
+    client: ClientId | None = None
+
+
+class ParameterValue(Value):
+    """A value of a parameter, arrays as lists: whether the instance rules accept it, and if not why.
+
+    `refused_by`: the rules' slugs.
+    """
+
+    value: Any
+    accepted: bool
+    why_not: str = ""
+    refused_by: tuple[str, ...] = ()
