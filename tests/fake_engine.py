@@ -11,7 +11,7 @@ import anyio
 from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.errors import UnknownUnitError
 from ckwatch.events import Options
-from ckwatch.wire.analysis import Analysis, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -178,6 +178,18 @@ class FakeEngine:
     async def analysis(self, client: str | None, unit: str) -> Analysis:
         self._ask("analysis", client, self._unit(unit).id)
         return Analysis(unit=unit, artifact_key="ab", fresh=True, report=CodeObjectReport(arch="gfx942", kernels=()))
+
+    async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
+        self._ask("isa", client, self._unit(unit).id, symbol, lines)
+        kernel = symbol or "main"
+        text = f"{kernel}: 1 instruction\n  000000  s_endpgm\n"
+        return Isa(
+            unit=unit, artifact_key="ab", fresh=True, kernel=kernel, kernels=(kernel,), text=text, has_lines=lines
+        )
+
+    async def calibration(self) -> Calibrated:
+        self._ask("calibration")
+        return Calibrated()
 
     async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
         self._ask("predicted", kernel, shape, arch, part)

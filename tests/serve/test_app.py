@@ -14,7 +14,7 @@ from ckwatch.events import Options
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.serve.app import ROUTES
-from ckwatch.wire.analysis import Analysis, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.timings import Devices, Ranked, Timing, TimingDetail
@@ -71,6 +71,7 @@ ROWS = [
     ),
     Row(f"GET /units/{UNIT}/analysis", Analysis, ("analysis", None, UNIT)),
     Row(f"GET /units/{UNIT}/analysis?client=x", Analysis, ("analysis", "x", UNIT)),
+    Row("GET /calibration", Calibrated, ("calibration",)),
     Row("GET /predictions?kernel=a&shape=b", PredictedRanking, ("predicted", "a", "b", None, "")),
     Row(
         "GET /predictions?kernel=a&shape=b&arch=gfx90a&part=MI210", PredictedRanking,
@@ -107,7 +108,7 @@ async def test_a_route_asks_the_engine_and_tells_what_it_says(row: Row, serve: S
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "forget", "time_trace"}
+    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "forget", "time_trace", "isa"}
     names = {"source": "rendered", "events": "changes", "leave": "forget", "ranking": "best", "comparison": "compare"}
     assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
 

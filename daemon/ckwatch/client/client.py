@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ckwatch.client.access import Access, Again, parsed, parsed_list
-from ckwatch.client.analysis import AnalysisCalls
+from ckwatch.client.analysis import AnalysisCalls, unit_path
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.following import Events
 from ckwatch.client.http import Query
@@ -78,18 +78,18 @@ class Client(AnalysisCalls):
         from ckwatch.wire.messages import RunnerRequest
 
         request = RunnerRequest.model_construct(path=self._absolute(path), client=await self._viewer())
-        await self._access.request("POST", (*_unit_path(unit), "runner"), body=request)
+        await self._access.request("POST", (*unit_path(unit), "runner"), body=request)
 
     async def time_trace(self, unit: str | Unit, path: str | os.PathLike[str] | None = None) -> TimeTrace:
         """Where the time goes when the unit is compiled, which is done for this. `path`: a file for clang's traces."""
-        from ckwatch.client.time_traces import time_trace_in
-        from ckwatch.wire.messages import TimeTraceRequest
+        from ckwatch.client.slow_answers import result_in
+        from ckwatch.wire.messages import TimeTraceLine, TimeTraceRequest
 
         target = None if path is None else self._absolute(path)
         request = TimeTraceRequest.model_construct(path=target, client=await self._viewer())
-        segments = (*_unit_path(unit), "time-trace")
+        segments = (*unit_path(unit), "time-trace")
         async with self._access.answer("POST", segments, body=request, again="unheard") as exchange:
-            return await time_trace_in(exchange)
+            return await result_in(exchange, TimeTraceLine)
 
     async def units(self, *patterns: str) -> list[Unit]:
         """The state of units, in the order of the kernel files."""
@@ -110,27 +110,27 @@ class Client(AnalysisCalls):
         """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
         from ckwatch.wire.messages import UnitDetail
 
-        return await self._access.get(UnitDetail, _unit_path(unit), await self._view())
+        return await self._access.get(UnitDetail, unit_path(unit), await self._view())
 
     async def rendered(self, unit: str | Unit, *, with_map: bool = False) -> RenderedText:
         """The text that the template gives; `with_map`: and where each piece of it came from."""
         from ckwatch.wire.messages import RenderedText
 
         query: Query = [("map", "1")] if with_map else []
-        return await self._access.get(RenderedText, (*_unit_path(unit), "source"), [*query, *await self._view()])
+        return await self._access.get(RenderedText, (*unit_path(unit), "source"), [*query, *await self._view()])
 
     async def artifact(self, unit: str | Unit) -> Artifact | None:
         """What the unit compiled to last, whether or not that is fresh; None if nothing."""
         from ckwatch.wire.messages import Artifact
 
-        data = await self._access.request("GET", (*_unit_path(unit), "artifact"), await self._view())
+        data = await self._access.request("GET", (*unit_path(unit), "artifact"), await self._view())
         return None if data.strip() == b"null" else parsed(Artifact, data)
 
     async def runs(self, unit: str | Unit, limit: int = 20) -> list[Run]:
         """The unit's last compiles, the newest first."""
         from ckwatch.wire.messages import Run
 
-        data = await self._access.request("GET", (*_unit_path(unit), "runs"), [("limit", str(limit))])
+        data = await self._access.request("GET", (*unit_path(unit), "runs"), [("limit", str(limit))])
         return parsed_list(list[Run], data)
 
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
@@ -372,14 +372,6 @@ async def status_of(access: Access) -> Status:
     from ckwatch.wire.messages import Status
 
     return await access.get(Status, ("status",))
-
-
-def _unit_path(unit: str | Unit) -> tuple[str, str, str]:
-    name = unit if isinstance(unit, str) else unit.id
-    kernel, slash, instance = name.partition("/")
-    if not slash or not instance:
-        raise UnknownUnitError(f"'{name}' is no unit", "a unit is called KERNEL/INSTANCE@ARCH")
-    return "units", kernel, instance
 
 
 def _text_of(path: str) -> str:

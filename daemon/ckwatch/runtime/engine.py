@@ -30,9 +30,10 @@ from ckwatch.events import (
 from ckwatch.machine.state import Phase, State, UnitState
 from ckwatch.model.kernel import Unit as ModelUnit
 from ckwatch.model.selection import chosen, suggestion
-from ckwatch.runtime.analyses import Analyses
+from ckwatch.runtime.analyses import Analyses, of_arch
 from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.builds import Builds
+from ckwatch.runtime.isa import Isas
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.precompiling import Precompiling
@@ -45,7 +46,7 @@ from ckwatch.runtime.timing_answers import TimingAnswers
 from ckwatch.runtime.tools import Tools
 from ckwatch.runtime.written import artifact_of, log_tail, rendered_of, standing_of
 from ckwatch.wire import values as wire
-from ckwatch.wire.analysis import Analysis, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -87,6 +88,7 @@ class Daemon:
         self._builds = Builds(runtime)
         self._time_traces = TimeTraces(runtime, tools)
         self._analyses = Analyses(tools)
+        self._isas = Isas(runtime, tools, self._analyses)
         benches = Benches(runtime, self._builds, measurements)
         self.benchmarks = TimingAnswers(runtime, benches, measurements, memoirs)
         self._started_at = time.time()
@@ -203,17 +205,22 @@ class Daemon:
         """What the unit's code object tells. Raises UnknownUnitError, and CkwatchError where there is none."""
         return await self._analyses.of(await self._one(client or MAIN, unit))
 
+    async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
+        """The disassembly of a kernel of the unit. Raises UnknownUnitError, and CkwatchError where there is none."""
+        return await self._isas.of(await self._one(client or MAIN, unit), symbol, lines=lines)
+
+    async def calibration(self) -> Calibrated:
+        """How far predictions were off."""
+        await self._loaded()
+        return await self._analyses.calibration(list(self._state.main.units.values()))
+
     async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
         """A kernel's instances by predicted time. Raises UnknownUnitError and CkwatchError."""
         await self._loaded()
         units = [unit for unit in self._state.main.units.values() if unit.unit.kernel.name == kernel]
         if not units:
             raise await self._unknown(MAIN, kernel)
-        chosen_arch = arch or units[0].unit.arch
-        mine = [unit for unit in units if unit.unit.arch == chosen_arch]
-        if not mine:
-            there = ", ".join(dict.fromkeys(unit.unit.arch for unit in units))
-            raise CkwatchError(f"'{kernel}' is not compiled for {chosen_arch}", f"it is for {there}")
+        mine = of_arch(units, arch or units[0].unit.arch)
         while any(unit.phase in (Phase.WAITING, Phase.RENDERING, Phase.LOOKING) for unit in mine):
             await self._runtime.feed.wait(self._runtime.feed.seq)
         return await self._analyses.ranked(kernel, mine, shape, part)

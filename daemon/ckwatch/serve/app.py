@@ -23,7 +23,7 @@ from ckwatch.serve.handlers import Handlers
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import takes_no_query
 from ckwatch.serve.streams import NDJSON
-from ckwatch.wire.analysis import Analysis, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.messages import (
     Artifact,
@@ -65,6 +65,8 @@ ROUTES = (
     Route("POST", "/units/{kernel}/{instance}/runner", "runner"),
     Route("POST", "/units/{kernel}/{instance}/time-trace", "time_trace", TimeTraceLine, NDJSON),
     Route("GET", "/units/{kernel}/{instance}/analysis", "analysis", Analysis),
+    Route("GET", "/units/{kernel}/{instance}/isa", "isa", IsaAnswer, NDJSON),
+    Route("GET", "/calibration", "calibration", Calibrated),
     Route("GET", "/predictions", "predicted", PredictedRanking),
     Route("GET", "/workspace", "workspace", WorkspaceDetail),
     Route("GET", "/files", "file", File),

@@ -7,6 +7,7 @@ would validate and convert them once more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import (
     AsClient,
     FileQuery,
+    IsaQuery,
     LogQuery,
     PredictedQuery,
     RunsQuery,
@@ -29,8 +31,9 @@ from ckwatch.serve.queries import (
     SourceQuery,
     UnitsQuery,
 )
+from ckwatch.serve.slow_answers import SlowStream
 from ckwatch.serve.streams import BuildStream, EventStream, Shared, SnapshotAnswer, UnitsAnswer
-from ckwatch.serve.time_traces import TimeTraceStream
+from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.messages import (
     BuildRequest,
     CancelRequest,
@@ -38,6 +41,7 @@ from ckwatch.wire.messages import (
     FocusRequest,
     OverlayRequest,
     RunnerRequest,
+    TimeTraceLine,
     TimeTraceRequest,
     ViewRequest,
 )
@@ -104,12 +108,23 @@ class Handlers(BenchmarkHandlers):
 
     async def time_trace(self, kernel: Kernel, instance: Instance, request: TimeTraceRequest) -> Response:
         """Where a unit's compile time goes: it is compiled for this. Closing the connection gives it up."""
-        return TimeTraceStream(self._engine, self._clients, self._shared, f"{kernel}/{instance}", request)
+        ask = partial(self._engine.time_trace, request.client, f"{kernel}/{instance}", request.path)
+        return SlowStream(TimeTraceLine, ask, self._clients, self._shared, request.client)
 
     async def analysis(self, kernel: Kernel, instance: Instance, query: Annotated[AsClient, Query()]) -> Response:
         """What a unit's code object tells without a GPU: resources, occupancy, main loop, predictions."""
         async with self._clients.present(query.client):
             return json_answer(await self._engine.analysis(query.client, f"{kernel}/{instance}"))
+
+    async def isa(self, kernel: Kernel, instance: Instance, query: Annotated[IsaQuery, Query()]) -> Response:
+        """The disassembly of one of a unit's kernels. Closing the connection gives up the compile that tells its source
+        lines."""
+        ask = partial(self._engine.isa, query.client, f"{kernel}/{instance}", query.symbol, lines=query.lines)
+        return SlowStream(IsaAnswer, ask, self._clients, self._shared, query.client)
+
+    async def calibration(self) -> Response:
+        """How far predictions were off, over all units with a fresh timing."""
+        return json_answer(await self._engine.calibration())
 
     async def predicted(self, query: Annotated[PredictedQuery, Query()]) -> Response:
         """The compiled instances of a kernel by predicted time on a shape."""

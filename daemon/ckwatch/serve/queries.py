@@ -40,6 +40,14 @@ class SourceQuery(AsClient):
     map: bool = False
 
 
+class IsaQuery(AsClient):
+    """A kernel by its readable name or its symbol, the main one without. `lines`: with source lines, for which the
+    device code may be compiled once more."""
+
+    symbol: Name | None = None
+    lines: bool = True
+
+
 class RunsQuery(NoQuery):
     """The newest so many."""
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field
+
+from ckwatch.analysis.calibration import Calibration
 from ckwatch.analysis.prediction import Prediction
 from ckwatch.analysis.rank import Placed
 from ckwatch.analysis.report import CodeObjectReport
+from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.value import Value
+from ckwatch.wire.values import Span
 
 
 class ShapePrediction(Value):
@@ -42,3 +49,68 @@ class PredictedRanking(Value):
     cache: str
     rows: tuple[Placed, ...]
     measured_us: dict[str, float]
+
+
+class IsaLine(Value):
+    """What is known of line `line` (from zero) of a listing.
+
+    `rendered` is the line (from zero) of the unit's rendered text that the instruction came from, `span` the place in
+    the template that it was called from, or the header's line where that is not known. `header` is the line in a header
+    that says most of it, as PATH:LINE (from one) with an absolute path. `explanation` is that of the instruction where
+    its operands make it another than the mnemonic's. What is not known is None or empty.
+    """
+
+    line: int
+    rendered: int | None = None
+    span: Span | None = None
+    header: str = ""
+    mnemonic: str = ""
+    explanation: str = ""
+
+
+class IsaFold(Value):
+    """Lines `start` to `end` of a listing (from zero, both included) that close to the first, which says what they are.
+
+    Folds are nested or apart. `main` holds the main loop, or is it.
+    """
+
+    start: int
+    end: int
+    kind: Literal["loop", "block", "function"]
+    label: str
+    main: bool = False
+
+
+class Isa(Value):
+    """The disassembly of one of a unit's kernels, as text with folds; lines of which nothing is known are left out of
+    `lines`.
+
+    `kernel` is its name with readable template arguments, `kernels` are those that can be asked for. `has_lines`: there
+    are source lines; `notes` say why not, and what else is missing. `mnemonics` says in one line what each mnemonic
+    that occurs does.
+    """
+
+    unit: str
+    artifact_key: str
+    fresh: bool
+    kernel: str
+    kernels: tuple[str, ...]
+    text: str
+    lines: tuple[IsaLine, ...] = ()
+    folds: tuple[IsaFold, ...] = ()
+    mnemonics: dict[str, str] = Field(default_factory=dict)
+    has_lines: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class IsaAnswer(SlowAnswer[Isa]):
+    """A line of the answer to a question for a listing."""
+
+
+class Calibrated(Value):
+    """How far predictions were off, over all units with a fresh timing; `calibration` is None where there is none that
+    was predicted too. `timed` counts the timings, `notes` say why some of them have no prediction."""
+
+    calibration: Calibration | None = None
+    timed: int = 0
+    notes: tuple[str, ...] = ()

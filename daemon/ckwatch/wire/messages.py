@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -264,9 +264,16 @@ class Problem(Value):
     details: tuple[str, ...] = ()
 
 
-class TimeTraceLine(Value):
-    """A line of the answer to a `TimeTraceRequest`: `done`, with the result or with what is wrong, is the last."""
+Result = TypeVar("Result", bound=BaseModel)
+
+
+class SlowAnswer(Value, Generic[Result]):
+    """A line of an answer that takes as long as a compile: `done`, with the result or what is wrong, is the last."""
 
     event: Literal["heartbeat", "done"]
-    result: TimeTrace | None = None
+    result: Result | None = None
     problem: Problem | None = None
+
+
+class TimeTraceLine(SlowAnswer[TimeTrace]):
+    """A line of the answer to a `TimeTraceRequest`."""
