@@ -5,7 +5,7 @@ from __future__ import annotations
 from ckwatch.effects import Tell
 from ckwatch.events import MAIN, LoadedWorkspace
 from ckwatch.machine.state import Phase, Scope, State, UnitState
-from ckwatch.machine.units import is_wanted
+from ckwatch.machine.wants import is_wanted
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
 from machine.audience import Asked

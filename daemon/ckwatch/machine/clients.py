@@ -19,8 +19,9 @@ from ckwatch.machine.loads import request_load
 from ckwatch.machine.requests import request_dropped
 from ckwatch.machine.state import Effects, Focus, Phase, State, Touch, Unwanted
 from ckwatch.machine.telling import awaiting
-from ckwatch.machine.units import give_up, is_wanted, unforce, want
+from ckwatch.machine.units import give_up, unforce, want
 from ckwatch.machine.views import drop_view, new_view
+from ckwatch.machine.wants import is_wanted
 
 
 def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:

@@ -13,7 +13,7 @@ from ckwatch.machine.queue import Priority
 from ckwatch.machine.state import Effects, Phase, State, UnitState, Wish
 from ckwatch.machine.tasks import begin, release, stop
 from ckwatch.machine.telling import show
-from ckwatch.machine.units import ASKED_FOR, EDITED, LOOKED_AT, is_looked_at
+from ckwatch.machine.wants import ASKED_FOR, EDITED, LOOKED_AT, is_looked_at
 from ckwatch.model.language import Language
 from ckwatch.model.outcome import Outcome
 

@@ -9,7 +9,8 @@ from ckwatch.machine.queue import WorkQueue
 from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import begin
 from ckwatch.machine.telling import show
-from ckwatch.machine.units import ASKED_FOR, expected_memory_bytes, priority
+from ckwatch.machine.units import expected_memory_bytes
+from ckwatch.machine.wants import ASKED_FOR, priority
 
 RECORDED_AT_ONCE = 500
 
