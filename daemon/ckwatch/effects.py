@@ -1,7 +1,7 @@
 """What the daemon's state machine asks for: a closed union of effects.
 
-Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Measure`, `Record`) runs as a task and ends in exactly
-one event, also when it fails or is cancelled. All other effects are done at once.
+Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Record`) runs as a task and ends in
+exactly one event, also when it fails or is cancelled. All other effects are done at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ckwatch.events import CompileFacts, Options, Work
+from ckwatch.events import CompileFacts, Depth, Options, Work
 from ckwatch.model.kernel import Unit
 
 
@@ -74,6 +74,17 @@ class Compile:
 
 
 @dataclass(frozen=True, slots=True)
+class Analyze:
+    """Look into the code object that a unit compiled to. `before`: the artifact that it had last, if that is known."""
+
+    work: Work
+    unit: Unit
+    result: CompileFacts
+    depth: Depth
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """Time what a unit compiled to on a shape; with `force` also when the history has the timing. `device` None: the
     workspace's choice."""
@@ -133,5 +144,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Render | LookUp | Check | Compile | Measure | Record | Cancel | Changed | Tell | Follow | Continue
-)
+    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record | Cancel | Changed | Tell | Follow
+    | Continue
+)  # fmt: skip

@@ -2,9 +2,11 @@
 
 from ckwatch.events.facts import (
     MAIN,
+    ArtifactFigures,
     Benchmarks,
     Cause,
     CompileFacts,
+    Depth,
     HeaderFacts,
     KernelUnits,
     LoadedWorkspace,
@@ -17,6 +19,8 @@ from ckwatch.events.facts import (
     WorkKind,
 )
 from ckwatch.events.union import (
+    Analyzed,
+    AnalyzeRequested,
     AnyEvent,
     BuildRequested,
     CancelRequested,
@@ -48,7 +52,10 @@ from ckwatch.events.union import (
 
 __all__ = [
     "MAIN",
+    "AnalyzeRequested",
+    "Analyzed",
     "AnyEvent",
+    "ArtifactFigures",
     "Benchmarks",
     "BuildRequested",
     "CancelRequested",
@@ -59,6 +66,7 @@ __all__ = [
     "CompileFacts",
     "Compiled",
     "Continued",
+    "Depth",
     "Ended",
     "Event",
     "FilesChanged",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from ckwatch.analysis.change import Warned
 from ckwatch.model.diagnostic import Diagnostic
 from ckwatch.model.kernel import Kernel, Unit
 from ckwatch.model.outcome import Outcome
@@ -48,6 +49,7 @@ class WorkKind(StrEnum):
     LOOK_UP = "look-up"
     CHECK = "check"
     COMPILE = "compile"
+    ANALYZE = "analyze"
     MEASURE = "measure"
     RECORD = "record"
 
@@ -174,6 +176,25 @@ class ShapeTiming:
     rows: tuple[object, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
+
+
+class Depth(StrEnum):
+    """How far an analysis goes: what is kept of an earlier one, or all of it."""
+
+    KEPT = "kept"
+    WHOLE = "whole"
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFigures:
+    """What the code object of an artifact tells, as against the artifact before and the baseline.
+
+    `artifact` is `CompileFacts.artifact`; `shown` is what clients are shown, which the machine does not look at.
+    """
+
+    artifact: str
+    shown: object
+    warned: tuple[Warned, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

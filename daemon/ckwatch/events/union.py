@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ckwatch.events.facts import CompileFacts, LoadedWorkspace, Options, RenderFacts, ShapeTiming, Work
+from ckwatch.events.facts import (
+    ArtifactFigures,
+    CompileFacts,
+    LoadedWorkspace,
+    Options,
+    RenderFacts,
+    ShapeTiming,
+    Work,
+)
 from ckwatch.model.diagnostic import Diagnostic
 
 
@@ -63,6 +71,24 @@ class Compiled(Event):
 
     work: Work
     facts: CompileFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzed(Event):
+    """The end of `Analyze`; `figures` is None when nothing is kept, or when nothing can be told."""
+
+    work: Work
+    figures: ArtifactFigures | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeRequested(Event):
+    """Somebody wants the figures of units that are built; with `again` also where they are known, as against what they
+    are compared with has changed."""
+
+    scope: str
+    units: tuple[str, ...]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +248,8 @@ class Continued(Event):
 
 
 AnyEvent = (
-    Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Measured | Recorded | Ended | CompileBegan | Said
-    | Narrowed | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped
-    | CancelRequested | ClientLost | MeasureRequested | MeasureDropped | MemoryMeasured | Warned | Continued
+    Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Analyzed | Measured | Recorded | Ended | CompileBegan
+    | Said | Narrowed | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped
+    | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped | MemoryMeasured | Warned
+    | Continued
 )  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ckwatch.errors import CkwatchError
 from ckwatch.events import MAIN, WorkKind
 from ckwatch.machine.files import is_quiet
+from ckwatch.machine.measuring import LOUD
 from ckwatch.machine.state import Phase, State, UnitState
+from ckwatch.model.outcome import Outcome
 
 
 class InvalidStateError(CkwatchError):
@@ -18,6 +20,7 @@ def check(state: State) -> None:
         _check_unit(state, unit)
     _check_queues(state)
     _check_work(state)
+    _check_analyzing(state)
     _check_measuring(state)
     _check_requests(state)
     _check_views(state)
@@ -88,11 +91,24 @@ def _check_work(state: State) -> None:
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
 
 
+def _check_analyzing(state: State) -> None:
+    work = state.analyzing
+    _require(state.at_work(WorkKind.ANALYZE) == (work is not None), "one analysis at a time")
+    for unit in state.all_units():
+        _require(unit.analyzing is None or unit.analyzing is work, "is looked into by the one analysis", unit)
+        waits = unit.key in state.analyze_queue
+        _require(not waits or unit.to_analyze is not None, "waits to be looked into", unit)
+        if unit.settled and unit.to_analyze is not None:
+            _require(waits or unit.analyzing is not None, "what is to be looked into is queued or at work", unit)
+            _require(unit.outcome is Outcome.BUILT, "is looked into with an artifact", unit)
+    _require(state.analyze_queue.keys <= {unit.key for unit in state.all_units()}, "only units are looked into")
+
+
 def _check_measuring(state: State) -> None:
     work = state.measuring
     _require(state.at_work(WorkKind.MEASURE) == (work is not None), "one measurement at a time")
     if work is not None and work.exclusive and work.number not in state.cancelled:
-        others = any(other.kind in (WorkKind.CHECK, WorkKind.COMPILE) for other in state.running.values())
+        others = any(other.kind in LOUD for other in state.running.values())
         _require(not others, "what needs the processor for itself has it")
     for unit in state.all_units():
         _require(unit.measuring is None or unit.measuring is work, "is timed by the one measurement", unit)

@@ -17,6 +17,9 @@ from ckwatch.machine.wants import ASKED_FOR, EDITED, LOOKED_AT, is_looked_at
 from ckwatch.model.language import Language
 from ckwatch.model.outcome import Outcome
 
+LOUD = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE)
+"""Work that would disturb a measurement on this machine's processor."""
+
 OVER_BUDGET = "the time that one save may take for benchmarks is used up"
 
 
@@ -30,16 +33,8 @@ def act(state: State, out: Effects) -> None:
     if work is None:
         return
     unit = state.find(work.key)
-    if unit is None or not _is_built_of(unit, work.tokens) or next(iter(unit.to_measure), None) is None:
+    if unit is None or not unit.has_built(work.tokens) or next(iter(unit.to_measure), None) is None:
         stop(state, out, work)
-
-
-def _is_built_of(unit: UnitState, artifact: str) -> bool:
-    """Whether this still is the unit's artifact, as far as is known."""
-    result, render = unit.result, unit.render
-    if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT or not unit.reusable:
-        return False
-    return unit.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
 
 
 def _settled(state: State, out: Effects, unit: UnitState) -> None:
@@ -135,14 +130,14 @@ def make_room(state: State, out: Effects) -> None:
 
 def start(state: State, out: Effects) -> None:
     """Time the shape that is wanted most, if nothing is being timed."""
-    compilers = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in state.running.values())
+    busy = any(work.kind in LOUD for work in state.running.values())
     while state.measuring is None and (key := state.measure_queue.first()) is not None:
         unit = state.find(key)
         if unit is None or not unit.to_measure or unit.result is None or not unit.settled:
             state.measure_queue.remove(key)  # it comes back when it is settled
             continue
         exclusive = is_alone(state, unit)
-        if exclusive and (compilers or state.compile_queue or state.render_queue or state.look_queue):
+        if exclusive and (busy or state.compile_queue or state.render_queue or state.look_queue):
             return
         shape, wish = next(iter(unit.to_measure.items()))
         if not wish.requested and state.measured_s >= state.benchmarks.save_budget_s:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.events import UnitKey, Work, WorkKind
-from ckwatch.machine import measuring
+from ckwatch.machine import analyzing, measuring
 from ckwatch.machine.queue import WorkQueue
 from ckwatch.machine.state import Effects, Phase, Scope, State, UnitState
 from ckwatch.machine.tasks import begin
@@ -40,6 +40,7 @@ def start_work(state: State, out: Effects) -> None:
         unit.phase = Phase.COMPILING
         out.append(_compiler(state, unit, scope))
         show(out, unit)
+    analyzing.start(state, out)
     measuring.start(state, out)
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from ckwatch.analysis.change import diagnostics
 from ckwatch.effects import Effect
 from ckwatch.events import (
     MAIN,
+    ArtifactFigures,
     Benchmarks,
     Cause,
     CompileFacts,
+    Depth,
     KernelUnits,
     LoadedWorkspace,
     Options,
@@ -26,7 +29,7 @@ from ckwatch.events import (
 )
 from ckwatch.graph import Graph
 from ckwatch.machine.queue import WorkQueue
-from ckwatch.model.diagnostic import Diagnostic
+from ckwatch.model.diagnostic import Diagnostic, Source
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
 
@@ -76,6 +79,10 @@ class UnitState:
 
     `timings` are the last ones by shape, of the present artifact or an earlier one; `to_measure` the shapes that wait
     to be timed, `measuring` the work of the first of them. `unmeasured` says why there are no timings by themselves.
+
+    `figures` are what the code object of the present artifact, or of an earlier one, tells; `to_analyze` is set while
+    that of the present one is to be looked into, `analyzing` is the work that does. `unanalyzed` is the artifact of
+    which nothing can be told.
     """
 
     key: UnitKey
@@ -102,6 +109,10 @@ class UnitState:
     to_measure: dict[str, Wish] = field(default_factory=dict)
     measuring: Work | None = None
     unmeasured: str = ""
+    figures: ArtifactFigures | None = None
+    to_analyze: Depth | None = None
+    analyzing: Work | None = None
+    unanalyzed: str = ""
 
     @property
     def settled(self) -> bool:
@@ -127,7 +138,29 @@ class UnitState:
             return (*found, *self.heard)
         if failed or unbuilt or self.result is None:
             return found
-        return (*found, *self.result.diagnostics, *self._timing_diagnostics)
+        return (*found, *self.result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
+
+    @property
+    def figures_awaited(self) -> bool:
+        """Whether whoever asked for the unit waits for them: of what the store had, only for those that are kept."""
+        compiled = self.result is not None and not self.result.from_store
+        return self.to_analyze is Depth.KEPT or (self.to_analyze is Depth.WHOLE and compiled)
+
+    def has_built(self, artifact: str) -> bool:
+        """Whether this still is the unit's artifact, as far as is known."""
+        result, render = self.result, self.render
+        if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT or not self.reusable:
+            return False
+        return self.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
+
+    @property
+    def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the code object of the last artifact warns of, at the instance wherever it stands now."""
+        figures = self.figures
+        if figures is None or not figures.warned or self.result is None or figures.artifact != self.result.artifact:
+            return ()
+        span = self.unit.instance.span
+        return diagnostics(figures.warned, unit=self.unit.id, span=span, source=Source.PERFORMANCE)
 
     @property
     def _timing_diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -265,6 +298,9 @@ class State:
     measuring: Work | None = None
     measured_s: float = 0.0
     measure_requests: int = 0
+    analyze_queue: WorkQueue = field(default_factory=WorkQueue)
+    analyzing: Work | None = None
+    remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
     remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
     remembered: Mapping[str, Remembered] = field(default_factory=dict)
     order: int = 0
@@ -362,5 +398,5 @@ class State:
     @property
     def busy(self) -> bool:
         """Whether anything runs or waits to run."""
-        queues = self.render_queue or self.look_queue or self.compile_queue or self.measure_queue
-        return bool(self.running or queues or self.has_news)
+        queues = (self.render_queue, self.look_queue, self.compile_queue, self.analyze_queue, self.measure_queue)
+        return bool(self.running or any(queues) or self.has_news)

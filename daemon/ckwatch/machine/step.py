@@ -8,6 +8,8 @@ from typing import Any
 from ckwatch.effects import Changed, Continue, Effect, Follow
 from ckwatch.events import (
     MAIN,
+    Analyzed,
+    AnalyzeRequested,
     AnyEvent,
     BuildRequested,
     CancelRequested,
@@ -37,7 +39,7 @@ from ckwatch.events import (
     Work,
     WorkKind,
 )
-from ckwatch.machine import clients, files, loading, measuring, requests, units, views
+from ckwatch.machine import analyzing, clients, files, loading, measuring, requests, units, views
 from ckwatch.machine.loads import end_load, request_load
 from ckwatch.machine.schedule import start_work
 from ckwatch.machine.state import Effects, Phase, State, Touch, UnitState
@@ -65,6 +67,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     clients.act(state, out)
     requests.act(state, out, event.at)
     requests.resolve(state, out)
+    analyzing.act(state, out)
     measuring.act(state, out)
     if state.has_news and not state.continuing:
         state.continuing = True
@@ -186,6 +189,8 @@ def _ended(state: State, out: Effects, event: Ended) -> None:
                     loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
             files.end_scan(state, out)
+        case WorkKind.ANALYZE:
+            analyzing.ended(state, out, event, ran=ran)
         case WorkKind.MEASURE:
             measuring.ended(state, out, event, ran=ran)
         case WorkKind.RECORD:
@@ -252,6 +257,8 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     LookedUp: _looked_up,
     Checked: _checked,
     Compiled: _compiled,
+    Analyzed: analyzing.analyzed,
+    AnalyzeRequested: analyzing.analyze_requested,
     Measured: measuring.measured,
     MeasureRequested: measuring.measure_requested,
     MeasureDropped: measuring.measure_dropped,

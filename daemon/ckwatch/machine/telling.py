@@ -69,7 +69,7 @@ def tell_if_answered(state: State, out: Effects, request: BuildRequest, name: st
             tell(state, out, request, name)
             return True
         return False
-    if unit.phase is Phase.DONE:
+    if unit.phase is Phase.DONE and not unit.figures_awaited:
         tell(state, out, request, name)
         return True
     if unit.phase is Phase.IDLE and not can_compile(state, unit):

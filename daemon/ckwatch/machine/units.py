@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ckwatch.effects import Changed
 from ckwatch.events import MAIN, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
+from ckwatch.machine import analyzing
 from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState, Unwanted
 from ckwatch.machine.tasks import stop
 from ckwatch.machine.telling import NO_COMPILER, awaiting, can_compile, reconsider, show, tell, tell_checked
@@ -24,7 +25,7 @@ def create(
     new = UnitState(UnitKey(scope.name, unit.id), unit, cause)
     if like is not None:
         new.render, new.result, new.tokens = like.render, like.result, like.tokens
-        new.timings = like.timings
+        new.timings, new.figures, new.unanalyzed = like.timings, like.figures, like.unanalyzed
         news = state.touched.get(like.key)
         header = news is not None and news.recompile
         flags = like.unit.kernel.flags != unit.kernel.flags
@@ -43,6 +44,7 @@ def create(
         state.measured_s = 0.0
     if scope.name == MAIN:
         new.timings = state.remembered_timings.get(unit.id, new.timings)
+        new.figures = state.remembered_figures.get(unit.id)
     scope.units[unit.id] = new
     enter(state, out, new)
 
@@ -92,9 +94,10 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
 def remove(state: State, out: Effects, scope: Scope, name: str, at: float) -> None:
     """The unit is no more, or in a view: is seen as the workspace has it."""
     unit = scope.units.pop(name)
-    for work in (unit.working, unit.compiler, unit.measuring):
+    for work in (unit.working, unit.compiler, unit.analyzing, unit.measuring):
         stop(state, out, work)
-    for queue in (state.render_queue, state.look_queue, state.compile_queue, state.measure_queue):
+    queues = (state.render_queue, state.look_queue, state.compile_queue, state.analyze_queue, state.measure_queue)
+    for queue in queues:
         queue.remove(unit.key)
     state.touched.pop(unit.key, None)
     state.graph.remove(unit.key)
@@ -113,9 +116,11 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     unit.fresh = True
     unit.force = unit.checked = False
     unit.heard = ()
+    analyzing.consider(state, unit)
     show(out, unit)
     for request in awaiting(state, unit):
-        tell(state, out, request, unit.key.unit, None if request.check_only else problem)
+        if request.check_only or not unit.figures_awaited:
+            tell(state, out, request, unit.key.unit, None if request.check_only else problem)
     if unit.key.scope == MAIN:
         state.settled.append(unit.key)
         if unit.render is not None and unit.render.ok:
@@ -252,6 +257,8 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
         unit.cause = cause
         unit.fresh = False
         look(state, out, unit)
+    elif unit.phase is Phase.DONE:
+        analyzing.consider(state, unit)
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
         if unit.key in queue:
             queue.add(unit.key, priority(state, unit))
@@ -272,6 +279,8 @@ def give_up(state: State, out: Effects, unit: UnitState, cause: Cause, *, hold: 
         unit.held = True
     stop(state, out, unit.compiler)
     unit.compiler = None
+    if unit.phase is Phase.DONE:
+        analyzing.consider(state, unit)
     if unit.phase in (Phase.QUEUED, Phase.COMPILING):
         state.compile_queue.remove(unit.key)
         # A header that changed may change back to what the store has.

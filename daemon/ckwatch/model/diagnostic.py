@@ -27,6 +27,7 @@ class Source(StrEnum):
     CLANG = "clang"
     LINKER = "linker"
     HOST = "host"
+    PERFORMANCE = "performance"
     BENCHMARK = "benchmark"
 
 

@@ -13,6 +13,7 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.effects import (
+    Analyze,
     Cancel,
     Changed,
     Check,
@@ -29,7 +30,18 @@ from ckwatch.effects import (
     Tell,
 )
 from ckwatch.errors import CkwatchError
-from ckwatch.events import MAIN, AnyEvent, Continued, Ended, Loaded, Measured, MemoryMeasured, Recorded, UnitKey
+from ckwatch.events import (
+    MAIN,
+    Analyzed,
+    AnyEvent,
+    Continued,
+    Ended,
+    Loaded,
+    Measured,
+    MemoryMeasured,
+    Recorded,
+    UnitKey,
+)
 from ckwatch.machine.state import State
 from ckwatch.machine.step import start, step
 from ckwatch.runtime.feed import Feed
@@ -46,18 +58,19 @@ QUIET_S = 0.3
 SLICE_S = 0.004
 """So long may steps follow one another before others have their turn on the event loop."""
 
-Work = Load | Scan | Render | LookUp | Check | Compile | Measure | Record
+Work = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record
 """Effects that run as tasks."""
 
 Recorder = Callable[[State, Record], Awaitable[str | None]]
+Analyzer = Callable[[Analyze], Awaitable[Analyzed]]
 Measurer = Callable[[Measure], Awaitable[Measured]]
 
 
 class Runtime:
     """Runs the machine.
 
-    `on_stepped` gets what each step tells, `on_follow` is called when other files are to be watched, `measure` times
-    units.
+    `on_stepped` gets what each step tells, `on_follow` is called when other files are to be watched, `analyze`
+    looks into code objects, `measure` times units.
     """
 
     def __init__(
@@ -69,6 +82,7 @@ class Runtime:
         self.workshop = workshop(self.post_soon)
         self.on_stepped: Callable[[list[Tell]], None] = lambda _tells: None
         self.on_follow: Callable[[], None] = lambda: None
+        self.analyze: Analyzer = _cannot_analyze
         self.measure: Measurer = _cannot_measure
         self.longest_step_s = 0.0
         self._record = record
@@ -127,7 +141,7 @@ class Runtime:
             match effect:
                 case Changed(scope, topic):
                     self._mark(scope, topic)
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Measure() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Analyze() | Measure() | Record():
                     cancel_scope = self._scopes[effect.work.number] = CancelScope()
                     self._tasks.start_soon(self._work, effect, cancel_scope)
                 case Cancel(work):
@@ -187,6 +201,8 @@ class Runtime:
                 return await self.workshop.check(effect)
             case Compile():
                 return await self.workshop.compile(effect)
+            case Analyze():
+                return await self.analyze(effect)
             case Measure():
                 return await self.measure(effect)
             case Record():
@@ -210,6 +226,10 @@ class Runtime:
                 if capacity is not None:
                     self.post_soon(MemoryMeasured(capacity, at=time.time()))
             await anyio.sleep(MEASURED_EVERY_S)
+
+
+async def _cannot_analyze(effect: Analyze) -> Analyzed:
+    return Analyzed(effect.work, None, at=time.time())
 
 
 async def _cannot_measure(effect: Measure) -> Measured:
