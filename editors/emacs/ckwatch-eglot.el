@@ -1,0 +1,61 @@
+;;; ckwatch-eglot.el --- ckwatch's language server for Eglot  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: MIT
+
+;;; Commentary:
+
+;; Loaded by ckwatch.el once Eglot is.  It adds what the server can do and Eglot does not ask for by itself: virtual
+;; documents, hints that are read again when figures change, and the daemon's state in the mode line.
+
+;;; Code:
+
+(require 'eglot)
+(require 'ckwatch)
+
+(defclass ckwatch-eglot-server (eglot-lsp-server) ()
+  :documentation "The language server `ckwatch lsp'.")
+
+(add-to-list 'eglot-server-programs
+             `(((ckwatch-template-mode :language-id "ckwatch-template")
+                (ckwatch-kernel-mode :language-id "ckwatch-kernel")
+                (ckwatch-source-mode :language-id "cpp")
+                (ckwatch-isa-mode :language-id "asm"))
+               . ,(lambda (&rest _) (cons 'ckwatch-eglot-server ckwatch-command))))
+
+(cl-defmethod eglot-client-capabilities ((_server ckwatch-eglot-server))
+  "What Eglot can do, and what ckwatch.el adds."
+  (let* ((capabilities (copy-sequence (cl-call-next-method)))
+         (workspace (copy-sequence (plist-get capabilities :workspace))))
+    (setq workspace (plist-put workspace :inlayHint '(:refreshSupport t)))
+    (setq workspace (plist-put workspace :textDocumentContent '(:dynamicRegistration :json-false)))
+    (setq capabilities (plist-put capabilities :workspace workspace))
+    (plist-put capabilities :experimental '(:serverStatusNotification t))))
+
+(cl-defmethod eglot-handle-notification
+  ((server ckwatch-eglot-server) (_method (eql experimental/serverStatus)) &key health quiescent message folder &allow-other-keys)
+  "The daemon's state, for the mode line."
+  (ckwatch--set-status (cond ((null folder) (project-root (eglot--project server)))
+                             ((string-prefix-p "file:" folder) (ckwatch--path folder))
+                             (t folder))
+                       health quiescent message))
+
+(cl-defmethod eglot-handle-request ((server ckwatch-eglot-server) (_method (eql workspace/inlayHint/refresh)) &rest _)
+  "Figures have changed: hints are read again."
+  (dolist (buffer (eglot--managed-buffers server))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (when (bound-and-true-p eglot-inlay-hints-mode)
+          (eglot-inlay-hints-mode -1)
+          (eglot-inlay-hints-mode 1)))))
+  nil)
+
+(cl-defmethod eglot-handle-request ((_server ckwatch-eglot-server) (_method (eql workspace/textDocumentContent/refresh)) &key uri &allow-other-keys)
+  "The text of URI has changed; it is read later, because a request may not wait for another one."
+  (run-with-timer 0 nil #'ckwatch--refresh uri)
+  nil)
+
+(dolist (mode-hook '(ckwatch-source-mode-hook ckwatch-isa-mode-hook))
+  (add-hook mode-hook #'eglot-ensure))
+
+(provide 'ckwatch-eglot)
+;;; ckwatch-eglot.el ends here

@@ -1,0 +1,40 @@
+-- What is switched on in a buffer of a workspace: hints, lenses, and messages at the end of their lines.
+local M = {}
+
+---Neovim 0.11 shows lenses when it is asked to; 0.12 by itself.
+local function lenses(client, buffer)
+  if vim.lsp.codelens.enable then
+    vim.lsp.codelens.enable(true, { bufnr = buffer })
+    return
+  end
+  local function ask()
+    if vim.api.nvim_buf_is_valid(buffer) and not client:is_stopped() then
+      vim.lsp.codelens.refresh({ bufnr = buffer })
+    end
+  end
+  local group = vim.api.nvim_create_augroup('ckwatch.lenses.' .. buffer, {})
+  vim.api.nvim_create_autocmd({ 'BufEnter', 'InsertLeave', 'BufWritePost' }, { group = group, buffer = buffer, callback = ask })
+  client.handlers['workspace/codeLens/refresh'] = function()
+    for _, attached in ipairs(vim.lsp.get_buffers_by_client_id(client.id)) do
+      vim.lsp.codelens.refresh({ bufnr = attached })
+    end
+    return vim.NIL
+  end
+  ask()
+end
+
+---@param client vim.lsp.Client
+---@param buffer integer
+function M.show(client, buffer)
+  if vim.g.ckwatch_hints ~= false and client:supports_method('textDocument/inlayHint') then
+    vim.lsp.inlay_hint.enable(true, { bufnr = buffer })
+  end
+  if vim.g.ckwatch_lenses ~= false and client:supports_method('textDocument/codeLens') then
+    lenses(client, buffer)
+  end
+  if vim.g.ckwatch_virtual_text ~= false then
+    vim.diagnostic.config({ virtual_text = true }, vim.lsp.diagnostic.get_namespace(client.id))
+  end
+end
+
+return M

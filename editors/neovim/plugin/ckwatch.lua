@@ -1,0 +1,43 @@
+if vim.g.loaded_ckwatch then
+  return
+end
+vim.g.loaded_ckwatch = true
+if vim.fn.has('nvim-0.11') == 0 then
+  vim.notify('ckwatch needs Neovim 0.11 or newer', vim.log.levels.ERROR)
+  return
+end
+
+local group = vim.api.nvim_create_augroup('ckwatch', {})
+
+vim.api.nvim_create_autocmd('BufReadCmd', {
+  group = group,
+  pattern = 'ckwatch://*',
+  callback = function(event)
+    require('ckwatch.documents').read(event.buf)
+  end,
+})
+
+vim.api.nvim_create_autocmd('LspAttach', {
+  group = group,
+  callback = function(event)
+    local client = vim.lsp.get_client_by_id(event.data.client_id)
+    if client and client.name == 'ckwatch' then
+      require('ckwatch.attach').show(client, event.buf)
+    end
+  end,
+})
+
+vim.api.nvim_create_user_command('Ckwatch', function(call)
+  require('ckwatch.commands').run(call)
+end, {
+  nargs = '+',
+  complete = function(lead, line)
+    return require('ckwatch.commands').complete(lead, line)
+  end,
+  desc = 'Run, build, compare … units of ckwatch',
+})
+
+-- It attaches only below a folder with ckwatch.toml, so it may be on for everybody who has the plugin.
+if vim.g.ckwatch_enable ~= false then
+  vim.lsp.enable('ckwatch')
+end
