@@ -231,6 +231,9 @@ def _add_daemon(add: Add) -> None:
     watch.add_argument("--no-build", action="store_true", help="only look; ask for nothing to be built")
     watch.add_argument("--json", action="store_true", help="print every change as a JSON object on its own line")
 
+    lsp = add("lsp", "lsp:run", "Serve an editor: the Language Server Protocol on standard input and output.")
+    lsp.add_argument("--stdio", action="store_true", help="as editors say it; there is no other way")
+
     trust = add("trust", "trust:run", "Trust a workspace, or a folder of workspaces, to run code here.")
     trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")
     what = trust.add_mutually_exclusive_group()

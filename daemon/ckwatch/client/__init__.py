@@ -9,5 +9,6 @@ async with connect("path/in/workspace") as ckwatch:
 from ckwatch.client.client import Client
 from ckwatch.client.connecting import connect
 from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
+from ckwatch.config.finding import find_workspace
 
-__all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect"]
+__all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect", "find_workspace"]

@@ -1,0 +1,12 @@
+"""`ckwatch lsp`: the language server."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def run(_options: argparse.Namespace) -> int:
+    """Serve one editor until it ends."""
+    from ckwatch_lsp.server import main
+
+    return main()

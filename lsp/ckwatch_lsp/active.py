@@ -1,0 +1,108 @@
+"""Which unit a document is about: the instance that its figures, values and generated text are shown of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ckwatch.errors import CkwatchError
+from ckwatch.wire.values import Unit
+from ckwatch_lsp.documents import Document, Kind
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.generated_uri import parse_generated
+from ckwatch_lsp.parts import Part
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session import Session
+
+
+class Active(Part):
+    """The units of documents, and the one among them that was chosen: by the user, else the first."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chosen: dict[str, str] = {}
+        self._readers: dict[str, tuple[str, ...]] = {}
+        self._asked: set[str] = set()
+
+    def units(self, document: Document) -> list[Unit]:
+        """The units that are made of a document, in the order of the kernel files."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return []
+        generated = parse_generated(document.uri)
+        if generated is not None:
+            return [folder.units[generated.unit]] if generated.unit in folder.units else []
+        path = document.path or ""
+        if document.kind is Kind.KERNEL_FILE:
+            return folder.units_at(path)
+        if document.kind is not Kind.TEMPLATE:
+            return []
+        if path not in self._readers:
+            self._ask(folder, path)
+        return [folder.units[name] for name in self._readers.get(path, ()) if name in folder.units]
+
+    def unit(self, document: Document) -> Unit | None:
+        """The active unit of a document; None where nothing is made of it, as far as is known."""
+        units = self.units(document)
+        chosen = self._chosen.get(document.path or "")
+        of_last = self._chosen.get("")
+        names = {unit.id: unit for unit in units}
+        return names.get(chosen or "") or names.get(of_last or "") or next(iter(units), None)
+
+    def choose(self, document: Document, unit: Unit) -> None:
+        """Make `unit` the active one of the document, and of every other that it is made of and has no choice yet."""
+        self._chosen[document.path or ""] = unit.id
+        self._chosen[""] = unit.id
+        self._look()
+
+    def opened(self, document: Document) -> None:
+        """It is worked on first."""
+        self._look()
+
+    def closed(self, document: Document) -> None:
+        """Nobody looks at it any more."""
+        self._look()
+
+    def told(self, folder: Folder, topics: frozenset[str]) -> None:
+        """Who reads which file may be another."""
+        if any(topic.startswith("unit/") or topic == "standing" for topic in topics):
+            for document in self._documents(folder):
+                if document.kind is Kind.TEMPLATE:
+                    self._ask(folder, document.path or "")
+            self._look()
+
+    def configured(self) -> None:
+        """What is built may be something else."""
+        self._look()
+
+    def _documents(self, folder: Folder) -> list[Document]:
+        return [each for each in self._session.documents.values() if self._session.folder_for(each) is folder]
+
+    def _look(self) -> None:
+        for folder in self._session.folders.values():
+            documents = self._documents(folder)
+            wanted = self._session.settings.build_on_save
+            if wanted == "none":
+                folder.look_at(())
+            elif wanted == "all":
+                folder.look_at((), files=[each.path for each in documents if each.path is not None])
+            else:
+                active = (self.unit(each) for each in documents)
+                folder.look_at(tuple(dict.fromkeys(unit.id for unit in active if unit is not None)))
+
+    def _ask(self, folder: Folder, path: str) -> None:
+        if path not in self._asked:
+            self._asked.add(path)
+            self._session.start(self._find, folder, path)
+
+    async def _find(self, folder: Folder, path: str) -> None:
+        try:
+            found: Sequence[str] = await folder.ready.readers(path)
+        except CkwatchError:
+            return
+        finally:
+            self._asked.discard(path)
+        if self._readers.get(path) != tuple(found):
+            self._readers[path] = tuple(found)
+            folder.touch("readers")

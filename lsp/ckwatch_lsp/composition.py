@@ -1,0 +1,18 @@
+"""Which parts and languages a session has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch_lsp.configuring import Configuring
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.server import CkwatchServer
+
+
+def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
+    """Put the session together, and register what its parts answer themselves."""
+    session = server.session
+    session.parts.append(Configuring(server, params))

@@ -1,0 +1,201 @@
+"""One workspace and its daemon: the last known state, and what the daemon has been told of open documents."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.client import Client, connect
+from ckwatch.client.launch import trust
+from ckwatch.client.lending import pauses
+from ckwatch.errors import CkwatchError, UntrustedError
+from ckwatch.wire.values import Change, Diagnostic, File, Unit, Workspace
+from ckwatch_lsp.lending import Lender
+
+_log = logging.getLogger(__name__)
+
+TELL_S = 0.02
+"""Changes that come within so many seconds of one another are told together."""
+
+
+FORGET_S = 0.5
+"""After a daemon has told what it knows, what only the one before knew is shown for so long."""
+
+
+class Standing(enum.Enum):
+    """How the folder stands with its daemon."""
+
+    STARTING = "starting"
+    READY = "ready"
+    UNTRUSTED = "untrusted"
+    BROKEN = "broken"
+    STOPPED = "stopped"
+
+
+class Folder:
+    """The workspace at `root`. `told` is called with the topics that are others (`unit/ID`, `file/PATH`, `workspace`,
+    `standing`, `readers`), soon after."""
+
+    def __init__(self, root: Path, told: Callable[[Folder, frozenset[str]], None], *, start: bool = True) -> None:
+        self.root = root
+        self.standing = Standing.STARTING
+        self.problem: CkwatchError | None = None
+        """Why it is broken or untrusted."""
+        self.workspace: Workspace | None = None
+        self.units: dict[str, Unit] = {}
+        """In the order of the kernel files."""
+        self.files: dict[str, File] = {}
+        """Diagnostics by absolute path."""
+        self.client: Client | None = None
+        self.lender = Lender()
+        self._told = told
+        self._start = start
+        self._wake = anyio.Event()
+        self._dirty: set[str] = set()
+        self._has_dirt = anyio.Event()
+        self._focus: tuple[tuple[str, ...], tuple[str, ...], bool] | None = None
+        self._focus_changed = anyio.Event()
+
+    async def run(self) -> None:
+        """Be connected as long as that is possible. Ends only by being cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell)
+            waits = pauses()
+            while True:
+                self._wake = anyio.Event()
+                reached = False
+                try:
+                    async with connect(self.root, start=self._start, client_name="lsp") as client:
+                        reached = True
+                        await self._follow(client)
+                    self._stand(Standing.STOPPED)
+                except UntrustedError as error:
+                    self._stand(Standing.UNTRUSTED, error)
+                except CkwatchError as error:
+                    self._stand(Standing.BROKEN, error)
+                finally:
+                    self.client = None
+                if reached and self.standing is Standing.BROKEN:
+                    waits = pauses()
+                # a daemon that somebody stopped stays stopped until somebody does something
+                limit_s = next(waits) if self.standing is Standing.BROKEN else None
+                with anyio.move_on_after(limit_s) if limit_s is not None else anyio.CancelScope():
+                    await self._wake.wait()
+
+    def wake(self) -> None:
+        """Something has happened after which another attempt to reach the daemon is worth it."""
+        self._wake.set()
+
+    @property
+    def ready(self) -> Client:
+        """The client. Raises CkwatchError, with the reason, where there is no daemon."""
+        if self.client is None:
+            if self.problem is not None:
+                raise self.problem
+            raise CkwatchError(f"there is no daemon for {self.root} yet", "Try again in a moment.")
+        return self.client
+
+    def diagnostics(self, path: str) -> Sequence[Diagnostic]:
+        """What the daemon has to say of a file."""
+        known = self.files.get(path)
+        return () if known is None else known.diagnostics
+
+    def units_at(self, path: str) -> list[Unit]:
+        """The units whose instances stand in the kernel file at `path`."""
+        return [unit for unit in self.units.values() if unit.place.path == path]
+
+    def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), everything: bool = False) -> None:
+        """Have these units worked on first, and built whenever they change."""
+        focus = (tuple(units), tuple(files), everything)
+        if focus != self._focus:
+            self._focus = focus
+            self._focus_changed.set()
+
+    async def trust(self) -> None:
+        """Put the workspace on the user's list, and connect."""
+        await to_thread.run_sync(trust, self.root)
+        self.wake()
+
+    async def restart(self) -> None:
+        """Stop the daemon, and start another."""
+        client = self.client
+        if client is not None:
+            await client.stop()
+        self.wake()
+
+    async def _follow(self, client: Client) -> None:
+        self.client = client
+        self.problem = None
+        seen: set[str] | None = {""}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_focus, client)
+            tasks.start_soon(self.lender.run, client)
+            async with client.events() as changes:
+                async for change in changes:
+                    self._take(change)
+                    if seen is not None:
+                        seen.add(change.topic)
+                        if self.workspace is not None and self.workspace.loaded and change.topic == "workspace":
+                            tasks.start_soon(self._forget, seen)
+                            seen = None
+                            self._stand(Standing.READY)
+            tasks.cancel_scope.cancel()
+
+    async def _forget(self, seen: set[str]) -> None:
+        """Another daemon may not know what the one before did."""
+        await anyio.sleep(FORGET_S)
+        for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
+            if topic not in seen:
+                self._take(Change(seq=0, topic=topic))
+
+    def _take(self, change: Change) -> None:
+        kind, _, name = change.topic.partition("/")
+        state = change.state
+        if kind == "unit":
+            if isinstance(state, Unit):
+                self.units[name] = state
+            else:
+                self.units.pop(name, None)
+        elif kind == "file":
+            if isinstance(state, File):
+                self.files[name] = state
+            else:
+                self.files.pop(name, None)
+        elif kind == "workspace" and isinstance(state, Workspace):
+            self.workspace = state
+        self.touch(change.topic)
+
+    def _stand(self, standing: Standing, problem: CkwatchError | None = None) -> None:
+        if standing is Standing.BROKEN:
+            _log.warning("%s: %s", self.root, problem)
+        self.standing, self.problem = standing, problem
+        self.touch("standing")
+
+    def touch(self, topic: str) -> None:
+        """Have `topic` told soon."""
+        self._dirty.add(topic)
+        self._has_dirt.set()
+
+    async def _tell(self) -> None:
+        while True:
+            await self._has_dirt.wait()
+            await anyio.sleep(TELL_S)
+            topics, self._dirty = frozenset(self._dirty), set()
+            self._has_dirt = anyio.Event()
+            self._told(self, topics)
+
+    async def _send_focus(self, client: Client) -> None:
+        while True:
+            self._focus_changed = anyio.Event()
+            if self._focus is not None:
+                units, files, everything = self._focus
+                try:
+                    await client.focus(*units, files=files, everything=everything)
+                except CkwatchError as error:  # an instance that has gone meanwhile
+                    _log.info("%s: %s", self.root, error)
+            await self._focus_changed.wait()

@@ -1,0 +1,114 @@
+"""The protocol as pygls has it, with an answer or an error for every request whatever comes, and our own documents."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.language_server import lsp_method
+
+from ckwatch.errors import CkwatchError
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.server import CkwatchServer
+
+_log = logging.getLogger(__name__)
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+NOT_INITIALIZED = -32002
+REQUEST_FAILED = -32803
+
+
+class RequestFailedError(JsonRpcException):
+    """A request that cannot be fulfilled; `message` says why, in words for the user."""
+
+    CODE = REQUEST_FAILED
+    MESSAGE = "the request failed"
+
+    @classmethod
+    def of_error(cls, error: CkwatchError) -> RequestFailedError:
+        """The same for what the daemon or its client says."""
+        return cls(message=str(error))
+
+
+class Protocol(LanguageServerProtocol):
+    """Takes messages that have been decoded."""
+
+    _server: CkwatchServer
+
+    def __init__(self, server: CkwatchServer, converter: Any) -> None:
+        super().__init__(server, converter)
+        self._initialized = False
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Handle one message. A request that cannot be understood is answered with an error."""
+        method, number = message.get("method"), message.get("id")
+        is_request = "method" in message and "id" in message
+        if number is not None and (isinstance(number, bool) or not isinstance(number, str | int)):
+            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
+            return
+        if message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str)):
+            self.refuse(number, INVALID_REQUEST, "this is no JSON-RPC 2.0 message")
+            return
+        if is_request and number is None:
+            self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
+            return
+        if self._shutdown and method != types.EXIT:
+            if is_request:
+                self.refuse(number, INVALID_REQUEST, "the server is shutting down")
+            return
+        if not self._initialized and method not in (types.INITIALIZE, types.EXIT):
+            if is_request:
+                self.refuse(number, NOT_INITIALIZED, "the first request must be `initialize`")
+            return
+        if method == types.INITIALIZE and self._initialized and is_request:
+            self.refuse(number, INVALID_REQUEST, "the server is initialized")
+            return
+        try:
+            structured = self.structure_message(message)
+        except JsonRpcException as error:
+            if is_request:
+                self.refuse(number, error.code, f"the parameters of {method} are not understood")
+            else:
+                _log.warning("the parameters of %s are not understood", method)
+            return
+        if method == types.INITIALIZE:
+            self._initialized = True
+        self.handle_message(structured)
+
+    def refuse(self, number: str | int | None, code: int, message: str) -> None:
+        """Answer a request with an error."""
+        error = types.ResponseError(code=code, message=message)
+        self._send_data(types.ResponseErrorMessage(id=number, jsonrpc="2.0", error=error))
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *_arguments: object) -> None:  # type: ignore[override]  # pygls ends the process here
+        """End; the exit status says whether the editor had asked for that before."""
+        self._server.end(0 if self._shutdown else 1)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        """A document is open."""
+        self._server.session.opened(params.text_document)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        """A document has another text."""
+        document = params.text_document
+        self._server.session.changed(document.uri, document.version, list(params.content_changes))
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        """A document is not open any more."""
+        self._server.session.closed(params.text_document.uri)
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Generator[Any, Any, Any]:
+        """Run a command with its one argument."""
+        result = yield self._server.run_command, (params.command, params.arguments or []), {}
+        return result

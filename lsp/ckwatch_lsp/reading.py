@@ -1,0 +1,102 @@
+"""Messages from the editor, framed by headers. What is no message is answered with an error, and reading goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import anyio
+from anyio import to_thread
+
+MESSAGE_LIMIT = 128 * 1024 * 1024
+"""Bytes of one message."""
+
+HEADER_LIMIT = 64 * 1024
+
+LARGE = 256 * 1024
+"""Bytes from which on a message is decoded in a thread."""
+
+
+class UnreadableError(Exception):
+    """A body that is no JSON object."""
+
+
+class Reader:
+    """Reads from a stream in a thread that does not keep the process alive."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._arrived: Callable[[], None] = lambda: None
+        self._event = anyio.Event()
+
+    def start(self) -> None:
+        """Begin to read; to be called on the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            self._event.set()
+
+        def arrived() -> None:
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:
+                return  # the loop has ended
+
+        self._arrived = arrived
+        threading.Thread(target=self._run, name="from the editor", daemon=True).start()
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
+        while True:
+            try:
+                body = self._bodies.get_nowait()
+            except queue.Empty:
+                self._event = anyio.Event()
+                if self._bodies.empty():
+                    await self._event.wait()
+                continue
+            if body is None:
+                return None
+            return await to_thread.run_sync(_decoded, body) if len(body) > LARGE else _decoded(body)
+
+    def _run(self) -> None:
+        try:
+            while (body := _read_body(self._stream)) is not None:
+                self._bodies.put(body)
+                self._arrived()
+        except (OSError, ValueError):
+            pass
+        self._bodies.put(None)
+        self._arrived()
+
+
+def _read_body(stream: BinaryIO) -> bytes | None:
+    """The next body; None at the end, or where nothing more can be understood."""
+    length: int | None = None
+    while True:
+        line = stream.readline(HEADER_LIMIT)
+        if not line:
+            return None
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            length = int(value)
+            if length > MESSAGE_LIMIT:
+                return None
+        elif not line.strip() and length is not None:
+            body = stream.read(length)
+            return body if len(body) == length else None
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(str(error)) from None
+    if not isinstance(message, dict):
+        raise UnreadableError("a message must be a JSON object")
+    return message

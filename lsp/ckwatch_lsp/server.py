@@ -1,0 +1,140 @@
+"""`ckwatch lsp`: the language server of one editor, on standard input and output."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, BinaryIO
+
+import anyio
+from anyio.abc import TaskGroup
+from lsprotocol import converters, types
+from pygls.lsp.server import LanguageServer
+
+from ckwatch import __version__
+from ckwatch.errors import CkwatchError
+from ckwatch_lsp import features
+from ckwatch_lsp.abilities import abilities_of
+from ckwatch_lsp.protocol import PARSE_ERROR, Protocol, RequestFailedError
+from ckwatch_lsp.reading import Reader, UnreadableError
+from ckwatch_lsp.session import Session
+from ckwatch_lsp.writing import Writer
+
+_log = logging.getLogger(__name__)
+
+PARENT_S = 5.0
+"""How often it is looked whether the editor's process is still there."""
+
+Command = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+class CkwatchServer(LanguageServer):
+    """pygls' server with one session. Commands are called with their one argument, an object."""
+
+    protocol: Protocol
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        super().__init__("ckwatch", __version__, protocol_cls=Protocol, converter_factory=converters.get_converter)
+        self.session = Session(self, tasks)
+        self.commands: dict[str, Command] = {}
+        self.ended = anyio.Event()
+        self.status = 1
+        self.feature(types.INITIALIZE)(self._initialize)
+
+    def feature(self, feature_name: str, options: Any | None = None) -> Callable[[Any], Any]:
+        """As pygls' own, which marks what it registers: a bound method cannot be marked."""
+        register = super().feature(feature_name, options)
+        return lambda answer: register(partial(answer))
+
+    def end(self, status: int) -> None:
+        """End the process with this status."""
+        self.status = status
+        self.ended.set()
+
+    def add_command(self, name: str, run: Command) -> None:
+        """Offer a command."""
+        self.commands[name] = run
+        self.command(name)(partial(run))
+
+    async def run_command(self, name: str, arguments: Sequence[Any]) -> Any:
+        """What a command answers. Raises RequestFailedError with the reason where it cannot."""
+        run = self.commands.get(name)
+        if run is None:
+            raise RequestFailedError(f"there is no command {name}")
+        given = arguments[0] if arguments else {}
+        if len(arguments) > 1 or not isinstance(given, dict):
+            raise RequestFailedError(f"{name} takes one object")
+        try:
+            return await run(given)
+        except CkwatchError as error:
+            raise RequestFailedError.of_error(error) from None
+
+    def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002  # pygls' signature
+        """What goes wrong is logged; the editor hears of it in the answer."""
+        _log.debug("%s", error)
+
+    def _initialize(self, params: types.InitializeParams) -> None:
+        self.session.abilities = abilities_of(
+            params.capabilities, self.workspace.position_encoding or types.PositionEncodingKind.Utf16
+        )
+        features.register(self, params)
+        if params.process_id is not None:
+            self.session.start(self._watch, params.process_id)
+
+    async def _watch(self, editor: int) -> None:
+        while _is_there(editor):  # noqa: ASYNC110  # nothing tells of the end of another's process
+            await anyio.sleep(PARENT_S)
+        self.end(1)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
+    """Serve one editor until it says goodbye or goes away; the exit status."""
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it writes every message into the log
+    reader, writer = Reader(stdin), Writer(stdout)
+    async with anyio.create_task_group() as tasks:
+        server = CkwatchServer(tasks)
+        server.protocol.set_writer(writer)
+        reader.start()
+        tasks.start_soon(_read, server, reader)
+        await server.ended.wait()
+        tasks.cancel_scope.cancel()
+    writer.close()
+    return server.status
+
+
+async def _read(server: CkwatchServer, reader: Reader) -> None:
+    while True:
+        try:
+            message = await reader.next()
+        except UnreadableError as error:
+            server.protocol.refuse(None, PARSE_ERROR, f"this is no message: {error}")
+            continue
+        if message is None:
+            server.end(1)
+            return
+        try:
+            server.protocol.take(message)
+        except Exception:  # noqa: BLE001  # whatever one message does, the next is heard
+            _log.exception("unexpected")
+        await anyio.lowlevel.checkpoint()
+
+
+def main() -> int:
+    """Serve on standard input and output; what anything else prints goes to standard error."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return anyio.run(serve, sys.stdin.buffer, stdout)

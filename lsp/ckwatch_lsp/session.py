@@ -1,0 +1,236 @@
+"""All that one editor has to do with us."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from lsprotocol import types
+
+from ckwatch.client import find_workspace
+from ckwatch.errors import CkwatchError
+from ckwatch.wire.values import Span, Unit
+from ckwatch_lsp.abilities import Abilities
+from ckwatch_lsp.active import Active
+from ckwatch_lsp.documents import Document, Edit, Kind, path_of, read_text, uri_of
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.generated_uri import parse_generated
+from ckwatch_lsp.parts import Language, Part
+from ckwatch_lsp.settings import Settings
+from ckwatch_lsp.text import Position, Range
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.server import CkwatchServer
+
+_log = logging.getLogger(__name__)
+
+KEPT_TEXTS = 64
+"""Files that are not open whose lines are kept to translate places in them."""
+
+
+class Session:
+    """The documents, workspaces, settings and parts of one editor."""
+
+    def __init__(self, server: CkwatchServer, tasks: TaskGroup) -> None:
+        self.server = server
+        self.abilities = Abilities()
+        self.settings = Settings()
+        self.documents: dict[str, Document] = {}
+        """By URI, as the editor writes it."""
+        self.folders: dict[Path, Folder] = {}
+        self.active = Active(self)
+        self.parts: list[Part] = [self.active]
+        self.languages: dict[Kind, list[Language]] = {}
+        """Which languages answer for a kind of document; their answers are joined."""
+        self._tasks = tasks
+        self._texts: dict[str, tuple[tuple[int, int], Document]] = {}
+
+    def start(self, run: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+        """Do something beside everything else. What it raises is logged, and harms nothing."""
+        self._tasks.start_soon(self._guarded, run, arguments)
+
+    async def _guarded(self, run: Callable[..., Coroutine[Any, Any, object]], arguments: Sequence[object]) -> None:
+        try:
+            await run(*arguments)
+        except CkwatchError as error:
+            _log.warning("%s", error)
+        except Exception:  # noqa: BLE001  # the editor goes on with what works
+            _log.exception("unexpected")
+
+    # Workspaces.
+
+    def folder_of(self, path: str | None) -> Folder | None:
+        """The workspace that a file lies in, once it is known; the innermost."""
+        if path is None:
+            return None
+        for parent in Path(path).parents:
+            if parent in self.folders:
+                return self.folders[parent]
+        return None
+
+    def folder_for(self, document: Document) -> Folder | None:
+        """The workspace of a document, also of one that is no file."""
+        generated = parse_generated(document.uri)
+        return self.folders.get(generated.folder) if generated else self.folder_of(document.path)
+
+    async def find_folder(self, path: str) -> Folder | None:
+        """The workspace that a file lies in, which is connected to if it is new; None if it lies in none."""
+        root = await to_thread.run_sync(_workspace_of, path)
+        return None if root is None else self.open_folder(root)
+
+    def open_folder(self, root: Path) -> Folder:
+        """The workspace at `root`."""
+        folder = self.folders.get(root)
+        if folder is None:
+            folder = self.folders[root] = Folder(root, self._told, start=self.settings.start_daemon)
+            self.start(folder.run)
+        return folder
+
+    def _told(self, folder: Folder, topics: frozenset[str]) -> None:
+        for part in self.parts:
+            part.told(folder, topics)
+
+    def unit(self, name: str) -> tuple[Folder, Unit] | None:
+        """The unit `KERNEL/INSTANCE@ARCH`, of whatever workspace has it."""
+        for folder in self.folders.values():
+            if name in folder.units:
+                return folder, folder.units[name]
+        return None
+
+    # Documents.
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """The editor has opened a document."""
+        document = Document(item.uri, item.text, item.version, self.abilities.encoding, item.language_id)
+        self.documents[item.uri] = document
+        self.start(self._introduce, document)
+
+    async def _introduce(self, document: Document) -> None:
+        if document.path is not None and document.kind is not Kind.OTHER:
+            folder = await self.find_folder(document.path)
+            if folder is not None and self.documents.get(document.uri) is document:
+                folder.wake()
+                if self.settings.check_on_type:
+                    folder.lender.opened(document)
+        if self.documents.get(document.uri) is document:
+            for part in self.parts:
+                part.opened(document)
+
+    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+        """The editor has changed a document. A change of one that is not open is passed over."""
+        document = self.documents.get(uri)
+        if document is None:
+            _log.warning("a change of %s, which is not open", uri)
+            return
+        edits: list[Edit] = document.change(changes, version)
+        folder = self.folder_of(document.path)
+        if folder is not None and document.kind is not Kind.OTHER and self.settings.check_on_type:
+            folder.lender.changed(document)
+        for part in self.parts:
+            part.changed(document, edits)
+
+    def saved(self, uri: str) -> None:
+        """The editor has saved a document."""
+        document = self.documents.get(uri)
+        if document is None:
+            return
+        folder = self.folder_of(document.path)
+        if folder is not None:
+            folder.wake()
+            folder.lender.saved(document)
+        for part in self.parts:
+            part.saved(document)
+
+    def closed(self, uri: str) -> None:
+        """The editor has closed a document."""
+        document = self.documents.pop(uri, None)
+        if document is None:
+            return
+        folder = self.folder_of(document.path)
+        if folder is not None:
+            folder.lender.closed(document)
+        for part in self.parts:
+            part.closed(document)
+
+    def open_at(self, path: str) -> Document | None:
+        """The open document of the file at `path`."""
+        document = self.documents.get(uri_of(path))
+        if document is not None:
+            return document
+        return next((each for each in self.documents.values() if each.path == path), None)
+
+    async def document(self, uri: str) -> Document | None:
+        """An open document, or the file at `uri` as it is on disk; None where there is neither."""
+        known = self.documents.get(uri)
+        if known is not None:
+            return known
+        path = path_of(uri)
+        return None if path is None else await self.text_at(path)
+
+    async def text_at(self, path: str) -> Document | None:
+        """The file at `path`, as it is open or else on disk; None if it cannot be read."""
+        open_one = self.open_at(path)
+        if open_one is not None:
+            return open_one
+        kept = self._texts.get(path)
+        stamp = await to_thread.run_sync(_stamp, path)
+        if stamp is None:
+            self._texts.pop(path, None)
+            return None
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        try:
+            text = await to_thread.run_sync(read_text, path)
+        except OSError:
+            return None
+        document = Document(uri_of(path), text, None, self.abilities.encoding)
+        self._texts[path] = (stamp, document)
+        if len(self._texts) > KEPT_TEXTS:
+            del self._texts[next(iter(self._texts))]
+        return document
+
+    def uri_at(self, path: str) -> str:
+        """The URI of a file, as the editor writes it if it has it open."""
+        document = self.open_at(path)
+        return uri_of(path) if document is None else document.uri
+
+    async def location(self, span: Span) -> types.Location:
+        """Where a place of the daemon's is for the editor."""
+        return types.Location(self.uri_at(span.path), await self.their_range(span.path, range_of(span)))
+
+    async def their_range(self, path: str, given: Range) -> types.Range:
+        """Our range in the file at `path`, in the editor's units."""
+        document = await self.text_at(path)
+        if document is None:
+            start = types.Position(given.start.line, given.start.column)
+            return types.Range(start, types.Position(given.end.line, given.end.column))
+        return document.places.their_range(given)
+
+    def languages_for(self, document: Document) -> list[Language]:
+        """Who answers for a document."""
+        return self.languages.get(document.kind, [])
+
+
+def range_of(span: Span) -> Range:
+    """The place within its file."""
+    return Range(Position(span.start.line, span.start.column), Position(span.end.line, span.end.column))
+
+
+def _workspace_of(path: str) -> Path | None:
+    try:
+        return find_workspace(Path(path))
+    except (CkwatchError, OSError, ValueError):
+        return None
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116  # Path cannot hold every name
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
