@@ -1,0 +1,114 @@
+/** The language client: what VS Code's own ways need, on top of vscode-languageclient. */
+
+import { Uri, workspace, type LogOutputChannel } from "vscode";
+import {
+  ExecuteCommandRequest,
+  type ClientCapabilities,
+  type DocumentSelector,
+  type DynamicFeature,
+  type LanguageClientOptions,
+  type ShowDocumentParams,
+  type StaticFeature,
+} from "vscode-languageclient";
+import { LanguageClient } from "vscode-languageclient/node";
+import type { Executable } from "./executable";
+import { SCHEME, written } from "./virtual";
+
+/** The settings that are the server's; the others of the section are the editor's own. */
+const SERVER_SETTINGS = [
+  "hints",
+  "lenses",
+  "hovers",
+  "informationDiagnostics",
+  "checkOnType",
+  "hostCheckOnType",
+  "buildOnSave",
+  "startDaemon",
+  "shape",
+] as const;
+
+const SELECTOR: DocumentSelector = [
+  { scheme: "file", language: "ckwatch-template" },
+  { scheme: "file", language: "ckwatch-kernel" },
+  { scheme: "file", pattern: "**/*.j2" },
+  { scheme: "file", pattern: "**/*.kernel.toml" },
+  { scheme: "file", pattern: "**/ckwatch.toml" },
+  { scheme: SCHEME },
+];
+
+/** The server's notifications beyond LSP. */
+class Extensions implements StaticFeature {
+  fillClientCapabilities(capabilities: ClientCapabilities): void {
+    capabilities.experimental = {
+      ...(capabilities.experimental as object | undefined),
+      serverStatusNotification: true,
+      ckwatchUnits: true,
+    };
+    capabilities.workspace = { ...capabilities.workspace, executeCommand: { dynamicRegistration: false } };
+  }
+
+  initialize(): void {
+    // nothing depends on what the server can do
+  }
+
+  getState(): { kind: "static" } {
+    return { kind: "static" };
+  }
+
+  clear(): void {
+    // nothing is kept
+  }
+}
+
+export class CkwatchClient extends LanguageClient {
+  constructor(executable: Executable, output: LogOutputChannel, showDocument: (uri: Uri, takeFocus: boolean) => Promise<void>) {
+    const run = { command: executable.command, args: [...executable.args, "lsp"] };
+    super("ckwatch", "ckwatch", run, clientOptions(output, showDocument));
+    super.registerFeature(new Extensions());
+  }
+
+  /** The extension's own commands go to the server; those of the library would have the same names. */
+  override registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
+    if ("registrationType" in feature && feature.registrationType.method === ExecuteCommandRequest.method) {
+      return;
+    }
+    super.registerFeature(feature);
+  }
+}
+
+function clientOptions(
+  output: LogOutputChannel,
+  showDocument: (uri: Uri, takeFocus: boolean) => Promise<void>,
+): LanguageClientOptions {
+  return {
+    documentSelector: SELECTOR,
+    outputChannel: output,
+    initializationOptions: serverSettings,
+    diagnosticPullOptions: { onChange: true, onSave: true },
+    markdown: { supportThemeIcons: true },
+    uriConverters: {
+      code2Protocol: (uri) => (uri.scheme === SCHEME ? written(uri) : uri.toString()),
+      protocol2Code: (value) => Uri.parse(value),
+    },
+    middleware: {
+      workspace: {
+        configuration: (params) => params.items.map((item) => (item.section === "ckwatch" ? serverSettings() : null)),
+      },
+      window: {
+        showDocument: async (params: ShowDocumentParams, token, next) => {
+          const uri = Uri.parse(params.uri);
+          if (uri.scheme !== SCHEME) {
+            return next(params, token);
+          }
+          await showDocument(uri, params.takeFocus === true);
+          return { success: true };
+        },
+      },
+    },
+  };
+}
+
+export function serverSettings(): Record<string, unknown> {
+  const section = workspace.getConfiguration("ckwatch");
+  return Object.fromEntries(SERVER_SETTINGS.map((key) => [key, section.get(key)]));
+}

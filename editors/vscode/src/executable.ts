@@ -1,0 +1,55 @@
+/** Where the `ckwatch` command may be, in the order in which it is looked for. Nothing here touches the machine. */
+
+export interface Executable {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+export interface Surroundings {
+  /** The setting `ckwatch.command`. */
+  readonly setting: string;
+  /** Absolute paths of the workspace folders. */
+  readonly folders: readonly string[];
+  readonly home: string;
+  readonly windows: boolean;
+}
+
+/** The setting alone where it is set: who names a command does not want another one. */
+export function candidates({ setting, folders, home, windows }: Surroundings): Executable[] {
+  const named = setting.trim();
+  if (named !== "") {
+    return [{ command: expanded(named, folders[0] ?? "", home), args: [] }];
+  }
+  const inEnvironment = windows ? ".venv/Scripts/ckwatch.exe" : ".venv/bin/ckwatch";
+  const pythons = windows ? ["py", "python"] : ["python3", "python"];
+  return [
+    { command: "ckwatch", args: [] },
+    ...folders.map((folder) => ({ command: `${folder}/${inEnvironment}`, args: [] })),
+    ...pythons.map((python) => ({ command: python, args: ["-m", "ckwatch"] })),
+  ];
+}
+
+function expanded(path: string, folder: string, home: string): string {
+  const inHome = path === "~" || path.startsWith("~/") ? home + path.slice(1) : path;
+  return inHome.replaceAll("${workspaceFolder}", folder).replaceAll("${userHome}", home);
+}
+
+/** Whether the output of `--version` is that of ckwatch. */
+export function isVersion(output: string): boolean {
+  return /^ckwatch \d/.test(output);
+}
+
+export interface Installer {
+  /** The program that has to be there. */
+  readonly program: string;
+  /** What is typed into a terminal. */
+  readonly line: string;
+  readonly description: string;
+}
+
+/** Ways to install the command, the best first. */
+export const INSTALLERS: readonly Installer[] = [
+  { program: "uv", line: "uv tool install ckwatch", description: "in an environment of its own, by uv" },
+  { program: "pipx", line: "pipx install ckwatch", description: "in an environment of its own, by pipx" },
+  { program: "python3", line: "python3 -m pip install --user ckwatch", description: "among your Python's packages, by pip" },
+];

@@ -1,0 +1,79 @@
+/** Finds the `ckwatch` command on this machine, or helps to install it. */
+
+import { execFile } from "node:child_process";
+import { homedir } from "node:os";
+import { promisify } from "node:util";
+import { commands, window, workspace } from "vscode";
+import { INSTALLERS, candidates, isVersion, type Executable, type Installer } from "./executable";
+
+const run = promisify(execFile);
+const TIMEOUT_MS = 20_000;
+
+/** The first candidate that says its version; undefined where there is none. Each failure goes to `log`. */
+export async function findExecutable(log: (line: string) => void): Promise<Executable | undefined> {
+  const surroundings = {
+    setting: workspace.getConfiguration("ckwatch").get<string>("command", ""),
+    folders: (workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath),
+    home: homedir(),
+    windows: process.platform === "win32",
+  };
+  for (const candidate of candidates(surroundings)) {
+    const line = [candidate.command, ...candidate.args].join(" ");
+    try {
+      const { stdout } = await run(candidate.command, [...candidate.args, "--version"], { timeout: TIMEOUT_MS });
+      if (isVersion(stdout)) {
+        log(`${line}: ${stdout.trim()}`);
+        return candidate;
+      }
+      log(`${line}: not ckwatch`);
+    } catch (reason) {
+      log(`${line}: ${reason instanceof Error ? (reason.message.split("\n", 1)[0] ?? "") : String(reason)}`);
+    }
+  }
+  return undefined;
+}
+
+/** Says that the command is missing, with what mends it. */
+export async function offerInstallation(start: () => Promise<void>): Promise<void> {
+  const named = workspace.getConfiguration("ckwatch").get<string>("command", "");
+  const message =
+    named === ""
+      ? "The ckwatch command was found neither on the PATH nor in the workspace's .venv."
+      : `The setting ckwatch.command names “${named}”, which is no ckwatch command.`;
+  const answer = await window.showWarningMessage(message, ...(named === "" ? ["Install…"] : []), "Open the Settings");
+  if (answer === "Install…") {
+    await install(start);
+  } else if (answer !== undefined) {
+    await commands.executeCommand("workbench.action.openSettings", "ckwatch.command");
+  }
+}
+
+/** Lets the user choose how, and types it into a terminal; starts the server when the user says that it is done. */
+export async function install(start: () => Promise<void>): Promise<void> {
+  const there = await Promise.all(INSTALLERS.map(isThere));
+  const choices = INSTALLERS.filter((_, index) => there[index]).map(({ line, description }) => ({ label: line, description }));
+  if (choices.length === 0) {
+    await window.showErrorMessage("Neither uv nor pipx nor Python was found. Install Python 3.11 or newer first.");
+    return;
+  }
+  const choice = await window.showQuickPick(choices, { placeHolder: "What is to be run in a terminal?" });
+  if (choice === undefined) {
+    return;
+  }
+  const terminal = window.createTerminal("Install ckwatch");
+  terminal.show();
+  terminal.sendText(choice.label);
+  const done = await window.showInformationMessage("Start ckwatch when the terminal has finished.", "Start");
+  if (done !== undefined) {
+    await start();
+  }
+}
+
+async function isThere({ program }: Installer): Promise<boolean> {
+  try {
+    await run(program, ["--version"], { timeout: TIMEOUT_MS });
+    return true;
+  } catch {
+    return false;
+  }
+}

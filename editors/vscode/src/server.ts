@@ -1,0 +1,152 @@
+/** The language server's life: found, started, restarted, and not at all in a folder that is not trusted. */
+
+import { EventEmitter, Range, commands, window, workspace, type Disposable, type LogOutputChannel, type Uri } from "vscode";
+import { DidChangeConfigurationNotification, ExecuteCommandRequest, State } from "vscode-languageclient";
+import { CkwatchClient, serverSettings } from "./client";
+import type { Argument } from "./arguments";
+import { findExecutable, offerInstallation } from "./search";
+import type { ServerStatus } from "./status";
+import type { Range as ProtocolRange } from "./units";
+
+export type ServerState = "untrusted" | "starting" | "running" | "missing" | "stopped";
+
+export class Server implements Disposable {
+  readonly output: LogOutputChannel = window.createOutputChannel("ckwatch", { log: true });
+  private readonly changes = new EventEmitter<ServerState>();
+  private readonly statuses = new EventEmitter<ServerStatus>();
+  private readonly unitChanges = new EventEmitter<undefined>();
+  readonly onDidChangeState = this.changes.event;
+  readonly onStatus = this.statuses.event;
+  readonly onUnitsChanged = this.unitChanges.event;
+  private client: CkwatchClient | undefined;
+  private current: ServerState = "stopped";
+  private readonly listeners: Disposable[];
+
+  /** `showView` shows a virtual document beside the active editor. */
+  constructor(private readonly showView: (uri: Uri, takeFocus: boolean) => Promise<void>) {
+    this.listeners = [
+      workspace.onDidGrantWorkspaceTrust(() => void this.start()),
+      workspace.onDidChangeConfiguration(async (event) => {
+        if (event.affectsConfiguration("ckwatch.command")) {
+          await this.restart();
+        } else if (event.affectsConfiguration("ckwatch") && this.client?.isRunning() === true) {
+          await this.client.sendNotification(DidChangeConfigurationNotification.type, {
+            settings: { ckwatch: serverSettings() },
+          });
+        }
+      }),
+    ];
+  }
+
+  get state(): ServerState {
+    return this.current;
+  }
+
+  /** Starts the server unless it runs; where the command is missing, offers to install it. */
+  async start(): Promise<void> {
+    if (this.current === "starting" || this.current === "running") {
+      return;
+    }
+    if (!workspace.isTrusted) {
+      this.become("untrusted");
+      return;
+    }
+    this.become("starting");
+    const executable = await findExecutable((line) => {
+      this.output.info(line);
+    });
+    if (executable === undefined) {
+      this.become("missing");
+      void offerInstallation(() => this.start());
+      return;
+    }
+    const client = new CkwatchClient(executable, this.output, this.showView);
+    this.client = client;
+    client.onNotification("experimental/serverStatus", (status: ServerStatus) => {
+      this.statuses.fire(status);
+    });
+    client.onNotification("ckwatch/unitsChanged", () => {
+      this.unitChanges.fire(undefined);
+    });
+    client.onDidChangeState(({ newState }) => {
+      if (client === this.client) {
+        this.become(STATES[newState]);
+      }
+    });
+    try {
+      await client.start();
+    } catch (reason) {
+      this.output.error(String(reason));
+      this.become("stopped");
+    }
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  async stop(): Promise<void> {
+    const client = this.client;
+    this.client = undefined;
+    try {
+      await client?.dispose();
+    } catch (reason) {
+      this.output.warn(String(reason));
+    }
+    this.become("stopped");
+  }
+
+  /** Has the server execute a command; throws what it answers instead of a result. */
+  async execute(command: string, argument: Argument): Promise<unknown> {
+    await this.start();
+    const client = this.client;
+    if (this.current !== "running" || client === undefined) {
+      throw new Error(REASONS[this.current]);
+    }
+    return client.sendRequest(ExecuteCommandRequest.type, { command, arguments: [argument] });
+  }
+
+  uri(value: string): Uri | undefined {
+    return this.client?.protocol2CodeConverter.asUri(value);
+  }
+
+  written(uri: Uri): string {
+    return this.client?.code2ProtocolConverter.asUri(uri) ?? uri.toString();
+  }
+
+  dispose(): void {
+    this.listeners.forEach((listener) => {
+      listener.dispose();
+    });
+    this.changes.dispose();
+    this.statuses.dispose();
+    this.unitChanges.dispose();
+    this.output.dispose();
+  }
+
+  private become(state: ServerState): void {
+    this.current = state;
+    void commands.executeCommand("setContext", "ckwatch.state", state);
+    this.changes.fire(state);
+  }
+}
+
+const STATES: Readonly<Record<State, ServerState>> = {
+  [State.Stopped]: "stopped",
+  [State.StartFailed]: "stopped",
+  [State.Starting]: "starting",
+  [State.Running]: "running",
+};
+
+const REASONS: Readonly<Record<ServerState, string>> = {
+  untrusted: "The folder is not trusted: nothing is run.",
+  starting: "ckwatch is starting.",
+  running: "",
+  missing: "The ckwatch command was not found.",
+  stopped: "ckwatch does not run. Its output says why.",
+};
+
+export function asRange(range: ProtocolRange): Range {
+  return new Range(range.start.line, range.start.character, range.end.line, range.end.character);
+}
