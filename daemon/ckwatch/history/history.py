@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ckwatch.endpoint import endpoint_of
+from ckwatch.history.artifacts import Artifacts
 from ckwatch.history.database import BUSY_TIMEOUT_S, DamagedRowError, Database
 from ckwatch.history.record import (
     COLUMNS,
@@ -72,6 +73,8 @@ class History:
         self._database = Database(path, migrations, read_only=read_only, busy_timeout_s=busy_timeout_s)
         self.timings = Timings(self._database)
         """What was measured; open and closed with the history."""
+        self.artifacts = Artifacts(self._database)
+        """Which artifacts units had; open and closed with the history."""
 
     @property
     def path(self) -> Path:
@@ -148,7 +151,7 @@ class History:
         """Drop all but the last runs of each unit, and removed units whose last run ended before `removed_before`.
 
         The latest record of a unit that is there is never dropped. Of timings the last ones of each unit, shape and
-        device are kept, and baselines, those of removed units too.
+        device are kept, and baselines, those of removed units too; of artifacts the last ones of each unit.
         """
         kept = max(keep_runs_per_unit, 1)
 
@@ -166,6 +169,7 @@ class History:
 
         self._database.write(work)
         self.timings.prune()
+        self.artifacts.prune()
 
 
 def _records(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[UnitRecord]:

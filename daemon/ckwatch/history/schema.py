@@ -9,6 +9,9 @@ same few sets of templates: each set is stored once, under its hash.
 A timing's `content` is its record as JSON, and `samples` holds the raw samples, which would be most of it; the other
 columns are there to find it. `baseline` names timings that are to be compared with: those that a unit had on its shapes
 when it was set.
+
+An `artifact` of a unit has as its `content` what its code object tells, as JSON in a `format` of its own; the newest
+row of a unit is the artifact that it had last.
 """
 
 from __future__ import annotations
@@ -76,6 +79,18 @@ MIGRATIONS: tuple[str, ...] = (
       UNIQUE (unit, name, timing)
     );
     CREATE INDEX baseline_timing ON baseline (timing);
+    """,
+    """
+    CREATE TABLE artifact (
+      id INTEGER PRIMARY KEY,
+      unit TEXT NOT NULL,
+      artifact_key TEXT NOT NULL,
+      seen_at REAL NOT NULL,
+      format INTEGER NOT NULL,
+      content TEXT NOT NULL,
+      UNIQUE (unit, artifact_key)
+    );
+    CREATE INDEX artifact_of_unit ON artifact (unit, id);
     """,
 )
 

@@ -48,6 +48,11 @@ WHERE baseline.unit = :unit AND baseline.name = coalesce(
 ) ORDER BY timing.id DESC
 """  # noqa: S608
 
+_BASELINE_ARTIFACT = """
+SELECT baseline.name, timing.artifact_key FROM baseline JOIN timing ON timing.id = baseline.timing
+WHERE baseline.unit = ? ORDER BY baseline.set_at DESC, baseline.id DESC LIMIT 1
+"""
+
 _BASELINES = """
 SELECT name, max(set_at), count(DISTINCT unit), count(*) FROM baseline GROUP BY name ORDER BY max(set_at) DESC, name
 """
@@ -165,6 +170,22 @@ class Timings:
     def baseline(self, unit: str, name: str | None = None) -> list[TimingRecord]:
         """The timings that a baseline has of a unit, newest first; `name` None: of the one that was set last for it."""
         return self._found(_BASELINE, unit=stored_name(unit), name=name)
+
+    def baseline_artifact(self, unit: str) -> tuple[str, str] | None:
+        """The name of the baseline that was set last for a unit, and the artifact that was timed last for it."""
+        row = self._database.read(
+            lambda connection: connection.execute(_BASELINE_ARTIFACT, (stored_name(unit),)).fetchone()
+        )
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def units_of_baseline(self, name: str) -> list[str]:
+        """The units that a baseline has timings of."""
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                "SELECT DISTINCT unit FROM baseline WHERE name = ? ORDER BY unit", (name,)
+            ).fetchall()
+        )
+        return [unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass") for (unit,) in rows]
 
     def baselines(self) -> list[Baseline]:
         """All baselines, the one that was set last first."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 
 from ckwatch.analysis.arch_limits import limits_of
@@ -14,43 +14,36 @@ from ckwatch.analysis.prediction import predict
 from ckwatch.analysis.rank import Entry, rank
 from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.analysis.target import Target, target_of, target_of_device
-from ckwatch.analyze import analyze
 from ckwatch.compile.request import ProductKind
 from ckwatch.errors import CkwatchError
+from ckwatch.events import AnalyzeRequested
 from ckwatch.machine.state import UnitState
 from ckwatch.model.diagnostic import Severity
 from ckwatch.model.outcome import Outcome
+from ckwatch.runtime.insights import Insights
+from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import timings_of
-from ckwatch.runtime.tools import Tools
 from ckwatch.timing.calls import problem_of
 from ckwatch.timing.job import Cache
 from ckwatch.timing.report import DeviceFacts
-from ckwatch.toolchain import Toolchain
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
 from ckwatch.wire.timings import Timing
 
-KEPT = 500
-"""Reports that are kept; each has a few kilobytes."""
-
 
 class Analyses:
-    """Reports by artifact, and for each unit that of the artifact before."""
+    """Answers by the reports of artifacts."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._reports: dict[str, CodeObjectReport] = {}
-        self._shown: dict[str, tuple[str, str]] = {}
-        self._lock = anyio.Lock()
+    def __init__(self, runtime: Runtime, insights: Insights) -> None:
+        self._runtime = runtime
+        self._insights = insights
 
     async def of(self, unit: UnitState) -> Analysis:
         """What the unit's last artifact tells. Raises CkwatchError for a unit without a code object."""
         report = await self._report(unit)
         assert unit.result is not None  # noqa: S101  # `_report` has looked
-        artifact = unit.result.artifact
-        before, now = self._shown.get(unit.key.unit, ("", ""))
-        if now != artifact:
-            before, now = now, artifact
-            self._shown[unit.key.unit] = (before, now)
+        before = "" if unit.figures is None else unit.figures.artifact
+        earlier = await self._insights.earlier(unit.key.unit, unit.result.artifact, unit.unit.arch, before)
+        await self._runtime.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
         limits = limits_of(report.arch)
         target = target_of(unit.unit.arch)
         shapes = () if target is None else await to_thread.run_sync(_shapes, unit, report, target)
@@ -60,7 +53,9 @@ class Analyses:
             fresh=unit.fresh,
             report=report,
             shapes=shapes,
-            previous=self._reports.get(before),
+            previous=earlier.previous,
+            baseline=earlier.baseline,
+            baseline_name=earlier.baseline_name,
             lds_limit_bytes=None if limits is None else limits.workgroup_lds_bytes,
         )
 
@@ -121,22 +116,12 @@ class Analyses:
         )
 
     async def _report(self, unit: UnitState) -> CodeObjectReport:
-        result, compiler = unit.result, self._tools.compiler
+        result = unit.result
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None or not unit.unit.arch.startswith("gfx"):
             why = _why_not(unit) or "it has no AMD code object"
             raise CkwatchError(f"'{unit.key.unit}' cannot be inspected: {why}", "build it first")
-        toolchain = None if compiler is None else compiler.toolchain
-        if not isinstance(toolchain, Toolchain):
-            raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
-        async with self._lock:
-            known = self._reports.get(result.artifact)
-            if known is None:
-                known = await analyze(Path(path), toolchain, unit.unit.arch.partition(":")[0])
-                self._reports[result.artifact] = known
-                if len(self._reports) > KEPT:
-                    del self._reports[next(iter(self._reports))]
-            return known
+        return await self._insights.reports.of(result.artifact, Path(path), unit.unit.arch)
 
 
 def of_arch(units: list[UnitState], arch: str) -> list[UnitState]:

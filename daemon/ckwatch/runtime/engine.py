@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -33,9 +34,10 @@ from ckwatch.model.selection import chosen, suggestion
 from ckwatch.runtime.analyses import Analyses, of_arch
 from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.builds import Builds
-from ckwatch.runtime.isa import Isas
+from ckwatch.runtime.insights import Insights
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
+from ckwatch.runtime.memory import resident_bytes
 from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
@@ -58,6 +60,9 @@ from ckwatch.wire.messages import (
     WorkspaceDetail,
 )
 
+if TYPE_CHECKING:
+    from ckwatch.runtime.isa import Isas
+
 AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
 
@@ -78,6 +83,7 @@ class Daemon:
         memoirs: Memoirs,
         measurements: Measurements,
         precompiling: Precompiling,
+        insights: Insights,
         log_file: Path | None,
     ) -> None:
         self._runtime = runtime
@@ -87,8 +93,8 @@ class Daemon:
         self._log_file = log_file
         self._builds = Builds(runtime)
         self._time_traces = TimeTraces(runtime, tools)
-        self._analyses = Analyses(tools)
-        self._isas = Isas(runtime, tools, self._analyses)
+        self._analyses = Analyses(runtime, insights)
+        self._isas: Isas | None = None
         benches = Benches(runtime, self._builds, measurements)
         self.benchmarks = TimingAnswers(runtime, benches, measurements, memoirs)
         self._started_at = time.time()
@@ -107,7 +113,7 @@ class Daemon:
         """What the daemon is and does."""
         state = self._state
         units = list(state.main.units.values())
-        memory = await to_thread.run_sync(_resident_bytes)
+        memory = await to_thread.run_sync(resident_bytes)
         workspace = self._runtime.workshop.loads.workspaces.get(MAIN)
         shown = workspace_of(state, MAIN)
         compiler = self._tools.compiler
@@ -207,7 +213,11 @@ class Daemon:
 
     async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
         """The disassembly of a kernel of the unit. Raises UnknownUnitError, and CkwatchError where there is none."""
-        return await self._isas.of(await self._one(client or MAIN, unit), symbol, lines=lines)
+        state = await self._one(client or MAIN, unit)
+        if self._isas is None:
+            made = await to_thread.run_sync(_isas, self._runtime, self._tools, self._analyses)
+            self._isas = self._isas or made
+        return await self._isas.of(state, symbol, lines=lines)
 
     async def calibration(self) -> Calibrated:
         """How far predictions were off."""
@@ -407,10 +417,12 @@ def normal(path: str) -> str:
     return os.path.normpath(path)
 
 
+def _isas(runtime: Runtime, tools: Tools, analyses: Analyses) -> Isas:
+    """Loaded, in a thread, when somebody looks at instructions."""
+    from ckwatch.runtime.isa import Isas
+
+    return Isas(runtime, tools, analyses)
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

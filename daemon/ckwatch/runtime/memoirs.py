@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from ckwatch.effects import Record
 from ckwatch.events import Cause, Remembered, UnitKey, Work, WorkKind
-from ckwatch.history import History, HistoryError, Timings, UnitRecord
+from ckwatch.history import Artifacts, History, HistoryError, Timings, UnitRecord
 from ckwatch.machine.state import State, UnitState
 from ckwatch.wire.messages import Run
 from ckwatch.wire.values import Cause as WireCause
@@ -43,6 +43,11 @@ class Memoirs:
     def timings(self) -> Timings | None:
         """The timings of units, None while the history cannot be used."""
         return self._history.timings if self._opened else None
+
+    @property
+    def artifacts(self) -> Artifacts | None:
+        """The artifacts that units had, None while the history cannot be used."""
+        return self._history.artifacts if self._opened else None
 
     async def open(self) -> Mapping[str, Remembered]:
         """What earlier daemons left; nothing, and a problem, where it cannot be read."""

@@ -1,4 +1,5 @@
-"""How much memory compilers may use: what is free, what children hold already, and the limit of a cgroup."""
+"""How much memory compilers may use: what is free, what children hold already, and the limit of a cgroup; and what this
+process has."""
 
 from __future__ import annotations
 
@@ -9,6 +10,11 @@ from pathlib import Path
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PARENT, _RESIDENT_PAGES = 1, 21
 """Fields of /proc/PID/stat after the name (proc(5): ppid is field 4, rss field 24)."""
+
+
+def resident_bytes() -> int:
+    """What this process has in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 def capacity_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:

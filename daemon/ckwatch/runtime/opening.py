@@ -23,10 +23,12 @@ from ckwatch.machine.state import State
 from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.garbage import collect_when_idle, young_only
+from ckwatch.runtime.insights import Insights, remembered_figures
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.remembered import remembered_timings
+from ckwatch.runtime.reports import Reports
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
@@ -79,6 +81,11 @@ async def open_engine(
                 state.remembered_timings = await to_thread.run_sync(
                     remembered_timings, loads.kernels(), memoirs.timings
                 )
+            if memoirs.artifacts is not None:
+                names = [unit.id for kernel in loads.kernels() for unit in kernel.units]
+                state.remembered_figures = await to_thread.run_sync(remembered_figures, names, memoirs.artifacts)
+            insights = Insights(Reports(tools), memoirs)
+            runtime.analyze = insights.analyze
             measurements = Measurements(root, loads, tools, memoirs)
             runtime.measure = measurements.measure
             await memoirs.note_start(os.getpid(), __version__)
@@ -86,7 +93,7 @@ async def open_engine(
             runtime.workshop.on_request = lambda request, built, compiled: precompiling.note(
                 request, built=built, compiled=compiled
             )
-            daemon = Daemon(runtime, tools, memoirs, measurements, precompiling, log_file)
+            daemon = Daemon(runtime, tools, memoirs, measurements, precompiling, insights, log_file)
             async with plain_errors(), anyio.create_task_group() as tasks:
                 tasks.start_soon(runtime.run)
                 tasks.start_soon(collect_when_idle, lambda: state.busy)

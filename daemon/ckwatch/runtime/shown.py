@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -9,6 +10,7 @@ from ckwatch.diagnostics.fold import fold
 from ckwatch.events import MAIN, Cause, UnitKey
 from ckwatch.machine.state import State, UnitState
 from ckwatch.model import diagnostic as model
+from ckwatch.model.outcome import Outcome
 from ckwatch.model.text import Span
 from ckwatch.wire import values as wire
 from ckwatch.wire.timings import Timing
@@ -54,6 +56,7 @@ def unit_of(unit: UnitState) -> wire.Unit:
         measuring=next(iter(unit.to_measure), None) if unit.measuring is not None else None,
         to_measure=tuple(unit.to_measure),
         unmeasured=unit.unmeasured,
+        figures=figures_of(unit),
     )
 
 
@@ -73,6 +76,18 @@ def timings_of(unit: UnitState) -> tuple[Timing, ...]:
         rows = [row for row in timing.rows if isinstance(row, Timing)]
         found += [row if row.standing == standing else row.model_copy(update={"standing": standing}) for row in rows]
     return tuple(found)
+
+
+def figures_of(unit: UnitState) -> wire.Figures | None:
+    """What the code object of the unit's last artifact tells, and whether that is the present one."""
+    figures = unit.figures
+    if figures is None or not isinstance(figures.shown, bytes):
+        return None
+    present = unit.fresh and unit.outcome is Outcome.BUILT and unit.result is not None
+    fresh = present and unit.result is not None and unit.result.artifact == figures.artifact
+    values = json.loads(figures.shown)
+    standing = "fresh" if fresh else "stale"
+    return wire.Figures.model_validate({**values, "artifact_key": figures.artifact, "standing": standing})
 
 
 def causes_of(cause: Cause) -> tuple[wire.Cause, ...]:

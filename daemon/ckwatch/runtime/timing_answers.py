@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from anyio import to_thread
 
 from ckwatch.errors import CkwatchError, UnknownUnitError
-from ckwatch.events import MAIN
+from ckwatch.events import MAIN, AnalyzeRequested
 from ckwatch.history import HistoryError, Timings
 from ckwatch.history.comparing import compared
 from ckwatch.history.ranking import ranked
@@ -30,6 +30,10 @@ from ckwatch.wire.timings import BenchLine, Device, Devices, Ranked, Timing, Tim
 
 FROM_ELSEWHERE = ("previous", "library", "baseline")
 """What a unit may be compared with besides units; `baseline:NAME` too."""
+
+
+AT_ONCE = 50
+"""Units that one event names."""
 
 
 class TimingAnswers:
@@ -120,6 +124,7 @@ class TimingAnswers:
         found = await to_thread.run_sync(lambda: [unit for unit in names if timings.set_baseline(unit, name, at) > 0])
         if not found:
             raise CkwatchError("none of these units has been timed", "`ckwatch bench` takes timings")
+        await self._compare_anew(found)
         return found
 
     async def baselines(self) -> list[Baseline]:
@@ -129,10 +134,18 @@ class TimingAnswers:
 
     async def remove_baseline(self, name: str) -> int:
         """Let `name` mean nothing; of how many units. Raises CkwatchError when it means nothing already."""
+        units = await to_thread.run_sync(self._timings().units_of_baseline, name)
         count = await to_thread.run_sync(self._timings().remove_baseline, name)
         if not count:
             raise CkwatchError(f"there is no baseline '{name}'", "`ckwatch baseline list` lists them")
+        await self._compare_anew(units)
         return count
+
+    async def _compare_anew(self, units: Sequence[str]) -> None:
+        """The figures of these units have another baseline."""
+        for first in range(0, len(units), AT_ONCE):
+            some = tuple(units[first : first + AT_ONCE])
+            await self._runtime.post(AnalyzeRequested(MAIN, some, again=True, at=time.time()))
 
     def _timings(self) -> Timings:
         timings = self._memoirs.timings

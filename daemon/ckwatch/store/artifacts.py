@@ -127,6 +127,24 @@ class ArtifactStore:
         """The headers that were read and the files whose absence counts; None when that record has gone."""
         return self._read_header_set(artifact.headers)
 
+    def derived(self, key: str, headers: str, name: str) -> bytes | None:
+        """What was worked out from an entry and kept with it as the file `name`; None if there is nothing."""
+        try:
+            return (self._entry_folder(key, headers) / name).read_bytes()
+        except OSError:
+            return None
+
+    def keep_derived(self, key: str, headers: str, name: str, content: bytes) -> None:
+        """Keep what was worked out from an entry, as long as the entry is there. It can be worked out again: where it
+        cannot be written it is not kept."""
+        entry = self._entry_folder(key, headers)
+        if not (entry / META).exists():
+            return
+        with suppress(OSError, StoreError):
+            temporary = self._run_folder().new_name()
+            write_flushed(temporary, content)
+            temporary.replace(entry / name)
+
     def publish(
         self,
         key: str,

@@ -27,7 +27,9 @@ class ShapePrediction(Value):
 class Analysis(Value):
     """A unit's artifact, `fresh` where it belongs to the present input.
 
-    `previous` is the report of the artifact before, if the daemon has looked at it. `lds_limit_bytes`: of a workgroup.
+    `previous` is the report of the unit's artifact before, `baseline` that of the artifact that was timed for the
+    baseline `baseline_name`, the one that was set last for the unit; None where there is none, or it was evicted from
+    the store. `lds_limit_bytes`: of a workgroup.
     """
 
     unit: str
@@ -36,6 +38,8 @@ class Analysis(Value):
     report: CodeObjectReport
     shapes: tuple[ShapePrediction, ...] = ()
     previous: CodeObjectReport | None = None
+    baseline: CodeObjectReport | None = None
+    baseline_name: str = ""
     lds_limit_bytes: int | None = None
 
 
