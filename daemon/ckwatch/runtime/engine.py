@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -35,12 +34,14 @@ from ckwatch.runtime.analyses import Analyses, of_arch
 from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.builds import Builds
 from ckwatch.runtime.insights import Insights
+from ckwatch.runtime.isa import Isas
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.memory import resident_bytes
 from ckwatch.runtime.precompiling import Precompiling
 from ckwatch.runtime.runners import write_runner
 from ckwatch.runtime.runtime import Runtime
+from ckwatch.runtime.sent_units import SentUnits
 from ckwatch.runtime.shown import causes_of, diagnostic_of, file_inputs, folded, span_of, unit_of, workspace_of
 from ckwatch.runtime.states import States
 from ckwatch.runtime.time_traces import TimeTraces
@@ -60,14 +61,8 @@ from ckwatch.wire.messages import (
     WorkspaceDetail,
 )
 
-if TYPE_CHECKING:
-    from ckwatch.runtime.isa import Isas
-
 AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
-
-SHOWN_KEPT = 1000
-"""Units whose last states are kept in the form in which they are sent: followers want the same ones at one time."""
 
 GATHERED_S = 0.01
 """Changes that follow one another within this time are told together."""
@@ -94,12 +89,12 @@ class Daemon:
         self._builds = Builds(runtime)
         self._time_traces = TimeTraces(runtime, tools)
         self._analyses = Analyses(runtime, insights)
-        self._isas: Isas | None = None
+        self._isas = Isas(runtime, tools, self._analyses)
         benches = Benches(runtime, self._builds, measurements)
         self.benchmarks = TimingAnswers(runtime, benches, measurements, memoirs)
         self._started_at = time.time()
         self._started = time.monotonic()
-        self._shown: dict[tuple[str, str], tuple[int, wire.Unit | wire.File | wire.Workspace]] = {}
+        self._sent = SentUnits(runtime)
         self._clients: set[str] = set()
         self._turns = anyio.Lock()
         self.stopping = anyio.Event()
@@ -149,7 +144,7 @@ class Daemon:
         for path in sorted(paths):
             states[f"file/{path}"] = await self.file(client, path)
         # What changes until they are asked for comes again as a change after `seq`.
-        units = States(states, self._state.members(scope), partial(self._seen, scope))
+        units = States(states, self._state.members(scope), partial(self._sent.named, scope))
         return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
 
     async def changes(self, client: str | None, after: int) -> list[wire.Change]:
@@ -213,11 +208,7 @@ class Daemon:
 
     async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
         """The disassembly of a kernel of the unit. Raises UnknownUnitError, and CkwatchError where there is none."""
-        state = await self._one(client or MAIN, unit)
-        if self._isas is None:
-            made = await to_thread.run_sync(_isas, self._runtime, self._tools, self._analyses)
-            self._isas = self._isas or made
-        return await self._isas.of(state, symbol, lines=lines)
+        return await self._isas.of(await self._one(client or MAIN, unit), symbol, lines=lines)
 
     async def calibration(self) -> Calibrated:
         """How far predictions were off."""
@@ -243,7 +234,7 @@ class Daemon:
         for count, name in enumerate(await self._names(scope, patterns)):
             unit = self._state.seen(scope, name)
             if unit is not None:
-                found.append(self._unit(scope, unit))
+                found.append(self._sent.of(scope, unit))
             if count % AT_ONCE == AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()
         return found
@@ -344,7 +335,7 @@ class Daemon:
         self._clients.discard(client)
         await self._runtime.post(ClientLost(client, at=time.time()))
         self._runtime.feed.forget(client)
-        self._shown = {key: value for key, value in self._shown.items() if key[0] != client}
+        self._sent.forget(client)
 
     async def log(self, lines: int) -> str:
         """The last lines of the daemon's log."""
@@ -382,29 +373,10 @@ class Daemon:
     async def _topic(self, scope: str, topic: str) -> wire.Unit | wire.File | wire.Workspace | None:
         kind, _, name = topic.partition("/")
         if kind == "unit":
-            return self._seen(scope, name)
+            return self._sent.named(scope, name)
         if kind == "file":
             return await self.file(scope or None, name)
         return workspace_of(self._state, scope)
-
-    def _seen(self, scope: str, name: str) -> wire.Unit | None:
-        unit = self._state.seen(scope, name)
-        return None if unit is None else self._unit(scope, unit)
-
-    def _unit(self, scope: str, unit: UnitState) -> wire.Unit:
-        """The unit's wire form, made once for all who see this state of it."""
-        seq = self._runtime.feed.last(unit.key.scope, f"unit/{unit.key.unit}")
-        key = (unit.key.scope, unit.key.unit)
-        kept = self._shown.get(key)
-        if kept is not None and kept[0] == seq and isinstance(kept[1], wire.Unit):
-            return kept[1]
-        shown = unit_of(unit)
-        if scope == unit.key.scope or unit.key.scope == MAIN:
-            self._shown.pop(key, None)
-            self._shown[key] = (seq, shown)
-            if len(self._shown) > SHOWN_KEPT:
-                del self._shown[next(iter(self._shown))]
-        return shown
 
     def _commands(self, state: UnitState) -> tuple[tuple[tuple[str, ...], ...], int]:
         artifact = artifact_of(state, self._tools)
@@ -415,13 +387,6 @@ class Daemon:
 def normal(path: str) -> str:
     """An absolute path without `..` and doubled slashes, by its letters alone."""
     return os.path.normpath(path)
-
-
-def _isas(runtime: Runtime, tools: Tools, analyses: Analyses) -> Isas:
-    """Loaded, in a thread, when somebody looks at instructions."""
-    from ckwatch.runtime.isa import Isas
-
-    return Isas(runtime, tools, analyses)
 
 
 def _digest(text: str) -> str:
