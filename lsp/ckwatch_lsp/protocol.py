@@ -83,8 +83,8 @@ class Protocol(LanguageServerProtocol):
 
     def refuse(self, number: str | int | None, code: int, message: str) -> None:
         """Answer a request with an error."""
-        error = types.ResponseError(code=code, message=message)
-        self._send_data(types.ResponseErrorMessage(id=number, jsonrpc="2.0", error=error))
+        # not by way of lsprotocol, which leaves out an id that is null
+        self._send_data({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}})
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_arguments: object) -> None:  # type: ignore[override]  # pygls ends the process here

@@ -135,6 +135,8 @@ async def _read(server: CkwatchServer, reader: Reader) -> None:
 def main() -> int:
     """Serve on standard input and output; what anything else prints goes to standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # of their own: the interpreter cannot end while a thread reads from its standard input
+    stdin = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return anyio.run(serve, sys.stdin.buffer, stdout)
+    return anyio.run(serve, stdin, stdout)

@@ -1,0 +1,137 @@
+"""Messages in and out: the order of life, and an answer to every request whatever it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lsp.editing import ALL, LspError, capabilities, copy_of, editor, start, trust
+
+ROOT = {"processId": None, "rootUri": None, "capabilities": {}}
+
+
+async def test_nothing_is_answered_before_the_beginning() -> None:
+    async with editor(initialize=False) as made:
+        with pytest.raises(LspError, match="initialize") as error:
+            await made.request("textDocument/hover", {})
+        assert error.value.code == -32002
+        await start(made)
+        with pytest.raises(LspError, match="is initialized"):
+            await made.request("initialize", ROOT)
+
+
+async def test_nothing_is_answered_after_the_end() -> None:
+    async with editor(initialize=False) as made:
+        await start(made)
+        assert await made.request("shutdown") is None
+        with pytest.raises(LspError, match="shutting down"):
+            await made.request("textDocument/hover", {})
+        await made.notify("exit")
+        assert await made.process.wait() == 0
+
+
+async def test_an_exit_that_nobody_announced_is_a_failure() -> None:
+    async with editor(initialize=False) as made:
+        await start(made)
+        await made.notify("exit")
+        assert await made.process.wait() == 1
+
+
+async def test_an_editor_that_goes_away_takes_the_server_with_it() -> None:
+    async with editor(initialize=False) as made:
+        await start(made)
+        assert made.process.stdin is not None
+        await made.process.stdin.aclose()
+        assert await made.process.wait() == 1
+
+
+MALFORMED = [
+    b"{",
+    b"[]",
+    b"1",
+    b'"text"',
+    b"\xff\xfe",
+    b"{}",
+    b'{"jsonrpc": "1.0", "id": 5, "method": "shutdown"}',
+    b'{"jsonrpc": "2.0", "id": [1], "method": "shutdown"}',
+    b'{"jsonrpc": "2.0", "id": null, "method": "shutdown"}',
+    b'{"jsonrpc": "2.0", "id": 7, "method": 7}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: body[:60])
+async def test_what_is_no_message_is_an_error(body: bytes) -> None:
+    async with editor() as made:
+        await made.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        errors = await made.until(lambda: [answer for answer in made.answers.values() if "error" in answer])
+        assert errors[0]["error"]["message"]
+        assert await made.request("workspace/symbol", {"query": ""}) == []
+
+
+REFUSED = [
+    ("textDocument/hover", {}, -32602),
+    ("textDocument/hover", None, -32602),
+    ("textDocument/hover", {"textDocument": {"uri": "file:///a"}, "position": {"line": "x", "character": 0}}, -32602),
+    ("textDocument/nothing", {}, -32601),
+    ("workspace/executeCommand", {"command": "ckwatch.nothing"}, -32803),
+    ("workspace/executeCommand", {"command": "ckwatch.nothing", "arguments": [1, 2]}, -32803),
+]
+
+
+async def test_requests_that_cannot_be_are_refused() -> None:
+    async with editor() as made:
+        for method, params, code in REFUSED:
+            answer = await made.answer(await made.ask(method, params))
+            assert answer.get("error", {}).get("code") == code, (method, params, answer)
+
+
+async def test_documents_that_are_none_of_ours() -> None:
+    async with editor() as made:
+        for uri in ("untitled:Untitled-1", "git:/a/b.j2?x", "file://elsewhere/a.j2", "", ":", "file:///no/such.hip.j2"):
+            await made.notify(
+                "textDocument/didOpen", {"textDocument": {"uri": uri, "languageId": "", "version": 1, "text": "{{ a"}}
+            )
+            for method in ("documentSymbol", "foldingRange", "documentLink", "semanticTokens/full", "codeLens"):
+                await made.of(f"textDocument/{method}", uri)
+            far = {"line": 10**9, "character": 10**9}
+            await made.of("textDocument/hover", uri, position=far)
+            await made.of("textDocument/completion", uri, position=far)
+            await made.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+            await made.notify(
+                "textDocument/didChange", {"textDocument": {"uri": uri, "version": 2}, "contentChanges": []}
+            )
+
+
+async def test_an_editor_that_can_do_nothing(tmp_path: Path) -> None:
+    root = copy_of("gemm", tmp_path)
+    async with editor(root, able={}) as made:
+        assert made.all("window/workDoneProgress/create") == []
+        assert not [message for message in made.heard if message["method"].startswith("experimental/")]
+
+
+async def test_settings_that_are_wrong_are_told_once(tmp_path: Path) -> None:
+    root = copy_of("gemm", tmp_path)
+    async with editor(root, settings={"hintz": True, "lenses": "yes"}) as made:
+        shown = await made.heard_of("window/showMessage", lambda params: "ckwatch." in params["message"])
+        assert "ckwatch.hintz is no setting; did you mean ckwatch.hints?" in shown["message"]
+        assert "ckwatch.lenses is 'yes'; it must be true or false" in shown["message"]
+        await made.notify("workspace/didChangeConfiguration", {"settings": None})
+        await made.request("workspace/symbol", {"query": ""})
+        told = [params for params in made.all("window/showMessage") if "ckwatch." in params["message"]]
+        assert len(told) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_position_encodings(encoding: str, tmp_path: Path) -> None:
+    root = copy_of("gemm", tmp_path)
+    trust(root)
+    async with editor(initialize=False) as made:
+        answer = await start(made, able=capabilities(general__positionEncodings=[encoding, "utf-16"]))
+        assert answer["capabilities"]["positionEncoding"] == encoding
+
+
+def test_the_able_editor_is_not_changed_by_tests() -> None:
+    assert "inlayHint" not in capabilities(textDocument__inlayHint=None)["textDocument"]
+    assert "inlayHint" in ALL["textDocument"]
