@@ -24,6 +24,7 @@ from ckwatch.wire.messages import (
 )
 from ckwatch.wire.values import Change, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
+from fake_language import FakeLanguage
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
 
@@ -64,6 +65,7 @@ class FakeEngine:
         """Followers that wait for a change."""
         self.idle_exit_s = 0.0
         self.benchmarks = FakeBenchmarks(self._ask)
+        self.language = FakeLanguage(self._ask)
         self.changed = anyio.Event()
         for name in names or ("gemm/m128@gfx942",):
             self.change(f"unit/{name}", unit_of(name))

@@ -102,6 +102,10 @@ class Graph:
         """The units whose last render read `path` or looked for it."""
         return self._readers.get(path, ())
 
+    def includers(self, path: str) -> Collection[UnitKey]:
+        """The units whose last compile read the header at `path`, or must not find one there."""
+        return {key for name in self._sets_with.get(path, ()) for key in self._header_sets[name].units}
+
     def touched(self, path: str, digest: str | None) -> Touched:
         """The units for which `path` having the contents `digest` (None: not there) is news."""
         doubted = self._doubted

@@ -16,6 +16,7 @@ from ckwatch.model.text import span
 from ckwatch.serve.app import ROUTES
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.wire.messages import Artifact, Problem, RenderedText, Run, Status, UnitDetail, WorkspaceDetail
 from ckwatch.wire.timings import Devices, Ranked, Timing, TimingDetail
 from ckwatch.wire.values import File, Snapshot, Unit
@@ -76,6 +77,14 @@ ROWS = [
     Row(
         "GET /predictions?kernel=a&shape=b&arch=gfx90a&part=MI210", PredictedRanking,
         ("predicted", "a", "b", "gfx90a", "MI210"),
+    ),
+    Row("GET /vocabulary", Vocabulary, ("vocabulary",)),
+    Row("GET /templates", list[TemplateName], ("templates", None)),
+    Row("GET /template?name=k.hip.j2&client=x", TemplateDetail, ("template", "x", "k.hip.j2", None)),
+    Row("GET /readers?path=/w/a%20b.j2", list[str], ("readers", None, "/w/a b.j2")),
+    Row(
+        "POST /values", list[ParameterValue], ("values", ValuesRequest(unit=UNIT, parameter="Tile")),
+        {"unit": UNIT, "parameter": "Tile"},
     ),
     Row("GET /devices", Devices, ("devices", False)),
     Row("GET /devices?again=1", Devices, ("devices", True)),

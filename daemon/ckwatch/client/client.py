@@ -12,10 +12,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ckwatch.client.access import Access, Again, parsed, parsed_list
-from ckwatch.client.analysis import AnalysisCalls, unit_path
+from ckwatch.client.analysis import unit_path
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.following import Events
 from ckwatch.client.http import Query
+from ckwatch.client.language import LanguageCalls
 from ckwatch.client.launch import end_of
 from ckwatch.client.lending import Lending, Overlay, sendable
 from ckwatch.errors import CkwatchError, UnknownUnitError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ckwatch.wire.values import Diagnostic, Unit
 
 
-class Client(AnalysisCalls):
+class Client(LanguageCalls):
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and

@@ -92,6 +92,15 @@ def judge(
     return found
 
 
+def refusals(emitted: Iterable[EmittedInstance], source: str, arch: str) -> tuple[Violation, ...]:
+    """The rules that refuse instances of the rendered `source`, each once."""
+    found: dict[str, Violation] = {}
+    for one in emitted:
+        for broken in _broken(one, {}, arch, source):
+            found.setdefault(broken.rule, broken)
+    return tuple(found.values())
+
+
 def substituted(argument: ParameterValue, present: ParameterValue, value: ParameterValue) -> ParameterValue | None:
     """The argument for `value`, given the one for `present`; None where that is not its value as it stands."""
     if argument == present and isinstance(argument, bool) == isinstance(present, bool):

@@ -35,6 +35,7 @@ from ckwatch.runtime.benches import Benches
 from ckwatch.runtime.builds import Builds
 from ckwatch.runtime.insights import Insights
 from ckwatch.runtime.isa import Isas
+from ckwatch.runtime.language import LanguageAnswers
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.memory import resident_bytes
@@ -92,6 +93,7 @@ class Daemon:
         self._isas = Isas(runtime, tools, self._analyses)
         benches = Benches(runtime, self._builds, measurements)
         self.benchmarks = TimingAnswers(runtime, benches, measurements, memoirs)
+        self.language = LanguageAnswers(runtime, tools)
         self._started_at = time.time()
         self._started = time.monotonic()
         self._sent = SentUnits(runtime)

@@ -25,6 +25,7 @@ from ckwatch.serve.queries import takes_no_query
 from ckwatch.serve.streams import NDJSON
 from ckwatch.wire.analysis import Analysis, Calibrated, IsaAnswer, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -72,6 +73,11 @@ ROUTES = (
     Route("GET", "/files", "file", File),
     Route("GET", "/log", "log", str, "text/plain"),
     Route("POST", "/builds", "build", BuildLine, NDJSON),
+    Route("GET", "/vocabulary", "vocabulary", Vocabulary),
+    Route("GET", "/templates", "templates", list[TemplateName]),
+    Route("GET", "/template", "template", TemplateDetail),
+    Route("GET", "/readers", "readers", list[str]),
+    Route("POST", "/values", "values", list[ParameterValue]),
     Route("GET", "/devices", "devices", Devices),
     Route("POST", "/benchmarks", "bench", BenchLine, NDJSON),
     Route("GET", "/timings", "timings", list[Timing]),

@@ -9,6 +9,7 @@ from typing import Protocol
 from ckwatch.events import Options
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.wire.messages import (
     Artifact,
     BuildLine,
@@ -43,6 +44,16 @@ class BenchmarkEngine(Protocol):
     async def remove_baseline(self, name: str) -> int: ...
 
 
+class LanguageEngine(Protocol):
+    """What editors ask besides states. Raises as `Engine`."""
+
+    async def vocabulary(self) -> Vocabulary: ...
+    async def templates(self, client: str | None) -> list[TemplateName]: ...
+    async def template(self, client: str | None, name: str | None, path: str | None) -> TemplateDetail: ...
+    async def readers(self, client: str | None, path: str) -> list[str]: ...
+    async def values(self, request: ValuesRequest) -> list[ParameterValue]: ...
+
+
 class Engine(Protocol):
     """A running daemon without its socket. `client` None means the workspace as it is on disk.
 
@@ -52,6 +63,8 @@ class Engine(Protocol):
 
     @property
     def benchmarks(self) -> BenchmarkEngine: ...
+    @property
+    def language(self) -> LanguageEngine: ...
 
     async def status(self) -> Status: ...
     async def snapshot(self, client: str | None) -> Snapshot: ...

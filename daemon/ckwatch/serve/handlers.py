@@ -19,6 +19,7 @@ from ckwatch.serve.answers import json_answer
 from ckwatch.serve.benchmarks import BenchmarkHandlers
 from ckwatch.serve.clients import Clients
 from ckwatch.serve.engine import Engine
+from ckwatch.serve.language import LanguageHandlers
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.queries import (
     AsClient,
@@ -51,14 +52,15 @@ Instance = Annotated[str, Path(description="the rest of a unit's id: INSTANCE@AR
 Client = Annotated[ClientId, Path(description="the client's own choice, unlike any other's")]
 
 
-class Handlers(BenchmarkHandlers):
+class Handlers(BenchmarkHandlers, LanguageHandlers):
     """What the routes do; see the table in `app`."""
 
     def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
         self._engine = engine
         self._clients = clients
         self._shared = Shared(limits)
-        super().__init__(engine.benchmarks, clients, self._shared)
+        BenchmarkHandlers.__init__(self, engine.benchmarks, clients, self._shared)
+        LanguageHandlers.__init__(self, engine.language, clients)
         self._stop = stop
 
     async def status(self) -> Response:

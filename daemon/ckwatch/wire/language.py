@@ -87,8 +87,15 @@ class ParameterDetail(Value):
     rules: tuple[RuleDetail, ...] = ()
 
 
+class TemplateName(Value):
+    """A template that a kernel file could name, and its file."""
+
+    name: str
+    path: str
+
+
 class TemplateDetail(Value):
-    """A template as kernel files name it, and the file that it is.
+    """A template, or what templates include, by the name that it has in the search path, and the file that it is.
 
     `files`: all templates that it includes, imports and extends, itself among them, by name; `missing` are names among
     them that there is no file for. `parameters`: what it mentions and does not set itself. `units` are made of it.
