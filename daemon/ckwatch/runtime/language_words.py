@@ -101,7 +101,7 @@ def filters() -> tuple[Word, ...]:
 
 def tests() -> tuple[Word, ...]:
     """The environment's tests; the value before `is` is not among the parameters."""
-    known = sorted(_environment().tests.items())
+    known: list[tuple[str, Any]] = sorted(_environment().tests.items())
     return tuple(_of_value(name, function) for name, function in known if name.isidentifier())
 
 
