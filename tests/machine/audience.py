@@ -79,4 +79,5 @@ def visible(unit: UnitState | None) -> object:
     if unit is None:
         return None
     timed = (unit.timings, unit.measuring is not None, frozenset(unit.to_measure), unit.unmeasured)
-    return (unit.phase, unit.fresh, unit.outcome, unit.diagnostics, unit.cause, unit.unit.instance.span, timed)
+    said = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures)
+    return (unit.phase, unit.fresh, unit.outcome, said, timed)

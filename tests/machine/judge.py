@@ -47,8 +47,24 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
                 edited = client == MAIN and rested.get(name, seen.tokens) != seen.tokens
                 assert not edited, f"{seen.key} was edited and not compiled"
                 assert not is_wanted(state, seen), f"{seen.key} was wanted and not compiled"
+            _verify_analyzed(seen)
             if client == MAIN:
                 _verify_timed(state, seen)
+
+
+def _verify_analyzed(unit: UnitState) -> None:
+    """What was compiled or edited has been looked into, unless nothing can be told of it."""
+    assert unit.to_analyze is None, f"{unit.key} waits to be looked into for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+        return
+    artifact = unit.result.artifact
+    if (
+        "code-object" in unit.result.products
+        and unit.unanalyzed != artifact
+        and (unit.edited or not unit.result.from_store)
+    ):
+        assert unit.figures is not None, f"{unit.key} has no figures"
+        assert unit.figures.artifact == artifact, f"{unit.key} has the figures of another artifact"
 
 
 def _verify_timed(state: State, unit: UnitState) -> None:

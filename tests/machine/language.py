@@ -180,6 +180,7 @@ def compile_text(read: Read, text: Text, unit: Unit, settings: str, options: Opt
             words.add("fail")
     headers = header_facts(tuple(sorted(present.items())), frozenset(absent))
     failed = bool(words & {"fail", "header-fail"})
+    made = ["shared-object"] if unit.kernel.template.endswith(".cpp.j2") else ["shared-object", "code-object"]
     key = f"{text.tokens} | {unit.arch} {unit.kernel.flags} {settings} | {headers.name}"
     shown = {"warn", *(["header-warn"] if options.header_warnings else [])} & words
     diagnostics = [_message(Severity.WARNING, Source.CLANG, word, text.place) for word in sorted(shown)]
@@ -190,7 +191,7 @@ def compile_text(read: Read, text: Text, unit: Unit, settings: str, options: Opt
         text.tokens,
         key,
         tuple(diagnostics),
-        {} if failed else {"shared-object": key},
+        {} if failed else dict.fromkeys(made, key),
         headers,
         quiet=not words,
         seconds=1.0,

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ckwatch.events import (
+    AnalyzeRequested,
     BuildRequested,
     CancelRequested,
     Cause,
@@ -230,7 +231,12 @@ class Sequences(RuleBasedStateMachine):
     def _compilers(self) -> list[int]:
         return [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
 
-    # Benchmarks.
+    # Analyses and benchmarks.
+
+    @rule(scope=scopes, units=units, again=st.booleans(), works=works)
+    def analyze(self, scope: str, units: frozenset[str], again: bool, works: int) -> None:
+        self.world.send(AnalyzeRequested(scope, tuple(sorted(units)), again))
+        self._go_on(works)
 
     @rule(units=units, shapes=st.sampled_from((None, ("64",), ("128", "none"))), force=st.booleans(), works=works)
     def measure(self, units: frozenset[str], shapes: tuple[str, ...] | None, force: bool, works: int) -> None:

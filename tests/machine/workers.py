@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ckwatch.effects import Check, Compile, Load, LookUp, Measure, Record, Render, Scan
+from ckwatch.analysis.change import Warned
+from ckwatch.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan
 from ckwatch.events import (
     MAIN,
+    Analyzed,
     AnyEvent,
+    ArtifactFigures,
     Checked,
     Compiled,
     CompileFacts,
+    Depth,
     Ended,
     Loaded,
     LoadedWorkspace,
@@ -27,7 +31,10 @@ from ckwatch.model.outcome import Outcome
 from machine.disk import Disk, over
 from machine.language import Read, Text, compile_text, render
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Measure | Record
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record
+
+SPILLS = "p=5"
+"""An artifact with this in its key has a spill."""
 
 
 @dataclass(slots=True)
@@ -50,7 +57,7 @@ class Workers:
     """All workers, and what they keep: rendered texts, loaded workspaces, and the store.
 
     `compiled` are the units for which a compiler ran to its end; `not_found` the units and generations of which the
-    store had nothing.
+    store had nothing; `kept` the artifacts whose figures are on disk.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -60,6 +67,7 @@ class Workers:
         self.store: dict[tuple[str, ...], set[str]] = {}
         self.compiled: list[UnitKey] = []
         self.not_found: set[tuple[UnitKey, int]] = set()
+        self.kept: set[str] = set()
 
     def end(self, one: Outstanding, seed: int) -> AnyEvent:
         """The event in which a work ends that is neither cancelled nor breaks down."""
@@ -83,6 +91,12 @@ class Workers:
                 return Rendered(effect.work, facts)
             case Record():
                 return Recorded(effect.work)
+            case Analyze():
+                artifact = effect.result.artifact
+                if seed % 7 == 5 or (effect.depth is Depth.KEPT and artifact not in self.kept):
+                    return Analyzed(effect.work, None)
+                self.kept.add(artifact)
+                return Analyzed(effect.work, figures(artifact))
             case Measure():
                 if seed % 7 == 6:
                     return Measured(effect.work, None, "no device")
@@ -137,3 +151,9 @@ class Workers:
         self.compiled.append(work.key)
         headers.add(found)
         return Compiled(work, made)
+
+
+def figures(artifact: str) -> ArtifactFigures:
+    """What an artifact tells."""
+    spill = Warned(code="performance/spill", message="1 VGPR spilled", kernel="k")
+    return ArtifactFigures(artifact, f"figures of {artifact}", (spill,) if SPILLS in artifact else ())

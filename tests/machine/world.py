@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ckwatch.effects import (
+    Analyze,
     Cancel,
     Changed,
     Check,
@@ -41,6 +42,7 @@ from ckwatch.machine.check import check, is_at_rest
 from ckwatch.machine.files import is_quiet
 from ckwatch.machine.state import State
 from ckwatch.machine.step import start, step
+from ckwatch.model.outcome import Outcome
 from machine.audience import Asked, Audience
 from machine.disk import Disk
 from machine.judge import verify_fresh, verify_rest, verify_told
@@ -48,7 +50,7 @@ from machine.language import TOML
 from machine.workers import Outstanding, WorkEffect, Workers
 
 STEPS_TO_REST = 5000
-QUICK = (WorkKind.LOAD, WorkKind.SCAN, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.RECORD)
+QUICK = (WorkKind.LOAD, WorkKind.SCAN, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.ANALYZE, WorkKind.RECORD)
 """All but compilers."""
 
 
@@ -117,7 +119,7 @@ class World:
         """What the machine asks for becomes outstanding; what it says is noted."""
         for effect in effects:
             match effect:
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Measure() | Record():
+                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Analyze() | Measure() | Record():
                     self._begin(effect)
                 case Cancel(work):
                     assert not self.works[work.number].cancelled, "stopped twice"
@@ -136,15 +138,16 @@ class World:
     def _begin(self, effect: WorkEffect) -> None:
         work = effect.work
         assert work.number not in self.works
-        shape = f" {effect.shape}" if isinstance(effect, Measure) else ""
-        self.said.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{shape}".strip())
+        more = f" {effect.shape}" if isinstance(effect, Measure) else ""
+        more = f" {effect.depth}" if isinstance(effect, Analyze) else more
+        self.said.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{more}".strip())
         known, disputed = self.state.graph.known_digests()
         workspace = self.workers.loaded(work.key.scope)
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
         if isinstance(effect, Check | Compile):
             self._verify_compiler(effect)
-        if isinstance(effect, Measure):
-            self._verify_measurement(effect)
+        if isinstance(effect, Analyze | Measure):
+            self._verify_present(effect)
 
     def speak(self, number: int) -> None:
         """A compiler says what it has found so far."""
@@ -170,11 +173,14 @@ class World:
             waiting = [key for key in self.state.compile_queue.keys if self._is_looked_at(key)]
             assert not waiting, "what is looked at comes first"
 
-    def _verify_measurement(self, effect: Measure) -> None:
+    def _verify_present(self, effect: Analyze | Measure) -> None:
         unit = self.state.find(effect.work.key)
         assert unit is not None
-        assert unit.fresh, "what is timed is the present artifact"
+        assert unit.fresh, "what is looked into or timed is the present artifact"
         assert unit.result is effect.result
+        if isinstance(effect, Analyze):
+            assert unit.outcome is Outcome.BUILT
+            return
         assert effect.shape in {shape.name for shape in unit.unit.kernel.shapes}
 
     def _is_wide(self, work: Work) -> bool:
@@ -232,8 +238,9 @@ class World:
         raise AssertionError(f"no rest: {list(self.works.values())[:3]}")
 
     def heard(self) -> list[str]:
-        """What the machine did since this was last asked, but for loads, scans and records."""
-        said = [line for line in self.said if not line.endswith(("load", "scan", "record"))]
+        """What the machine did since this was last asked, but for loads, scans, records and analyses."""
+        quiet = ("load", "scan", "record")
+        said = [line for line in self.said if not line.endswith(quiet) and "analyze" not in line]
         self.said.clear()
         return said
 
