@@ -69,6 +69,14 @@ def test_damage_costs_lines_and_no_more(frames: dict[int, Frames]) -> None:
     assert frames_of('{"Address":"0x10","Symbol":[{"Line":"one"}]}\n{"Error":{"Message":"no such file"}}\n[]') == {}
 
 
+def test_addresses_as_arguments_are_answered_by_one_list(frames: dict[int, Frames]) -> None:
+    lines = (ISA / "product.symbolizer.jsonl").read_text().splitlines()
+    assert frames_of(f"[{','.join(lines)}]\n") == frames
+    assert frames_of(f"[{','.join(lines)}") == frames
+    odd = r"""[{"Address":"0x10","Symbol":[{"Column":1,"FileName":"/a","FunctionName":"f<\"{\\\"Address\\\":\">","Line":2}]}]"""
+    assert [chain[0].path for chain in frames_of(odd).values()] == ["/a"]
+
+
 def test_objdump_tells_the_innermost_line(frames: dict[int, Frames]) -> None:
     innermost = innermost_of((ISA / "product.lines.txt").read_text())
     assert innermost[MFMA] == (Frame("", "/ck/include/ck/utility/amd_xdlops.hpp", 187),)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from ckwatch.analysis.disassembly import Function
+from ckwatch.analysis.lines import Frame, Frames
 from ckwatch.analysis.listing import Listing, Row
 from ckwatch.analysis.listing_text import Document, Explain, Fold, document_of
 from ckwatch.analysis.mnemonics import explain
+from ckwatch.diagnostics.clang_text import ClangPosition
 from ckwatch.diagnostics.places import RenderedFile
 from ckwatch.model.text import Position, Span
+
+Kind = Literal["loop", "block", "function"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +37,7 @@ class ShownFold:
 
     start: int
     end: int
-    kind: str
+    kind: Kind
     label: str
     main: bool = False
 
@@ -45,11 +51,12 @@ class Shown:
     folds: tuple[ShownFold, ...]
     mnemonics: Mapping[str, str] = field(default_factory=dict)
     has_lines: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def shown(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> Shown:
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
-    document = document_of(listing, explanations=Explain.FIRST, roots=roots)
+    document = document_of(listing, explanations=Explain.FIRST, roots=roots, comments=True)
     general = _general(listing)
     lines = tuple(
         _line(number, listing.rows[row], general, rendered)
@@ -62,7 +69,36 @@ def shown(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping
         folds=_folds(document),
         mnemonics={mnemonic: text for mnemonic, text in general.items() if text},
         has_lines=any(row.frames for row in listing.rows),
+        notes=listing.notes,
     )
+
+
+def same_code(one: Function, other: Function) -> bool:
+    """Whether two functions have the same instructions, whatever their addresses."""
+    return len(one.instructions) == len(other.instructions) and all(
+        (mine.text, mine.size) == (theirs.text, theirs.size)
+        for mine, theirs in zip(one.instructions, other.instructions, strict=True)
+    )
+
+
+def carried(frames: Mapping[int, Frames], source: Function, target: Function) -> dict[int, Frames]:
+    """The call chains of one function by the addresses of another with the same instructions."""
+    pairs = zip(source.instructions, target.instructions, strict=True)
+    return {theirs.address: frames[mine.address] for mine, theirs in pairs if mine.address in frames}
+
+
+def moved(frames: Mapping[int, Frames], path: str, move: Callable[[ClangPosition], ClangPosition]) -> dict[int, Frames]:
+    """The call chains with the places in the file `path` moved; equal chains are moved once."""
+    known: dict[Frames, Frames] = {}
+    for chain in frames.values():
+        if chain not in known:
+            known[chain] = tuple(_moved(frame, move) if frame.path == path else frame for frame in chain)
+    return {address: known[chain] for address, chain in frames.items()}
+
+
+def _moved(frame: Frame, move: Callable[[ClangPosition], ClangPosition]) -> Frame:
+    place = move(ClangPosition(frame.line, frame.column))
+    return replace(frame, line=place.line, column=place.column)
 
 
 def _general(listing: Listing) -> dict[str, str]:
@@ -96,11 +132,10 @@ def _line(number: int, row: Row, general: Mapping[str, str], rendered: RenderedF
 
 def _folds(document: Document) -> tuple[ShownFold, ...]:
     last = len(document.lines) - 1
-    whole = ShownFold(start=0, end=last, kind="function", label=document.lines[0])
-    return (whole, *(_fold(fold, document) for fold in document.folds if fold.last > fold.first))
+    whole = ShownFold(start=0, end=last, kind="function", label=document.lines[0].removeprefix("; "))
+    return (whole, *map(_fold, document.folds))
 
 
-def _fold(fold: Fold, document: Document) -> ShownFold:
-    label = document.lines[fold.first].strip(" ▾")
-    kind = "loop" if label.startswith(("loop ", "main loop ")) else "block"
-    return ShownFold(start=fold.first, end=fold.last, kind=kind, label=label, main=fold.main)
+def _fold(fold: Fold) -> ShownFold:
+    kind: Kind = "loop" if fold.loop else "block"
+    return ShownFold(start=fold.first, end=fold.last, kind=kind, label=fold.label, main=fold.main)

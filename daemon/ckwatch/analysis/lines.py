@@ -57,6 +57,8 @@ _CALL = "operator()"
 _ABSENT = ("", "??", "<invalid>")
 _UNIT = re.compile(r"^; (?P<path>.+):(?P<line>\d+)(?: \(discriminator \d+\))?$")
 _OPERATOR = re.compile(r"\boperator *(?:\(\)|\[\]|<=>|->\*?|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)")
+_ADDRESS_BEGIN = '{"Address":'
+_ADDRESS = re.compile(re.escape(_ADDRESS_BEGIN))  # in a string its quotes would be escaped
 _INSTRUCTION = re.compile(r"// ([0-9A-Fa-f]{6,16}):")
 _HEADER = re.compile(r"^[0-9a-fA-F]{8,16} <.+>:$")
 
@@ -72,15 +74,15 @@ def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tup
 
 
 def frames_of(printed: str) -> dict[int, Frames]:
-    """The call chain of each address in what llvm-symbolizer printed.
+    """The call chain of each address in what llvm-symbolizer printed: a list, or for addresses on its standard input
+    one line each.
 
-    Addresses without a line are left out, and so are lines that are no JSON: damage costs lines, nothing more.
+    Addresses without a line are left out, and so is what is no JSON: damage costs lines, nothing more.
     """
     found: dict[int, Frames] = {}
     known: dict[str, Frames] = {}
-    for line in printed.splitlines():
-        if not line.startswith("{"):
-            continue
+    for told_address in _ADDRESS.split(printed)[1:]:
+        line = _ADDRESS_BEGIN + told_address.rstrip("],\n")
         head, _, symbols = line.partition('"Symbol":')
         frames = known.get(symbols)
         try:

@@ -35,14 +35,17 @@ class Explain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Lines `first` to `last` of a document, both included, that close to `first`, which says what they hold.
+    """Lines `first` to `last` of a document, both included, that close to `first`, which says what they hold: `label`.
 
-    Folds are nested or apart. `main` holds the main loop, or is it.
+    Folds are nested or apart. `loop`: a loop or a part of one, else straight code. `main` holds the main loop or is
+    it.
     """
 
     first: int
     last: int
     depth: int
+    label: str
+    loop: bool = False
     main: bool = False
 
 
@@ -60,13 +63,15 @@ def document_of(
     *,
     explanations: Explain = Explain.FIRST,
     roots: Mapping[str, str] | None = None,
+    comments: bool = False,
 ) -> Document:
     """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
     Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
-    `roots` are folders that paths are shown below (`lines.short_path`).
+    `roots` are folders that paths are shown below (`lines.short_path`). With `comments` all that is no instruction or
+    label begins with `;`, as editors want it.
     """
-    layout = _Layout(listing, explanations, roots or {})
+    layout = _Layout(listing, explanations, roots or {}, comments=comments)
     layout.head()
     layout.region(0, len(listing.rows), ())
     return Document(lines=tuple(layout.lines), folds=tuple(sorted(layout.folds, key=_from)), rows=tuple(layout.rows))
@@ -95,12 +100,15 @@ def _from(fold: Fold) -> tuple[int, int]:
 class _Layout:
     """Writes a document from top to bottom."""
 
-    def __init__(self, listing: Listing, explanations: Explain, roots: Mapping[str, str]) -> None:
+    def __init__(
+        self, listing: Listing, explanations: Explain, roots: Mapping[str, str], *, comments: bool = False
+    ) -> None:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
         self.folds: list[Fold] = []
         self._explanations = explanations
+        self._comment = "; " if comments else ""
         self._roots = roots
         self._parts: Counter[int] = Counter()
         self._chains = [self._chain(row.loop) for row in listing.rows]
@@ -109,9 +117,9 @@ class _Layout:
 
     def head(self) -> None:
         rows = self.listing.rows
-        self._write(f"{self.listing.name}: {_count(len(rows), 'instruction')}")
+        self._write(f"{self._comment}{self.listing.name}: {_count(len(rows), 'instruction')}")
         for note in self.listing.notes:
-            self._write(f"  {note}")
+            self._write(f"{self._comment}  {note}")
 
     def region(self, start: int, end: int, around: tuple[int, ...]) -> None:
         """Rows [start, end) as a run of straight code and loops; `around` are the loops that are open."""
@@ -125,7 +133,8 @@ class _Layout:
             if straight and depth:
                 self._instructions(first, last)
                 continue
-            self._write(self._heading(first, last, inner, depth))
+            label = self._heading(first, last, inner)
+            self._write(f"{'  ' * depth}{self._comment}▾ {label}")
             if straight:
                 self._instructions(first, last)
             else:
@@ -134,7 +143,8 @@ class _Layout:
             main = bool(inner) and any(
                 self.listing.loops[number].main for index in members for number in self._chains[index]
             )
-            self.folds.append(Fold(first=line, last=len(self.lines) - 1, depth=depth, main=main))
+            last_line = len(self.lines) - 1
+            self.folds.append(Fold(first=line, last=last_line, depth=depth, label=label, loop=bool(inner), main=main))
 
     def _sources(self, loop: int, depth: int) -> None:
         """Where the main loop's instructions come from, at its first part."""
@@ -148,16 +158,16 @@ class _Layout:
         if left:
             self._write(f"{'  ' * (depth + 2)}; {_count(left, 'instruction')} from {len(shares) - _SHARES} more places")
 
-    def _heading(self, first: int, last: int, inner: tuple[int, ...], depth: int) -> str:
+    def _heading(self, first: int, last: int, inner: tuple[int, ...]) -> str:
         mix = mix_of(self.listing.rows[index].instruction for index in range(first, last + 1))
         told = f"{_count(last - first + 1, 'instruction')}: {_mix_text(mix)}"
         if not inner:
-            return f"{'  ' * depth}▾ {told}"
+            return told
         loop = self.listing.loops[inner[0]]
         self._parts[inner[0]] += 1
         main = "main loop" if loop.main else "loop"
         again = " goes on" if self._parts[inner[0]] > 1 else ""
-        return f"{'  ' * depth}▾ {main} L{inner[0] + 1}{again}, {told}"
+        return f"{main} L{inner[0] + 1}{again}, {told}"
 
     def _instructions(self, first: int, last: int) -> None:
         explained: set[str] = set()
@@ -177,6 +187,8 @@ class _Layout:
             if self._explanations is Explain.NONE or (self._explanations is Explain.FIRST and told in explained):
                 told = ""
             explained.add(told)
+            if told:
+                told = f"{self._comment}{told}"
             self._write(f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {told}".rstrip(), index)
 
     def _chain(self, loop: int | None) -> tuple[int, ...]:
@@ -207,7 +219,9 @@ def _origin_text(steps: Frames, place: Place | None, roots: Mapping[str, str]) -
         path = short_path(frame.path, roots) if len(steps) == 1 else posixpath.basename(frame.path)
         told.append(f"{path}:{frame.line} {frame.function}".rstrip())
     text = " › ".join(told)
-    return text if place is None else f"{text} ← {place.span}"
+    if place is None:
+        return text
+    return f"{text} ← {short_path(place.span.path, roots)}:{place.span.start}"
 
 
 def _mix_text(mix: Mapping[str, int]) -> str:

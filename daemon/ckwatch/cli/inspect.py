@@ -246,7 +246,7 @@ def with_rate(time_us: float, tflops: float | None) -> str:
 def calibration_lines(found: Calibration | None) -> list[Line]:
     """How far predictions were off: each with its measurement, the worst first, and all together."""
     if found is None:
-        return [("nothing was both predicted and measured; `ckwatch bench` measures", "")]
+        return [("no fresh timing has a prediction to compare it with; `ckwatch bench` takes timings", "")]
     rows = [
         [
             f"{pair.ratio:.2f} ×",
@@ -266,6 +266,15 @@ def calibration_lines(found: Calibration | None) -> list[Line]:
     )
     styles = ["red" if pair in found.below_bound else "" for pair in found.pairs]
     return [(words, "bold"), *zip([INDENT + line for line in aligned(rows, frozenset({0}))], styles, strict=True)]
+
+
+def calibrated_lines(found: Calibration | None, timed: int, notes: Sequence[str]) -> list[Line]:
+    """The calibration over `timed` fresh timings; `notes` say why some of them have no prediction."""
+    lines = [] if timed and found is None else calibration_lines(found)
+    if timed and found is None:
+        lines.append((f"{count(timed, 'fresh timing')}, none of them on a device that predictions know", ""))
+    lines += [(f"{INDENT}{note}", "dim") for note in notes]
+    return lines
 
 
 def calibration_json(found: Calibration | None) -> Mapping[str, Any]:

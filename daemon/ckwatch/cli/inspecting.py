@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.inspect import Inspected, OnShape, inspect_json, inspect_lines
+from ckwatch.cli.inspect import Inspected, OnShape, calibrated_lines, calibration_json, inspect_json, inspect_lines
+from ckwatch.cli.isa import isa_lines
 from ckwatch.cli.output import JSON_SCHEMA, Output
 from ckwatch.cli.rank import Ranking, rank_json, rank_lines
 from ckwatch.cli.timing_units import asking
+from ckwatch.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.wire.analysis import Analysis, PredictedRanking
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Print resources, occupancy, main loop and predictions of a unit, which is built if it was not."""
+    """Print what a unit's code object tells, its instructions, or how far predictions were off.
+
+    A unit is built if it was not. Raises CkwatchError for options that do not go together.
+    """
+    if options.calibration:
+        if options.unit is not None or options.isa:
+            raise CkwatchError("--calibration is of all units", "leave out the unit and --isa")
+        return _calibrate(options)
+    if options.unit is None:
+        raise CkwatchError("which unit?", "`ckwatch inspect UNIT`; --calibration needs none")
+    if options.isa or options.kernel is not None or options.whole or options.no_lines:
+        return _show(options)
     found = anyio.run(partial(_analysis, options))
     inspected = Inspected(
         unit=found.unit,
@@ -36,6 +50,29 @@ def inspect(options: argparse.Namespace) -> int:
         output.line(schema=JSON_SCHEMA, fresh=found.fresh, **inspect_json(inspected))
     else:
         for text, style in inspect_lines(inspected):
+            output.text(text, style)
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    found = anyio.run(partial(_isa, options))
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, **found.model_dump(mode="json"))
+    else:
+        for text, style in isa_lines(found, whole=options.whole):
+            output.text(text, style)
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    found = anyio.run(partial(_calibration, options))
+    output = Output(options)
+    if output.json:
+        more = {"timed": found.timed, "notes": list(found.notes)}
+        output.line(schema=JSON_SCHEMA, **calibration_json(found.calibration), **more)
+    else:
+        for text, style in calibrated_lines(found.calibration, found.timed, found.notes):
             output.text(text, style)
     return 0
 
@@ -68,6 +105,25 @@ async def _analysis(options: argparse.Namespace) -> Analysis:
         unit = await one_unit(client, options.unit)
         await client.build(unit)
         return await client.analysis(unit)
+
+
+async def _isa(options: argparse.Namespace) -> Isa:
+    from ckwatch.cli.connecting import one_unit
+
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        await client.build(unit)
+        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
+        output = Output(options)
+        if output.json or not sys.stdout.isatty():
+            return await asked()
+        with output.console.status("compiling the device code once more, for its source lines"):
+            return await asked()
+
+
+async def _calibration(options: argparse.Namespace) -> Calibrated:
+    async with asking(options) as client:
+        return await client.calibration()
 
 
 async def _ranking(options: argparse.Namespace) -> PredictedRanking:

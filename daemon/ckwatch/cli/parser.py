@@ -139,7 +139,12 @@ def _add_analysis(add: Add, add_daemon: AddOptions) -> None:
     inspect = add(
         "inspect", "inspecting:inspect", "Say what a unit's code object tells: resources, occupancy, main loop, bounds."
     )
-    inspect.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    inspect.add_argument("unit", nargs="?", metavar="UNIT", help=UNIT_HELP)
+    inspect.add_argument("--isa", action="store_true", help="show the instructions with source lines, the loop open")
+    inspect.add_argument("--kernel", metavar="NAME", help="--isa of this kernel of the unit, not of the main one")
+    inspect.add_argument("--whole", action="store_true", help="--isa with everything open")
+    inspect.add_argument("--no-lines", action="store_true", help="--isa without a compile for source lines")
+    inspect.add_argument("--calibration", action="store_true", help="how far predictions were off, over all timings")
     rank = add("rank", "inspecting:rank", "Order a kernel's compiled instances by predicted time, without a GPU.")
     rank.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
     rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")

@@ -7,7 +7,7 @@ keeps its distance from the token's start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -47,6 +47,17 @@ def rebase(
     return [mover.message(message) for message in messages]
 
 
+def mover(path: str, *, old: AnchoredText, new: AnchoredText) -> Callable[[ClangPosition], ClangPosition]:
+    """Moves places in the file `path` as `rebase` does. A place without a column (0) moves with the first token of its
+    line and gets none."""
+    moves = _Mover(path, path, old, new)
+
+    def move(place: ClangPosition) -> ClangPosition:
+        return moves.place(place) if place.column else ClangPosition(moves.line(place.line), 0)
+
+    return move
+
+
 class _Mover:
     def __init__(self, path: str, new_path: str, old: AnchoredText, new: AnchoredText) -> None:
         self.path = path
@@ -74,9 +85,11 @@ class _Mover:
     def inclusion(self, step: Inclusion) -> Inclusion:
         if step.path != self.path:
             return step
-        line = _line(self.old_lines, step.line)
-        first = ClangPosition(step.line, len(line) - len(line.lstrip()) + 1)
-        return Inclusion(self.new_path, self.place(first).line)
+        return Inclusion(self.new_path, self.line(step.line))
+
+    def line(self, number: int) -> int:
+        line = _line(self.old_lines, number)
+        return self.place(ClangPosition(number, len(line) - len(line.lstrip()) + 1)).line
 
     def range(self, found: ClangRange) -> ClangRange:
         """The moved range; its end moves with the last character inside it, so that a gap does not widen it."""
