@@ -1,4 +1,4 @@
-"""Timings as people read them."""
+"""Timings as a terminal has them."""
 
 from __future__ import annotations
 
@@ -6,59 +6,45 @@ import time
 from typing import TYPE_CHECKING
 
 from ckwatch.cli.amounts import count
+from ckwatch.wire.timing_words import (
+    NO_FIGURES,
+    STAND_IN,
+    comparison_words,
+    error_of,
+    interval_of,
+    is_figure,
+    rate_of,
+    time_of,
+)
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.timings import Comparison, Timing
+    from ckwatch.wire.timings import Timing
+
+__all__ = [
+    "NO_FIGURES",
+    "STAND_IN",
+    "VERDICT_STYLES",
+    "comparison_words",
+    "device_words",
+    "figures",
+    "interval_of",
+    "is_figure",
+    "provenance",
+    "samples_words",
+    "short_commit",
+    "time_of",
+    "when",
+]
 
 VERDICT_STYLES = {"FAST": "green", "SLOW": "red", "SAME": "", "UNSURE": "yellow"}
-
-STAND_IN = "stand-in"
-"""What describes a device that is none; no figure of it is a timing."""
-
-NO_FIGURES = "a stand-in for a device: no figures"
-
-
-def is_figure(timing: Timing) -> bool:
-    """Whether there is a time, and it is that of a device."""
-    return timing.failure is None and STAND_IN not in timing.device_description
-
-
-def time_of(microseconds: float) -> str:
-    """Four digits: `12.34 µs`, `1.234 ms`, `2.500 s`."""
-    for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
-        if microseconds < limit - 0.05 * scale:
-            return f"{_digits(microseconds / scale)} {unit}"
-    return f"{_digits(microseconds / 1e6)} s"
-
-
-def interval_of(timing: Timing) -> str:
-    """`[12.30, 12.41] µs`: minimum and third quartile, in the unit of the median."""
-    unit = time_of(timing.median_us).rpartition(" ")[2]
-    scale = {"µs": 1.0, "ms": 1e3, "s": 1e6}[unit]
-    return f"[{_digits(timing.minimum_us / scale)}, {_digits(timing.q3_us / scale)}] {unit}"
 
 
 def figures(timing: Timing) -> list[str]:
     """The cells of a timing that has figures: median, error, interval, rate, part of the roofline's bound."""
-    rate = _rate(timing)
     bound = "" if timing.bound_percent is None else f"{timing.bound_percent:.0f} % of bound"
     if timing.observed_percent is not None:
         bound += f" ({timing.observed_percent:.0f} % at {timing.clock_mhz:.0f} MHz)"
-    error = 100 * timing.relative_error
-    about = f"±{error:.0f} %" if error >= 10 else f"±{error:.2g} %"
-    return [time_of(timing.median_us), about, interval_of(timing), rate, bound]
-
-
-def _rate(timing: Timing) -> str:
-    if timing.tflops is not None:
-        return f"{_digits(timing.tflops)} TFLOP/s" if timing.tflops >= 1 else f"{_digits(timing.tflops * 1e3)} GFLOP/s"
-    return "" if timing.gbps is None else f"{_digits(timing.gbps)} GB/s"
-
-
-def comparison_words(found: Comparison) -> str:
-    """`SLOW 1.021 × previous`; in turns, where both took turns."""
-    turns = ", in turns" if found.interleaved else ""
-    return f"{found.verdict} {found.ratio:.3f} × {found.against}{turns}"
+    return [time_of(timing.median_us), error_of(timing), interval_of(timing), rate_of(timing), bound]
 
 
 def provenance(timing: Timing) -> list[str]:
@@ -89,13 +75,3 @@ def samples_words(timing: Timing) -> str:
     """`200 samples`, with how many were discarded."""
     discarded = f", {timing.discarded} discarded" if timing.discarded else ""
     return f"{count(timing.samples, 'sample')}{discarded}"
-
-
-def _digits(value: float) -> str:
-    """Four digits, all of the integer part."""
-    if value <= 0:
-        return f"{value:.3f}"
-    for limit, places in ((9.9995, 3), (99.995, 2), (999.95, 1)):
-        if value < limit:
-            return f"{value:.{places}f}"
-    return f"{value:.0f}"
