@@ -9,7 +9,6 @@ from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.folder import Folder
-from ckwatch_lsp.generated_uri import parse_generated
 from ckwatch_lsp.parts import Part
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Active(Part):
         folder = self._session.folder_for(document)
         if folder is None:
             return []
-        generated = parse_generated(document.uri)
+        generated = document.generated
         if generated is not None:
             return [folder.units[generated.unit]] if generated.unit in folder.units else []
         path = document.path or ""
@@ -56,11 +55,11 @@ class Active(Part):
         self._chosen[""] = unit.id
         self._look()
 
-    def opened(self, document: Document) -> None:
+    def opened(self, document: Document) -> None:  # noqa: ARG002  # all of them are looked at
         """It is worked on first."""
         self._look()
 
-    def closed(self, document: Document) -> None:
+    def closed(self, document: Document) -> None:  # noqa: ARG002  # as above
         """Nobody looks at it any more."""
         self._look()
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from ckwatch_lsp.configuring import Configuring
+from ckwatch_lsp.documents import Kind
+from ckwatch_lsp.generated.commands import GeneratedCommands
+from ckwatch_lsp.generated.language import GeneratedLanguage
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -16,3 +19,5 @@ def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     """Put the session together, and register what its parts answer themselves."""
     session = server.session
     session.parts.append(Configuring(server, params))
+    GeneratedCommands(server, session.generated)
+    session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))

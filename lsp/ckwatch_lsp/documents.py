@@ -9,11 +9,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
 
+from ckwatch_lsp.generated.uri import SCHEME, parse_generated
 from ckwatch_lsp.places import Places, split_lines
 from ckwatch_lsp.text import Position, Range
-
-SCHEME = "ckwatch"
-"""Of documents that are no files: `ckwatch://source/KERNEL/INSTANCE@ARCH.hip?folder=…`."""
 
 SIZE_LIMIT = 16 * 1024 * 1024
 """Bytes of a file that is read for an answer."""
@@ -75,6 +73,8 @@ class Document:
         self.uri = uri
         self.path = path_of(uri)
         self.kind = kind_of(uri)
+        self.generated = parse_generated(uri)
+        """What it shows, if it is no file, or a file of ours that shows it."""
         self.language = language
         self.version = version
         self.revision = 0

@@ -12,6 +12,7 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
 from ckwatch.errors import CkwatchError
+from ckwatch_lsp.generated.uri import SCHEME
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -85,6 +86,20 @@ class Protocol(LanguageServerProtocol):
         """Answer a request with an error."""
         # not by way of lsprotocol, which leaves out an id that is null
         self._send_data({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}})
+
+    def plain(self, value: object) -> Any:
+        """A value of the protocol as it is written, for answers that lsprotocol does not know."""
+        return self._converter.unstructure(value)
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
+        """As pygls does it, and what it does not tell."""
+        result = yield from super().lsp_initialize(params)
+        if self._server.session.abilities.shows_generated:
+            space = result.capabilities.workspace or types.WorkspaceOptions()
+            space.text_document_content = types.TextDocumentContentOptions([SCHEME])
+            result.capabilities.workspace = space
+        return result
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_arguments: object) -> None:  # type: ignore[override]  # pygls ends the process here

@@ -111,6 +111,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
         tasks.start_soon(_read, server, reader)
         await server.ended.wait()
         tasks.cancel_scope.cancel()
+    server.session.generated.files.remove()
     writer.close()
     return server.status
 

@@ -19,7 +19,7 @@ from ckwatch_lsp.abilities import Abilities
 from ckwatch_lsp.active import Active
 from ckwatch_lsp.documents import Document, Edit, Kind, path_of, read_text, uri_of
 from ckwatch_lsp.folder import Folder
-from ckwatch_lsp.generated_uri import parse_generated
+from ckwatch_lsp.generated.documents import GeneratedDocuments
 from ckwatch_lsp.parts import Language, Part
 from ckwatch_lsp.settings import Settings
 from ckwatch_lsp.text import Position, Range
@@ -44,7 +44,8 @@ class Session:
         """By URI, as the editor writes it."""
         self.folders: dict[Path, Folder] = {}
         self.active = Active(self)
-        self.parts: list[Part] = [self.active]
+        self.generated = GeneratedDocuments(self)
+        self.parts: list[Part] = [self.active, self.generated]
         self.languages: dict[Kind, list[Language]] = {}
         """Which languages answer for a kind of document; their answers are joined."""
         self._tasks = tasks
@@ -75,8 +76,9 @@ class Session:
 
     def folder_for(self, document: Document) -> Folder | None:
         """The workspace of a document, also of one that is no file."""
-        generated = parse_generated(document.uri)
-        return self.folders.get(generated.folder) if generated else self.folder_of(document.path)
+        if document.generated is not None:
+            return self.folders.get(document.generated.folder)
+        return self.folder_of(document.path)
 
     async def find_folder(self, path: str) -> Folder | None:
         """The workspace that a file lies in, which is connected to if it is new; None if it lies in none."""
@@ -107,11 +109,14 @@ class Session:
     def opened(self, item: types.TextDocumentItem) -> None:
         """The editor has opened a document."""
         document = Document(item.uri, item.text, item.version, self.abilities.encoding, item.language_id)
+        shown = self.generated.files.generated_at(document.path)
+        if shown is not None:
+            document.generated, document.kind = shown, Kind.GENERATED
         self.documents[item.uri] = document
         self.start(self._introduce, document)
 
     async def _introduce(self, document: Document) -> None:
-        if document.path is not None and document.kind is not Kind.OTHER:
+        if document.path is not None and document.kind not in (Kind.OTHER, Kind.GENERATED):
             folder = await self.find_folder(document.path)
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
@@ -129,7 +134,7 @@ class Session:
             return
         edits: list[Edit] = document.change(changes, version)
         folder = self.folder_of(document.path)
-        if folder is not None and document.kind is not Kind.OTHER and self.settings.check_on_type:
+        if folder is not None and document.kind not in (Kind.OTHER, Kind.GENERATED) and self.settings.check_on_type:
             folder.lender.changed(document)
         for part in self.parts:
             part.changed(document, edits)

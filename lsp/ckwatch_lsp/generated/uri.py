@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from ckwatch_lsp.documents import SCHEME
+SCHEME = "ckwatch"
 
 View = Literal["source", "isa"]
 
@@ -22,12 +22,17 @@ class Generated:
     folder: Path
 
     @property
-    def uri(self) -> str:
-        """As editors are given it."""
+    def file_name(self) -> str:
+        """`KERNEL/INSTANCE@ARCH.hip`, by which editors tell the language."""
         arch = self.unit.rpartition("@")[2]
         source = ".hip" if arch.startswith("gfx") else ".cu" if arch.startswith("sm_") else ".cpp"
         suffix = ".s" if self.view == "isa" else source
-        path, folder = quote(self.unit + suffix, safe="/@"), quote(os.fsencode(self.folder), safe="/")
+        return self.unit + suffix
+
+    @property
+    def uri(self) -> str:
+        """As editors are given it."""
+        path, folder = quote(self.file_name, safe="/@"), quote(os.fsencode(self.folder), safe="/")
         return f"{SCHEME}://{self.view}/{path}?folder={folder}"
 
 

@@ -1,0 +1,1 @@
+"""Documents that are no files: the rendered source and the ISA of a unit, linked with the template both ways."""
