@@ -59,7 +59,7 @@ class Insights:
             return Analyzed(effect.work, None, at=time.time())
         earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.before)
         figures = await to_thread.run_sync(figures_of, result.artifact, report, earlier)
-        if figures is not None and effect.work.key.scope == MAIN:
+        if figures is not None and effect.work.key.scope == MAIN and self.reports.holds(result.artifact):
             await self._record(effect.unit.id, figures)
         return Analyzed(effect.work, figures, at=time.time())
 

@@ -69,6 +69,10 @@ class Reports:
                 self._remember(artifact, known)
         return known
 
+    def holds(self, artifact: str) -> bool:
+        """Whether the report is one that may be relied upon later: no tool was disturbed."""
+        return artifact in self._known
+
     async def past(self, artifact: str, arch: str) -> CodeObjectReport | None:
         """The report of an artifact that may have been evicted; None then."""
         known = await self.kept(artifact)
