@@ -81,11 +81,6 @@ def index_of(texts: Mapping[str, str]) -> tuple[Index, str, Position]:
     return Index(files, lambda name: name if name in files else None, WORDS), path, position
 
 
-def shown(index: Index, place: Place) -> str:
-    """`path:line:column`, counted from zero, of a place."""
-    return f"{place.path}:{place.range.start.line}:{place.range.start.column}"
-
-
 def text_at(index: Index, place: Place) -> str:
     """The text at a place."""
     template = index.files[place.path].template

@@ -7,7 +7,7 @@ name that is always there, and else a parameter of the instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ckwatch_lsp.jinja.entities import (
     BlockName,
@@ -67,6 +67,10 @@ class Index:
         """The template that a link leads to, if it is there."""
         path = self._targets.get((file.path, link.start))
         return self.files[path] if path is not None else None
+
+    def users(self, path: str) -> Sequence[tuple[File, Link]]:
+        """Who includes, imports or extends the template at `path`, and where."""
+        return self._users.get(path, ())
 
     def path_of(self, name: str) -> str | None:
         """The path of the template called `name`."""
@@ -171,16 +175,19 @@ class Index:
 
     def places(self, entity: Entity) -> Iterator[Place]:
         """All mentions of `entity`, file by file."""
-        name = entity.name
         for path in self._paths_of(entity):
-            file = self.files[path]
-            for mention in file.names.by_name.get(name, ()):
-                if entity in self.entities(file, mention):
-                    yield Place(path, file.template.lines.range(mention.start, mention.end), mention.role)
-            if isinstance(entity, TemplateName):
-                for link in file.names.links:
-                    if link.name == name:
-                        yield Place(path, file.template.lines.range(link.start, link.end), Role.SOURCE)
+            yield from self.places_in(path, entity)
+
+    def places_in(self, path: str, entity: Entity) -> Iterator[Place]:
+        """The mentions of `entity` in one template."""
+        file = self.files[path]
+        for mention in file.names.by_name.get(entity.name, ()):
+            if entity in self.entities(file, mention):
+                yield Place(path, file.template.lines.range(mention.start, mention.end), mention.role)
+        if isinstance(entity, TemplateName):
+            for link in file.names.links:
+                if link.name == entity.name:
+                    yield Place(path, file.template.lines.range(link.start, link.end), Role.SOURCE)
 
     def definitions(self, entity: Entity) -> list[Place]:
         """Where `entity` is bound: blocks and macros at their names. Nothing for parameters and known words."""

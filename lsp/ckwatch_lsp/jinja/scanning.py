@@ -76,7 +76,6 @@ _ENDS: dict[TagKind, str] = {"variable": r"-?\}\}", "statement": r"[-+]?%\}"}
 _EXACT = {kind: _tokens_pattern(_STRING, ends) for kind, ends in _ENDS.items()}
 _TOLERANT = {kind: _tokens_pattern(_STRING_IN_LINE, ends) for kind, ends in _ENDS.items()}
 _END = {kind: re.compile(ends) for kind, ends in _ENDS.items()}
-_STRINGS = re.compile(_STRING_IN_LINE)
 
 
 def extents(text: str) -> Iterator[Extent]:
@@ -148,13 +147,8 @@ def _exact_end(text: str, start: int, kind: TagKind) -> int | None:
 def _tolerant_end(text: str, start: int, kind: TagKind) -> tuple[int, bool]:
     """Where a tag with a mistake ends, and whether that is written."""
     pattern = _TOLERANT[kind]
-    opener = _OPENER.search(text, start + 2)
-    limit = min(len(text), start + TAG_LIMIT, opener.start() if opener else len(text))
-    while opener is not None and limit == opener.start() and _within_string(text, start + 2, limit):
-        opener = _OPENER.search(text, opener.end())
-        limit = min(len(text), start + TAG_LIMIT, opener.start() if opener else len(text))
     braces = depth = 0
-    at = start + 2
+    at, limit = start + 2, min(len(text), start + TAG_LIMIT)
     cut: int | None = None
     while at < limit:
         match = pattern.match(text, at, limit)
@@ -164,38 +158,34 @@ def _tolerant_end(text: str, start: int, kind: TagKind) -> tuple[int, bool]:
         if found == "end" and braces == 0:
             return match.end(), True
         if found == "space" and "\n" in piece and depth == 0 and cut is None:
-            cut = at
+            cut = at + piece.index("\n")
         if found == "error" or piece == ";":
             # the rest of its line may still end the tag; lines behind it are no part of it
-            line_end = _line_end(text, at)
-            end = _END[kind].search(text, match.end(), min(limit, line_end))
+            line_end = min(limit, _line_end(text, at))
+            opener = _OPENER.search(text, match.end(), line_end)
+            line_end = opener.start() if opener is not None else line_end
+            end = _END[kind].search(text, match.end(), line_end)
             if end is not None and cut is None:
                 return end.end(), True
+            limit = line_end if at <= line_end else limit
             break
         if found == "operator":
+            if _OPENER.match(text, at):
+                limit = at
+                break
             braces += (piece == "{") - (piece == "}")
             depth += (piece in CLOSERS) - (piece in (")", "]", "}"))
             braces, depth = max(braces, 0), max(depth, 0)
         at = at + 1 if found == "end" else match.end()
     if cut is None:
         first_line = _line_end(text, start)
-        cut = min(limit, first_line if at <= first_line else max(first_line, _line_start(text, at)))
-    return max(start + 2, min(start + len(text[start:cut].rstrip()), limit)), False
-
-
-def _within_string(text: str, start: int, at: int) -> bool:
-    """Whether `at` is inside a string of its line that ends on that line."""
-    line = max(start, _line_start(text, at))
-    return any(match.start() < at < match.end() for match in _STRINGS.finditer(text, line, _line_end(text, at)))
+        cut = min(limit, first_line if at <= first_line else max(first_line, text.rfind("\n", start, at) + 1))
+    return max(start + 2, min(start + len(text[start:cut].rstrip("\r\n")), limit)), False
 
 
 def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
-
-
-def _line_start(text: str, at: int) -> int:
-    return text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at, at + TAG_LIMIT)
+    return min(len(text), at + TAG_LIMIT) if end < 0 else end
 
 
 def tokens_of(source: str, kind: TagKind, closed: bool) -> tuple[Token, ...]:

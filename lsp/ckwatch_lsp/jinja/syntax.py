@@ -6,8 +6,9 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from ckwatch_lsp.jinja.lines import Lines
+from ckwatch_lsp.jinja.reading import tag_body
 from ckwatch_lsp.jinja.scanning import extents
-from ckwatch_lsp.jinja.tags import BRANCHES, TagBody, tag_body
+from ckwatch_lsp.jinja.tags import BRANCHES, TagBody
 
 
 class Tag(NamedTuple):

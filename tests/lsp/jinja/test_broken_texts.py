@@ -1,0 +1,174 @@
+"""Whatever the text, there are answers, and what they say lies within it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckwatch_lsp.jinja.calls import signatures
+from ckwatch_lsp.jinja.completion import Surroundings, completion
+from ckwatch_lsp.jinja.folding import folds
+from ckwatch_lsp.jinja.highlights import highlights
+from ckwatch_lsp.jinja.index import Index
+from ckwatch_lsp.jinja.links import links
+from ckwatch_lsp.jinja.outline import Outline, outline
+from ckwatch_lsp.jinja.selection import selection
+from ckwatch_lsp.jinja.semantic_tokens import semantic_tokens
+from ckwatch_lsp.jinja.syntax import Template
+from ckwatch_lsp.text import Position, Range
+from marked_templates import BUILT_IN, index_of
+
+TEXTS = list(BUILT_IN.values())
+
+FRAGMENTS = st.sampled_from(
+    [
+        *("{{", "}}", "{%", "%}", "{#", "#}", "{% raw %}", "{% endraw %}", "-%}", "{%-", "'", '"', "\\", "(", ")", "["),
+        *(
+            "]",
+            "{",
+            "}",
+            ",",
+            ".",
+            "|",
+            "=",
+            " ",
+            "\n",
+            "\r\n",
+            "a",
+            "MPerBlock",
+            "loop",
+            "1",
+            "1.5",
+            "is",
+            "not",
+            "in",
+        ),
+        *("if", "for", "endfor", "endif", "else", "set", "macro f(a)", "endmacro", "block b", "endblock", "call", ";"),
+        *("import 'a.hip.j2' as m", "include 'a.hip.j2'", "extends 'a.hip.j2'", "from 'a.hip.j2' import f", "m.f(a=1)"),
+        *(
+            "with",
+            "filter upper",
+            "template_argument('M')",
+            "parameters['M']",
+            "header('ck')",
+            "self.b()",
+            "é",
+            "🙂",
+            "\0",
+        ),
+    ]
+)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> str:
+    """A built-in template cut off, or with something put in or left out, or something made of fragments."""
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
+        return "".join(draw(st.lists(FRAGMENTS, max_size=30)))
+    text = draw(st.sampled_from(TEXTS))
+    at = draw(st.integers(0, len(text)))
+    if kind == 1:
+        return text[:at]
+    if kind == 2:
+        return text[:at] + "".join(draw(st.lists(FRAGMENTS, max_size=3))) + text[at:]
+    return text[:at] + text[at + draw(st.integers(1, 40)) :]
+
+
+def check_all(text: str, offset: int) -> None:
+    index, _, _ = index_of({**BUILT_IN, "a.hip.j2": text})
+    path = "a.hip.j2"
+    template = index.files[path].template
+    check_syntax(template)
+    end = template.lines.position(len(text))
+
+    def check(reach: Range) -> None:
+        assert Position(0, 0) <= reach.start <= reach.end <= end
+        for position in (reach.start, reach.end):
+            assert template.lines.position(template.lines.offset(position)) == position
+
+    check_tokens(index, path)
+    position = template.lines.position(min(offset, len(text)))
+    position = template.lines.position(template.lines.offset(position))
+    meaning = index.meaning(path, position)
+    if meaning is not None:
+        check(meaning.range)
+        for entity in meaning.entities:
+            for place in index.places(entity):
+                if place.path == path:
+                    check(place.range)
+    check(completion(index, path, position, Surroundings((("M", "1"),), ("a.j2",))).range)
+    for around in pairwise(found := selection(template, position)):
+        assert around[1].covers(around[0])
+    assert found[-1] == Range(Position(0, 0), end)
+    for highlight in highlights(index, path, position):
+        check(highlight.range)
+    for link in links(index.files[path]):
+        check(link.range)
+    for fold in folds(template):
+        assert 0 <= fold.first < fold.last < template.lines.count
+    check_outline(outline(index.files[path]), Range(Position(0, 0), end))
+    for signature in signatures(index, path, position):
+        assert signature.active is None or 0 <= signature.active < len(signature.callable.arguments)
+
+
+def check_syntax(template: Template) -> None:
+    text = template.text
+    assert all(before.end <= after.start for before, after in pairwise(template.tags))
+    for tag in template.tags:
+        assert 0 <= tag.start < tag.end <= len(text)
+        assert text[tag.start : tag.end] == tag.body.source
+        assert all(before.end <= after.start for before, after in pairwise(tag.body.tokens))
+        for word in tag.body.words:
+            assert tag.body.source[word.start : word.end] == word.text
+    for block in template.blocks[1:]:
+        assert block.parent is not None
+        assert block.parent.start <= block.start <= block.end <= block.parent.end
+
+
+def check_tokens(index: Index, path: str) -> None:
+    lines = index.files[path].template.text.split("\n")
+    tokens = semantic_tokens(index, path)
+    for token in tokens:
+        assert 0 <= token.column < token.column + token.length <= len(lines[token.line])
+    assert all(
+        (before.line, before.column + before.length) <= (after.line, after.column) for before, after in pairwise(tokens)
+    )
+
+
+def check_outline(entries: tuple[Outline, ...], within: Range) -> None:
+    for entry in entries:
+        assert within.covers(entry.range)
+        assert entry.range.covers(entry.selection)
+        check_outline(entry.children, entry.range)
+
+
+@settings(max_examples=150, deadline=None)
+@given(edited(), st.integers(0, 3000))
+def test_any_text_is_answered_for(text: str, offset: int) -> None:
+    check_all(text, offset)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="{}%#-+'\"()[] \na.|=,1é", max_size=60), st.integers(0, 60))
+def test_any_punctuation_is_answered_for(text: str, offset: int) -> None:
+    check_all(text, offset)
+
+
+@settings(max_examples=60, deadline=None)
+@given(edited())
+def test_text_outside_the_changed_tag_is_read_as_before(text: str) -> None:
+    """A text with a broken tag at its end has the tags that it had without it."""
+    closed = Template(text)
+    if closed.tags and not closed.tags[-1].body.closed:
+        return
+    longer = Template(text + "\n{{ foo(")
+    assert longer.tags[: len(closed.tags)] == closed.tags
+
+
+def test_ten_megabytes() -> None:
+    for text in ("int x;\n" * 1_500_000, "{{ a\n" * 100_000, "{" * 3_000_000, "\0" * 10_000_000):
+        template = Template(text)
+        assert template.root.end == len(text)
