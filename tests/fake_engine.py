@@ -22,7 +22,7 @@ from ckwatch.wire.messages import (
     UnitDetail,
     WorkspaceDetail,
 )
-from ckwatch.wire.values import Change, File, Position, Snapshot, Span, Unit, Workspace
+from ckwatch.wire.values import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
 from fake_language import FakeLanguage
 
@@ -38,6 +38,17 @@ def unit_of(name: str = "gemm/m128@gfx942", **fields: Any) -> Unit:
         "outcome": "built", "fresh": True, "generation": 1, "errors": 0, "warnings": 0,
     }  # fmt: skip
     return Unit(**(values | fields))
+
+
+def figures_of(**fields: Any) -> Figures:
+    """What a code object with one kernel tells, unless `fields` say otherwise."""
+    values: dict[str, Any] = {
+        "artifact_key": "ab.cd", "standing": "fresh", "kernel": "gemm<full>", "kernels": 1, "vgprs": 194, "agprs": 0,
+        "sgprs": 50, "vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0, "lds_bytes": 32768, "occupancy": 2,
+        "limited_by": "VGPR", "next_step": "26 VGPR fewer → 3 waves", "matrix_use": 0.92, "loop_cycles": 278.0,
+        "headline": "194 VGPR, 32768 B LDS, 2 waves/SIMD (VGPR), MFMA use 92 % predicted",
+    }  # fmt: skip
+    return Figures(**(values | fields))
 
 
 class FakeEngine:

@@ -62,6 +62,7 @@ class Ended:
             "seconds": round(self.seconds, 4),
             "symbol": None if unit is None else unit.symbol,
             "key": None if unit is None else unit.key,
+            "figures": None if unit is None or unit.figures is None else unit.figures.model_dump(mode="json"),
             "products": dict(unit.products) if unit is not None and self.outcome == "built" else {},
             "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
         }

@@ -23,6 +23,7 @@ from ckwatch.diagnostics.terminal import shown_path
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import TimeTrace, UnitDetail
+    from ckwatch.wire.values import Figures
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,6 +56,7 @@ async def _run(options: argparse.Namespace) -> int:
             more["time"] = compile_time.to_json(trace)
         output.line(schema=JSON_SCHEMA, unit=unit, parameters=_parameters(detail), state=state,
                     templates=detail.reads, missed=list(detail.missed), symbol=detail.unit.symbol,
+                    figures=None if detail.unit.figures is None else detail.unit.figures.model_dump(mode="json"),
                     cause=[{"what": cause.what, "at": cause.at} for cause in detail.cause],
                     diagnostics=[to_json(diagnostic_of(one)) for one in found], **more)  # fmt: skip
     else:
@@ -100,6 +102,20 @@ def _state(detail: UnitDetail, compiler: str | None) -> dict[str, Any]:
     return state
 
 
+def _figures(figures: Figures | None) -> list[str]:
+    """What the code object tells, and against what was before."""
+    if figures is None:
+        return []
+    stale = " (stale)" if figures.standing == "stale" else ""
+    lines = [f"  figures    {figures.headline}{stale}"]
+    told = (
+        ("next step", figures.next_step),
+        ("against previous", ", ".join(figures.changes)),
+        ("against baseline", ", ".join(figures.baseline_changes)),
+    )
+    return [*lines, *(f"    {name}: {text}" for name, text in told if text)]
+
+
 def _parameters(detail: UnitDetail) -> dict[str, Any]:
     places = detail.parameter_places
     return {
@@ -131,6 +147,8 @@ def _print(output: Output, detail: UnitDetail, state: dict[str, Any]) -> None:
             output.text(f"  {name:<10} {state[name]}")
     for name, path in state.get("products", {}).items():
         output.text(f"    {name}: {path}")
+    for line in _figures(unit.figures):
+        output.text(line)
     output.text(f"  state      {state['standing']}", "bold")
     for index, cause in enumerate(detail.cause):
         when = time.strftime("%H:%M:%S", time.localtime(cause.at))

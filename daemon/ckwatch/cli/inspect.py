@@ -57,7 +57,7 @@ def inspect_lines(found: Inspected) -> list[Line]:
     for kernel in found.report.kernels:
         lines += [("", ""), *_kernel_lines(kernel)]
         lines += _changed_lines(kernel, found)
-    previous = found.earlier[0][1] if found.earlier else None
+    previous = dict(found.earlier).get("previous")
     warned = warnings_of(found.report, previous, found.lds_limit_bytes)
     if warned:
         lines.append(("", ""))
@@ -69,7 +69,7 @@ def inspect_lines(found: Inspected) -> list[Line]:
 
 def inspect_json(found: Inspected) -> dict[str, Any]:
     """The same as values for JSON: the fields of the reports, with what is derived from them."""
-    previous = found.earlier[0][1] if found.earlier else None
+    previous = dict(found.earlier).get("previous")
     return {
         "unit": found.unit,
         "artifact_key": found.artifact_key,

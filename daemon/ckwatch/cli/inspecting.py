@@ -17,6 +17,7 @@ from ckwatch.cli.timing_units import asking
 from ckwatch.errors import CkwatchError
 
 if TYPE_CHECKING:
+    from ckwatch.analysis.report import CodeObjectReport
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 
 
@@ -42,7 +43,7 @@ def inspect(options: argparse.Namespace) -> int:
             OnShape(shape=one.shape, prediction=one.prediction, measured_us=one.measured_us, device=one.device)
             for one in found.shapes
         ),
-        earlier=(("previous", found.previous),) if found.previous is not None else (),
+        earlier=_earlier(found),
         lds_limit_bytes=found.lds_limit_bytes,
     )
     output = Output(options)
@@ -52,6 +53,12 @@ def inspect(options: argparse.Namespace) -> int:
         for text, style in inspect_lines(inspected):
             output.text(text, style)
     return 0
+
+
+def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
+    """What the artifact is compared with, by what it is called. The one before comes first: warnings are against it."""
+    others = (("previous", found.previous), (f"baseline {found.baseline_name}", found.baseline))
+    return tuple((name, report) for name, report in others if report is not None)
 
 
 def _show(options: argparse.Namespace) -> int:

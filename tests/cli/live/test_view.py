@@ -15,6 +15,8 @@ from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.errors import Pages
 from ckwatch.cli.live.view import Look, one_line, view
 from ckwatch.wire.values import Change
+from fake_benchmarks import timing_of
+from fake_engine import figures_of
 
 SOURCES = {
     "/w/t.j2": ["int a = blok + 1;", "    " + "x" * 90 + " + blok;", "名前 = 名前 + blok;"],
@@ -88,6 +90,24 @@ ckwatch  kernels  5 units  1 compiling  1 queued  1 failed  1 built  1 not built
 
 q quits"""
     )
+
+
+def test_what_code_objects_tell() -> None:
+    timed = timing_of(shape="big")
+    board = [
+        workspace(),
+        unit("k/m1@gfx942", "done", "built", figures=figures_of()),
+        unit("k/m2@gfx942", "done", "built", figures=figures_of(vgpr_spills=9, standing="stale"), warnings=1),
+        unit("k/m3@gfx942", "done", "built", figures=figures_of(), timings=(timed,)),
+    ]
+    rows = {columns: shown(board, columns, 20).splitlines()[3:6] for columns in (120, 200)}
+    told = "occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted"
+    assert rows[120] == [
+        f"✓ built  k/m1@gfx942  {told}, 00:00:00, t.j2 changed",
+        "✓ built  k/m2@gfx942  1 warning, occupancy 2 (VGPR), 194 VGPR, 9 spilled, MFMA 92 % predicted, stale, 00:00:00, t.j2 ch…",
+        "✓ built  k/m3@gfx942  10.00 µs ±0.0 % (big), 00:00:00, t.j2 changed",
+    ]
+    assert rows[200][2] == f"✓ built  k/m3@gfx942  10.00 µs ±0.0 % (big), {told}, 00:00:00, t.j2 changed"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from rich.text import Text
 from ckwatch.cli.amounts import count, duration, elapsed
 from ckwatch.cli.live.board import AT_WORK, Board, state_of
 from ckwatch.cli.live.errors import cut
-from ckwatch.cli.live.timed import timing_in_words
+from ckwatch.cli.live.told import figures_in_words, timing_in_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.values import Unit
@@ -32,14 +32,14 @@ MARKS = {
 }
 """The mark and the style of each state, in the order in which they are counted."""
 
-WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS = 40, 30, 70
-"""Terminals of fewer columns go without it."""
+WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS, BOTH_COLUMNS = 40, 30, 70, 180
+"""Terminals of fewer columns go without it; `BOTH_COLUMNS`: what a code object tells beside a timing."""
 
 
 def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
     """As many units as fit, the rest counted in the last line."""
     shown = board.first(rows if len(board.units) <= rows else max(rows - 1, 0))
-    cells = [_cells(board, unit, now) for unit in shown]
+    cells = [_cells(board, unit, now, both=columns >= BOTH_COLUMNS) for unit in shown]
     names = _names(shown, columns)
     word = max((len(row[0]) for row in cells), default=0) if columns >= WORD_COLUMNS else 0
     spent = max((len(row[1]) for row in cells), default=0) if columns >= TIME_COLUMNS else 0
@@ -70,7 +70,7 @@ def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
     return lines
 
 
-def _cells(board: Board, unit: Unit, now: float) -> tuple[str, str, Text]:
+def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, str, Text]:
     """State, time, and what there is to say."""
     state = state_of(unit)
     if state in AT_WORK:
@@ -82,7 +82,10 @@ def _cells(board: Board, unit: Unit, now: float) -> tuple[str, str, Text]:
         why.append(count(unit.warnings, "warning"), style="yellow")
     if state == "not built":
         return state, "", why
-    if words := timing_in_words(unit):
+    words = timing_in_words(unit)
+    if words:
+        why.append((", " if why else "") + words)
+    if (both or not words) and (words := figures_in_words(unit.figures)):
         why.append((", " if why else "") + words)
     told = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
     why.append((", " if why else "") + ", ".join(part for part in told if part), style="dim")

@@ -1,4 +1,4 @@
-"""A unit's timings in a few words."""
+"""A unit's timings, and what its code object tells, in a few words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ckwatch.cli.timing_words import time_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.timings import Timing
-    from ckwatch.wire.values import Unit
+    from ckwatch.wire.values import Figures, Unit
 
 
 def timing_in_words(unit: Unit) -> str:
@@ -30,6 +30,23 @@ def timing_in_words(unit: Unit) -> str:
     standing = "" if first.standing == "fresh" else ", stale"
     others = f", {more} more" if more else ""
     return f"{' '.join(words)} ({first.shape}{others}{standing})"
+
+
+def figures_in_words(figures: Figures | None) -> str:
+    """`occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted`, with `stale` if it is; empty without figures."""
+    if figures is None:
+        return ""
+    words = [] if figures.occupancy is None else [f"occupancy {figures.occupancy} ({figures.limited_by})"]
+    words.append(f"{figures.vgprs} VGPR")
+    if figures.agprs:
+        words.append(f"{figures.agprs} AGPR")
+    spilled = figures.vgpr_spills + figures.sgpr_spills
+    words.append(f"{spilled} spilled" if spilled else "no spills")
+    if figures.matrix_use is not None:
+        words.append(f"MFMA {100 * figures.matrix_use:.0f} % predicted")
+    if figures.standing == "stale":
+        words.append("stale")
+    return ", ".join(words)
 
 
 def _change(row: Timing) -> str:
