@@ -1,18 +1,21 @@
 """The analysis of one artifact of each shipped GEMM instance for gfx942: from the code object to the report.
 
 Code objects come from the store, or are compiled first. The reference is llvm-objdump's disassembly of the same file on
-its own, which no analysis does without. Goal: under 300 ms for each; the row is the slowest instance's.
+its own, which no analysis does without. Goal: under 300 ms for each; the row is the slowest instance's. CPU time, with
+that of the tools, tells how much of it is waiting for one's turn.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -42,31 +45,51 @@ def disassembled_ms(path: Path, toolchain: Toolchain) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-async def analyzed(path: Path, toolchain: Toolchain) -> tuple[float, CodeObjectReport]:
-    start = time.perf_counter()
+async def analyzed(path: Path, toolchain: Toolchain) -> tuple[float, float, CodeObjectReport]:
+    """Milliseconds of time and of CPU time, and the report."""
+    start, cpu = time.perf_counter(), cpu_s()
     report = await analyze(path, toolchain, "gfx942")
-    return (time.perf_counter() - start) * 1e3, report
+    return (time.perf_counter() - start) * 1e3, (cpu_s() - cpu) * 1e3, report
 
 
-async def timed(paths: Sequence[Path], runs: int) -> dict[Path, tuple[list[float], list[float], CodeObjectReport]]:
-    """Per code object: the analysis and the disassembly alone, in milliseconds, in turn; one of each before."""
+def cpu_s() -> float:
+    """CPU time of this process and of those that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Milliseconds: of the analysis, of its CPU time, and of the disassembly alone."""
+
+    ours: list[float]
+    cpu: list[float]
+    others: list[float]
+    report: CodeObjectReport
+
+
+async def timed(paths: Sequence[Path], runs: int) -> dict[Path, Timed]:
+    """Per code object: the analysis and the disassembly alone, in turn; one of each before."""
     toolchain = discover()
     found = {}
     for path in paths:
-        _, report = await analyzed(path, toolchain)
+        _, _, report = await analyzed(path, toolchain)
         disassembled_ms(path, toolchain)
-        ours, others = [], []
+        found[path] = Timed([], [], [], report)
         for _ in range(runs):
-            ours.append((await analyzed(path, toolchain))[0])
-            others.append(disassembled_ms(path, toolchain))
-        found[path] = ours, others, report
+            took_ms, cpu_ms, _ = await analyzed(path, toolchain)
+            found[path].ours.append(took_ms)
+            found[path].cpu.append(cpu_ms)
+            found[path].others.append(disassembled_ms(path, toolchain))
     return found
 
 
-def line_of(path: Path, ours: list[float], others: list[float], report: CodeObjectReport) -> str:
+def line_of(path: Path, one: Timed) -> str:
+    report = one.report
     kernel = report.kernels[0]
     loop = kernel.loop
-    shown = f"{path.stem}: {statistics.median(ours):.0f} ms, of which llvm-objdump {statistics.median(others):.0f}"
+    ours, cpu, others = (statistics.median(times) for times in (one.ours, one.cpu, one.others))
+    shown = f"{path.stem}: {ours:.0f} ms ({cpu:.0f} ms of CPU time), of which llvm-objdump {others:.0f}"
     if loop is None or loop.cycles is None or loop.matrix_use is None:
         return f"{shown}; no prediction: {'; '.join((*kernel.notes, *report.notes))}"
     waves = "?" if kernel.occupancy is None else kernel.occupancy.waves_per_simd
@@ -80,15 +103,14 @@ def measure() -> list[Row]:
     """One row."""
     with tempfile.TemporaryDirectory() as folder:
         found = anyio.run(timed, code_objects(Path(folder)), max(5, asked_runs()))
-    for path, (ours, others, report) in found.items():
-        print(line_of(path, ours, others, report), flush=True)
-    slowest = max(found, key=lambda path: statistics.median(found[path][0]))
-    ours, others, _ = found[slowest]
+    for path, one in found.items():
+        print(line_of(path, one), flush=True)
+    slowest = max(found, key=lambda path: statistics.median(found[path].ours))
     return [
         row(
             f"analysis of {KERNEL}/{slowest.stem}, the slowest of {len(found)}",
-            ours,
-            others,
+            found[slowest].ours,
+            found[slowest].others,
             reference_name="llvm-objdump -d",
             unit="ms",
             goal="under 300 ms",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,7 @@ class Launcher:
 
     disassembly: Finished
     mca: list[Finished] = field(default_factory=list)
+    code_object: Path = OBJECT
     sources: list[str] = field(default_factory=list)
     folders: set[Path] = field(default_factory=set)
 
@@ -63,14 +65,14 @@ class Launcher:
         assert {"timeout_s", "output_limit_bytes"} <= bounds.keys()
         self.folders.add(folder)
         if arguments[0].endswith("objdump"):
-            assert arguments[1:] == ["-d", str(OBJECT)]
+            assert arguments[1:] == ["-d", str(self.code_object)]
             return self.disassembly
         self.sources.append((folder / arguments[-1]).read_text())
         return self.mca.pop(0) if len(self.mca) > 1 else self.mca[0]
 
 
-def disassembly(body: str = BODY) -> Finished:
-    resources, _, _ = resources_of(content(NAME))
+def disassembly(body: str = BODY, name: str = NAME) -> Finished:
+    resources, _, _ = resources_of(content(name))
     return finished("\n".join(f"0000000000002000 <{each.symbol}>:\n{body}" for each in resources))
 
 
@@ -122,6 +124,63 @@ async def test_a_rejected_instruction_is_left_out_and_named() -> None:
     assert launcher.sources[1].count("s_cbranch") == 0
     assert kernel.loop is not None
     assert kernel.loop.cycles == 8
+
+
+MANY = "limits.gfx942"
+
+
+def answer_for_all(count: int, wrong: int | None = None) -> Finished:
+    """What llvm-mca answers to the loops of `count` kernels; that of `wrong` lacks a region."""
+    document = json.loads(ANSWER.stdout)
+    regions = [
+        {**region, "Name": f"{region['Name']}-{number}"}
+        for number in range(count)
+        for region in document["CodeRegions"]
+        if not (number == wrong and region["Name"] == "twice")
+    ]
+    return finished(json.dumps({**document, "CodeRegions": regions}))
+
+
+async def report_of_many(*answers: Finished) -> tuple[CodeObjectReport, Launcher]:
+    launcher = Launcher(disassembly(name=MANY), list(answers), DATA / f"{MANY}.hsaco")
+    return await analyze(launcher.code_object, Tools(), "gfx942", launcher=launcher), launcher
+
+
+async def test_the_loops_of_all_kernels_in_one_run() -> None:
+    count = len(resources_of(content(MANY))[0])
+    report, launcher = await report_of_many(answer_for_all(count))
+    assert [kernel.loop and kernel.loop.cycles for kernel in report.kernels] == [8] * count
+    (source,) = launcher.sources
+    assert source.count("LLVM-MCA-BEGIN") == 2 * count
+    assert f"# LLVM-MCA-END twice-{count - 1}\n" in source
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        finished(stderr="loops.s:3:1: error: instruction not supported on this GPU\n", status=1),
+        finished(status=-11, verdict=Verdict.SIGNALLED),
+        finished("{}", stderr="'gfx942' is not a recognized processor for this target (ignoring processor)"),
+    ],
+    ids=["rejects", "crashes", "other processor"],
+)
+async def test_loops_that_are_not_taken_together_are_taken_one_by_one(refusal: Finished) -> None:
+    count = len(resources_of(content(MANY))[0])
+    bad = finished(stderr="loop.s:3:1: error: instruction not supported on this GPU\n", status=1)
+    report, launcher = await report_of_many(refusal, bad, ANSWER)
+    assert len(launcher.sources) == 1 + count + 1
+    without = [kernel for kernel in report.kernels if kernel.loop is not None and kernel.loop.cycles is None]
+    assert len(without) == 1
+    assert without[0].notes[-1].startswith("no cycles are predicted: llvm-mca rejected 1 of 3 instructions")
+
+
+async def test_an_answer_that_lacks_a_loop() -> None:
+    count = len(resources_of(content(MANY))[0])
+    report, _ = await report_of_many(answer_for_all(count, wrong=3))
+    assert [number for number, kernel in enumerate(report.kernels) if kernel.loop and kernel.loop.cycles != 8] == [3]
+    assert report.kernels[3].notes[-1].startswith("llvm-mca's answer is not as expected: KeyError('twice-3')")
+    report, _ = await report_of_many(finished("{"))
+    assert all(kernel.notes[-1].startswith("llvm-mca's answer is not as expected") for kernel in report.kernels)
 
 
 REJECTS = finished(stderr="loop.s:2:1: error: invalid instruction\n", status=1)

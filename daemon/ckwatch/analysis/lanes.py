@@ -153,8 +153,8 @@ class Wave:
                 self._masks = 0 if instruction.text.endswith(", -1") else self._masks + 1
 
     def _result(self, instruction: Instruction) -> _Value | None:
-        name = _SUFFIX.sub("", instruction.mnemonic)
-        if self._masks or not (name in _OPERATIONS or name in _LANE_NUMBERS):
+        name = _operation(instruction.mnemonic)
+        if self._masks or not name:
             return None
         operands = instruction.operands[1:]
         if "_co_" in name:
@@ -169,7 +169,7 @@ class Wave:
         return result if result.depth <= _DEPTH else None
 
     def _put(self, instruction: Instruction, result: _Value | None) -> None:
-        if _NO_RESULT.match(instruction.mnemonic) or instruction.text.endswith(" lds"):
+        if _has_no_result(instruction.mnemonic) or instruction.text.endswith(" lds"):
             return
         target = _target(instruction)
         if target.endswith("]"):
@@ -181,6 +181,18 @@ class Wave:
             self._registers[target] = result
         else:
             self._registers.pop(target, None)
+
+
+@cache
+def _operation(mnemonic: str) -> str:
+    """The name of an operation that is known, else ""."""
+    name = _SUFFIX.sub("", mnemonic)
+    return name if name in _OPERATIONS or name in _LANE_NUMBERS else ""
+
+
+@cache
+def _has_no_result(mnemonic: str) -> bool:
+    return _NO_RESULT.match(mnemonic) is not None
 
 
 @cache

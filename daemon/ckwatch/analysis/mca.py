@@ -1,7 +1,8 @@
 """What llvm-mca is given and what its answer means.
 
 It gets a loop's body once and twice, in two regions of one file, and runs each the same number of times. The
-difference of their cycles is that of as many bodies in their steady state: what starts and ends a run is in both.
+difference of their cycles is that of as many bodies in their steady state: what starts and ends a run is in both. A
+file may hold several loops, by their names.
 
 Its cycles are those of LLVM's scheduling models (SISchedule.td). On GFX9, CDNA too, one is an issue cycle of a SIMD,
 four of the clock; later archs issue a wave each clock. The models know the matrix units' passes and the latency of
@@ -13,14 +14,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.analysis.disassembly import Instruction
 from ckwatch.analysis.instructions import Kind, traits
 
-ROUNDS = 4
+ROUNDS = 2
+"""One would do for the loops of the GEMM example: the second body takes as many cycles as the eighth."""
 _RETURN_BUS = "HWRC"
 _PARSE_ERROR = re.compile(r"^[^\n]*:(\d+):\d+: error: (.*)$", re.MULTILINE)
 _NO_MODEL = re.compile(r"^note: instruction:\s*(.*?)\s*$", re.MULTILINE)
@@ -58,11 +60,13 @@ def mca_arguments(arch: str, source: str) -> tuple[str, ...]:
     )
 
 
-def mca_source(body: Sequence[Instruction], left_out: Collection[int] = ()) -> str:
-    """The assembly for llvm-mca, without the instructions at the places `left_out`."""
+def mca_source(body: Sequence[Instruction], left_out: Collection[int] = (), *, name: str = "") -> str:
+    """The assembly for llvm-mca, without the instructions at the places `left_out`. Texts of loops with different names
+    may be put one after the other."""
     kept = [instruction.text for place, instruction in enumerate(body) if place not in left_out]
-    regions = (("once", kept), ("twice", [*kept, *kept]))
-    lines = [line for name, texts in regions for line in (f"# LLVM-MCA-BEGIN {name}", *texts, f"# LLVM-MCA-END {name}")]
+    lines = []
+    for region, texts in ((f"once{name}", kept), (f"twice{name}", [*kept, *kept])):
+        lines += [f"# LLVM-MCA-BEGIN {region}", *texts, f"# LLVM-MCA-END {region}"]
     return "\n".join([*lines, ""])
 
 
@@ -96,16 +100,31 @@ def unknown_cpu(stderr: str) -> bool:
     return _UNKNOWN_CPU.search(stderr) is not None
 
 
-def prediction_of(output: str, body: Sequence[Instruction], left_out: Collection[int] = ()) -> Prediction:
-    """What llvm-mca's JSON says of the body. Raises ValueError for an answer that is none of ours."""
+Answer = Mapping[str, Any]
+"""llvm-mca's JSON."""
+
+
+def answer_of(output: str) -> Answer:
+    """What llvm-mca printed. Raises ValueError for what is no JSON."""
     try:
-        document = json.loads(output)
+        document: Answer = json.loads(output)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"llvm-mca's answer is not as expected: {error!r}") from error
+    return document
+
+
+def prediction_of(
+    output: str | Answer, body: Sequence[Instruction], left_out: Collection[int] = (), *, name: str = ""
+) -> Prediction:
+    """What llvm-mca's JSON says of the body. Raises ValueError for an answer that is none of ours."""
+    document = answer_of(output) if isinstance(output, str) else output
+    try:
         regions = {region["Name"]: region for region in document["CodeRegions"]}
-        once, twice = (regions[name]["SummaryView"] for name in ("once", "twice"))
+        once, twice = (regions[f"{region}{name}"]["SummaryView"] for region in ("once", "twice"))
         cycles = (twice["TotalCycles"] - once["TotalCycles"]) / once["Iterations"]
         kept = [instruction for place, instruction in enumerate(body) if place not in left_out]
-        matrix = _matrix_cycles(document["TargetInfo"]["Resources"], regions["once"], kept)
-    except (KeyError, TypeError, IndexError, ZeroDivisionError, json.JSONDecodeError) as error:
+        matrix = _matrix_cycles(document["TargetInfo"]["Resources"], regions[f"once{name}"], kept)
+    except (KeyError, TypeError, IndexError, ZeroDivisionError) as error:
         raise ValueError(f"llvm-mca's answer is not as expected: {error!r}") from error
     if cycles <= 0:
         raise ValueError("llvm-mca's answer has no cycles")

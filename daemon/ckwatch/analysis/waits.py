@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ckwatch.analysis.disassembly import Instruction
 from ckwatch.analysis.instructions import Kind, traits
@@ -45,12 +46,12 @@ def waits_of(body: Sequence[Instruction], arch: str) -> tuple[Wait, ...]:
     for instruction in (*body, *body):
         matrix_before.append(matrix_before[-1] + (traits(instruction.mnemonic).kind is Kind.MFMA))
     for place, instruction in enumerate((*body, *body)):
-        for counter, left in _limits(instruction):
+        for counter, left in _limits(instruction) if instruction.mnemonic.startswith("s_wait") else ():
             queue = under_way.setdefault(counter, [])
             if place >= len(body):
                 found.append(_wait(body, place, counter, left, queue, matrix_before))
             del queue[: len(queue) - left if len(queue) > left else 0]
-        for counter in _counters(instruction, arch):
+        for counter in _counters(instruction.mnemonic, arch):
             under_way.setdefault(counter, []).append(place)
     return tuple(found)
 
@@ -85,8 +86,6 @@ def _wait(
 
 
 def _limits(instruction: Instruction) -> list[tuple[str, int]]:
-    if not instruction.mnemonic.startswith("s_wait"):
-        return []
     old = [(counter, int(left)) for counter, left in _OLD_FORM.findall(instruction.text)]
     if old:
         return old
@@ -101,8 +100,8 @@ def _limits(instruction: Instruction) -> list[tuple[str, int]]:
     return [(f"{new[1]}cnt", left >> 8), ("dscnt", left & 0xFF)] if new[2] else [(f"{new[1]}cnt", left)]
 
 
-def _counters(instruction: Instruction, arch: str) -> tuple[str, ...]:
-    mnemonic = instruction.mnemonic
+@cache
+def _counters(mnemonic: str, arch: str) -> tuple[str, ...]:
     if mnemonic.startswith(("s_load", "s_buffer_load")):
         return ("lgkmcnt", "kmcnt")
     if mnemonic.startswith("ds_"):

@@ -1,7 +1,8 @@
 """From a code object to a report of its kernels.
 
-llvm-objdump runs once; then llvm-mca for each kernel that has a loop, while the next kernel's loop is looked for. One
-that it chokes on costs no other its figures. Whatever goes wrong becomes a note: an analysis never fails a build.
+llvm-objdump runs once, and so does llvm-mca on the loops of all kernels: starting it takes longer than most loops. If
+it does not take them all, each loop gets a run of its own, so that one that it chokes on costs no other its figures.
+Whatever goes wrong becomes a note: an analysis never fails a build.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from ckwatch.analysis.disassembly import Function, functions
 from ckwatch.analysis.instructions import Kind, traits
 from ckwatch.analysis.loops import Found, main_loop
 from ckwatch.analysis.mca import (
+    Answer,
     Prediction,
+    answer_of,
     complaint,
     mca_arguments,
     mca_source,
@@ -41,6 +44,9 @@ _TIME_LIMIT_S = 30.0
 _OUTPUT_LIMIT_BYTES = 64 * 2**20
 _ATTEMPTS = 3
 _REJECTED_SHOWN = 3
+_Predicted = tuple[Prediction | None, tuple[str, ...]]
+"""A prediction, and what is to be noted."""
+_NOTHING: _Predicted = (None, ())
 _PROCESSES = max(2, min(4, os.cpu_count() or 2))
 
 
@@ -114,45 +120,56 @@ class _Analysis:
     ) -> list[KernelReport]:
         """The kernels with the most code first."""
         order = sorted(wanted, key=lambda resources: -_code_bytes(disassembled.get(resources.symbol)))
-        reports: list[KernelReport] = []
-        limiter = anyio.CapacityLimiter(_PROCESSES)
-
-        async def predict(mca: Path, found: Found, number: int) -> None:
-            async with limiter:
-                prediction, notes = await self._prediction(mca, found, folder, number)
-            report = replace(reports[number], notes=(*found.notes, *notes))
-            if prediction is not None and found.loop is not None:
-                loop = replace(found.loop, cycles=prediction.cycles, matrix_use=prediction.matrix_use)
-                report = replace(report, loop=loop)
-            reports[number] = report
-
-        async with anyio.create_task_group() as tasks:
-            for number, resources in enumerate(order):
-                function = disassembled.get(resources.symbol)
-                found = await anyio.to_thread.run_sync(_loop_of, resources, function, self._arch)
-                occupancy = occupancy_of(resources, self._arch, cu_mode=resources.symbol in contents.cu_mode)
-                reports.append(
-                    KernelReport(resources=resources, occupancy=occupancy, loop=found.loop, notes=found.notes)
-                )
-                if found.loop is not None and self._tools.mca is not None:
-                    tasks.start_soon(predict, self._tools.mca, found, number)
+        loops = [
+            await anyio.to_thread.run_sync(_loop_of, resources, disassembled.get(resources.symbol), self._arch)
+            for resources in order
+        ]
+        predicted = {}
+        if self._tools.mca is not None:
+            numbers = [number for number, found in enumerate(loops) if found.loop is not None]
+            predicted = await self._predictions(self._tools.mca, {number: loops[number] for number in numbers}, folder)
+        reports = []
+        for number, (resources, found) in enumerate(zip(order, loops, strict=True)):
+            occupancy = occupancy_of(resources, self._arch, cu_mode=resources.symbol in contents.cu_mode)
+            prediction, notes = predicted.get(number, _NOTHING)
+            loop = found.loop
+            if prediction is not None and loop is not None:
+                loop = replace(loop, cycles=prediction.cycles, matrix_use=prediction.matrix_use)
+            reports.append(
+                KernelReport(resources=resources, occupancy=occupancy, loop=loop, notes=(*found.notes, *notes))
+            )
         return reports
 
-    async def _prediction(
-        self, mca: Path, found: Found, folder: Path, number: int
-    ) -> tuple[Prediction | None, tuple[str, ...]]:
+    async def _predictions(self, mca: Path, loops: Mapping[int, Found], folder: Path) -> dict[int, _Predicted]:
+        """llvm-mca's predictions for loops, by their numbers."""
+        predicted: dict[int, _Predicted] = {}
+        if len(loops) > 1:
+            source = "".join(mca_source(found.body, name=f"-{number}") for number, found in loops.items())
+            finished, _ = await self._mca(mca, source, "loops.s", folder)
+            if finished is not None and _answers(finished):
+                return await anyio.to_thread.run_sync(self._read_all, finished.stdout, loops)
+        limiter = anyio.CapacityLimiter(_PROCESSES)
+
+        async def predict(number: int, found: Found) -> None:
+            async with limiter:
+                predicted[number] = await self._prediction(mca, found, folder, number)
+
+        async with anyio.create_task_group() as tasks:
+            for number, found in loops.items():
+                tasks.start_soon(predict, number, found)
+        return predicted
+
+    async def _prediction(self, mca: Path, found: Found, folder: Path, number: int) -> _Predicted:
         """llvm-mca's prediction for a loop, without the instructions that it rejects, which the notes name."""
         left_out: dict[int, str] = {}
         for attempt in range(_ATTEMPTS):
-            name = f"loop-{number}-{attempt}.s"
             source = mca_source(found.body, left_out)
-            await anyio.to_thread.run_sync((folder / name).write_text, source)
-            finished, why = await self._run([str(mca), *mca_arguments(self._arch, name)], folder)
+            finished, why = await self._mca(mca, source, f"loop-{number}-{attempt}.s", folder)
             if finished is None:
                 return None, (why,)
             if unknown_cpu(finished.stderr):
                 return None, (f"llvm-mca does not know {self._arch}: no cycles are predicted",)
-            if finished.verdict is Verdict.EXITED and finished.exit_status == 0:
+            if _answers(finished):
                 return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
             more = rejected(finished.stderr, found.body, left_out)
             if not more or finished.verdict is not Verdict.EXITED:
@@ -160,14 +177,23 @@ class _Analysis:
             left_out |= more
         return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
 
-    def _read(
-        self, output: str, found: Found, left_out: Mapping[int, str]
-    ) -> tuple[Prediction | None, tuple[str, ...]]:
+    async def _mca(self, mca: Path, source: str, name: str, folder: Path) -> tuple[Finished | None, str]:
+        await anyio.to_thread.run_sync((folder / name).write_text, source)
+        return await self._run([str(mca), *mca_arguments(self._arch, name)], folder)
+
+    def _read_all(self, output: str, loops: Mapping[int, Found]) -> dict[int, _Predicted]:
+        try:
+            answer = answer_of(output)
+        except ValueError as error:
+            return dict.fromkeys(loops, (None, (str(error),)))
+        return {number: self._read(answer, found, {}, name=f"-{number}") for number, found in loops.items()}
+
+    def _read(self, output: str | Answer, found: Found, left_out: Mapping[int, str], *, name: str = "") -> _Predicted:
         if any(traits(found.body[place].mnemonic).kind is Kind.MFMA for place in left_out):
             return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
         notes = (f"the predicted cycles are without some: {_rejections(found, left_out)}",) if left_out else ()
         try:
-            prediction = prediction_of(output, found.body, left_out)
+            prediction = prediction_of(output, found.body, left_out, name=name)
         except ValueError as error:
             return None, (*notes, str(error))
         if unmodelled_matrix(prediction, found.body):
@@ -187,6 +213,11 @@ class _Analysis:
         except ToolchainError as error:
             return None, str(error)
         return finished, ""
+
+
+def _answers(finished: Finished) -> bool:
+    """Whether llvm-mca took all instructions, for the processor that was asked for."""
+    return finished.verdict is Verdict.EXITED and finished.exit_status == 0 and not unknown_cpu(finished.stderr)
 
 
 def _disassembled(wanted: Sequence[Resources], text: str) -> dict[str, Function]:
