@@ -131,19 +131,20 @@ class Folder:
     async def _follow(self, client: Client) -> None:
         self.client = client
         self.problem = None
-        seen: set[str] | None = {""}
+        seen: set[str] = set()
+        loaded = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.lender.run, client)
             async with client.events() as changes:
                 async for change in changes:
                     self._take(change)
-                    if seen is not None:
-                        seen.add(change.topic)
-                        if self.workspace is not None and self.workspace.loaded and change.topic == "workspace":
-                            tasks.start_soon(self._forget, seen)
-                            seen = None
-                            self._stand(Standing.READY)
+                    seen.add(change.topic)
+                    state = change.state
+                    if not loaded and isinstance(state, Workspace) and state.loaded:
+                        loaded = True
+                        self._stand(Standing.READY)
+                        tasks.start_soon(self._forget, seen)
             tasks.cancel_scope.cancel()
 
     async def _forget(self, seen: set[str]) -> None:
@@ -152,6 +153,7 @@ class Folder:
         for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
             if topic not in seen:
                 self._take(Change(seq=0, topic=topic))
+        seen.clear()
 
     def _take(self, change: Change) -> None:
         kind, _, name = change.topic.partition("/")

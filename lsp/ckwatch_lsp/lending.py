@@ -93,16 +93,20 @@ class Lender:
         assert path is not None  # noqa: S101  # only documents with a path are lent
         with anyio.CancelScope() as scope:
             loan.scope = scope
-            try:
-                if not await to_thread.run_sync(_is_saved, path, loan.document.text):
-                    await self._lend_until_saved(client, loan, path)
-            except CkwatchError as error:
-                _log.warning("%s cannot be lent: %s", path, error)
+            settled = -1
+            while loan.document.revision != settled:  # it may be edited while it is found to be as it is saved
+                settled = loan.document.revision
+                try:
+                    if not await to_thread.run_sync(_is_saved, path, loan.document.text):
+                        settled = await self._lend_until_saved(client, loan, path)
+                except CkwatchError as error:
+                    _log.warning("%s cannot be lent: %s", path, error)
             loan.given = -1
         if not loan.closed and self._loans.get(path) is loan and not scope.cancel_called:
             del self._loans[path]
 
-    async def _lend_until_saved(self, client: Client, loan: _Loan, path: str) -> None:
+    async def _lend_until_saved(self, client: Client, loan: _Loan, path: str) -> int:
+        """Lend until the file says the same; the revision of which that is so."""
         revision = loan.document.revision
         loan.changed = anyio.Event()
         async with client.overlay(path, loan.document.text) as overlay:
@@ -118,7 +122,7 @@ class Lender:
                 elif loan.saved:
                     await client.sync()  # what is on disk now; else the old text would be back for a moment
                     if loan.saved and loan.document.revision == loan.given:
-                        return
+                        return loan.given
 
 
 def _is_saved(path: str, text: str) -> bool:
