@@ -96,7 +96,9 @@ def capture(name: str) -> dict[str, Any]:
         (workspace / "ckwatch.toml").write_text("[workspace]\n")
         (workspace / TEMPLATE).write_text("// {{ name }}\n")
         server = programs / "ckwatch"
-        server.write_text(f"#!/bin/sh\nexec {sys.executable} {ROOT / 'tests/editors/recording_server.py'} {record}\n")
+        server.write_text(
+            f"#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m tools.editors.recording_server {record}\n"
+        )
         server.chmod(0o755)
         path = f"{programs}{os.pathsep}{os.environ['PATH']}"
         home = Path(folder, "home")

@@ -1,6 +1,6 @@
 """A language server that does nothing but write down what it was told, one JSON message a line, for `capture`.
 
-python recording_server.py FILE
+python -m tools.editors.recording_server FILE
 """
 
 from __future__ import annotations

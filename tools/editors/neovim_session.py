@@ -1,0 +1,122 @@
+"""A headless Neovim with ckwatch's plugin, driven by Lua."""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tools.editors.example import ROOT
+
+DRIVER = Path(__file__).with_name("neovim_driver.lua")
+
+_WAIT = """
+local seconds, source = ...
+local condition = assert(loadstring('return ' .. source))
+local last
+vim.wait(seconds * 1000, function() last = condition() return last end, 50)
+return last
+"""
+
+
+class NeovimError(AssertionError):
+    """A chunk of Lua failed, or what it waited for did not come; the message has Neovim's own words."""
+
+
+class Neovim:
+    """Neovim with `files` open and the plugin on its runtime path, and nothing of the user's configuration."""
+
+    def __init__(
+        self,
+        program: str,
+        *files: Path,
+        directory: Path,
+        env: Mapping[str, str],
+        runtime: Sequence[Path] = (),
+    ) -> None:
+        path = ",".join(str(folder) for folder in (ROOT / "editors/neovim", *runtime))
+        settings = ["--cmd", f"set runtimepath^={path} columns=160 lines=50 noswapfile"]
+        self._command = [program, "--clean", "--headless", *settings, *map(str, files), "-S", str(DRIVER)]
+        self._directory, self._env = directory, env
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command,
+            cwd=self._directory,
+            env=dict(self._env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - opened with pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def lua(self, source: str, *arguments: object, timeout_s: float = 60) -> Any:
+        """The value that a chunk of Lua returns; its `...` are the arguments. Raises NeovimError where it fails."""
+        assert self._process.stdin is not None  # noqa: S101 - opened with pipes
+        self._count += 1
+        request = {"id": self._count, "lua": source, "arguments": arguments}
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        reply = self._reply(time.monotonic() + timeout_s)
+        if not reply["done"]:
+            raise NeovimError(reply["result"])
+        return reply["result"]
+
+    def wait_for(self, condition: str, *, timeout_s: float = 60) -> Any:
+        """The value of a Lua expression once it is neither nil nor false; Neovim looks at it while it works on."""
+        found = self.lua(_WAIT, timeout_s, condition, timeout_s=timeout_s + 20)
+        if not found:
+            state = self.lua(_STATE)
+            raise NeovimError(f"never true: {condition}\n{json.dumps(state, indent=1, ensure_ascii=False)}")
+        return found
+
+    def _reply(self, end: float) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101 - opened with pipes
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            more = self._process.stdout.readline() if ready else b""
+            if not more:
+                raise NeovimError("Neovim has ended" if ready else "Neovim does not answer")
+            line += more
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+
+_STATE = """
+local said = {}
+local log = vim.lsp.log.get_filename()
+for _, diagnostic in ipairs(vim.diagnostic.get()) do
+  local file = vim.api.nvim_buf_get_name(diagnostic.bufnr)
+  table.insert(said, ('%s:%d %s %s'):format(file, diagnostic.lnum, diagnostic.code, diagnostic.message))
+end
+return {
+  messages = vim.api.nvim_exec2('messages', { output = true }).output,
+  diagnostics = said,
+  clients = vim.tbl_map(function(client)
+    return client.name .. ' ' .. tostring(client.root_dir)
+  end, vim.lsp.get_clients()),
+  status = require('ckwatch').statusline(),
+  log = vim.fn.filereadable(log) == 1 and vim.fn.readfile(log, '', -10) or {},
+}
+"""
