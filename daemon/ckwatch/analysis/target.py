@@ -30,8 +30,11 @@ RATES: Mapping[str, Rates] = {
     "gfx942": Rates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=38),
     "gfx950": Rates(lds=128, l1=128, l2_channel=128, channels_per_die=16, cus_per_die=32),
 }
-"""By arch. LDS and L1: the peaks in ROCm Compute Profiler's panels (analysis_configs, "System Speed-of-Light"). L2 and
-dies: the white papers of CDNA 2 and CDNA 3 and the profiler's mi_gpu_spec.yaml."""
+"""By arch. LDS, L1, and L2 of gfx942 and gfx950: the peaks in ROCm Compute Profiler's panels
+(analysis_configs/ARCH/0200_system-speed-of-light.yaml: LDS 0.128 KB, vL1D 64 or 128 B, an L2 channel 128 B a clock). Of
+gfx90a's L2 the panel says 64 B a channel; the CDNA 2 white paper's 128 B in 32 slices (4,096 B a clock) are taken.
+Channels of gfx942 and gfx950: the profiler's mi_gpu_spec.yaml. CUs of a die: "AMD GPU specifications" in ROCm's
+documentation (38 and 32 per XCD)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
