@@ -318,3 +318,33 @@ def test_entry_without_the_mark_of_use(store: ArtifactStore, publish: Publish, r
     assert store.lookup(KEY, roots) == published
     shutil.rmtree(store.folder)
     assert store.lookup(KEY, roots) is None
+
+
+def test_what_is_worked_out_goes_with_its_entry(store: ArtifactStore, publish: Publish, roots: Roots) -> None:
+    published = publish()
+    place = (published.key, published.headers, "report.json")
+    assert store.derived(*place) is None
+    store.keep_derived(*place, b"one")
+    store.keep_derived(*place, b"two")
+    assert store.derived(*place) == b"two"
+    assert store.lookup(KEY, roots) == published, "the entry is whole all the same"
+    assert store.verify() == []
+    with ArtifactStore(store.folder, 0, grace_s=0) as other:
+        assert other.collect_garbage().evicted == 1
+    assert store.derived(*place) is None
+    store.keep_derived(*place, b"three")
+    assert store.derived(*place) is None, "there is no entry to keep it with"
+    assert not published.folder.exists()
+
+
+def test_what_cannot_be_kept_is_not_kept(
+    store: ArtifactStore, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = publish()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("ckwatch.store.artifacts.write_flushed", full)
+    store.keep_derived(published.key, published.headers, "report.json", b"one")
+    assert store.derived(published.key, published.headers, "report.json") is None

@@ -4,8 +4,8 @@ What an artifact of the store tells is mostly kept on disk with it (`Depth.KEPT`
 unit: thousands of units that a daemon finds at its start cost nothing. What is not kept takes LLVM's tools a fraction
 of a second (`Depth.WHOLE`). One analysis runs at a time, beside compilers, but for those that nobody waits for.
 
-Who asked for a unit is told of it when its figures are there, as its warnings are among them. Nobody waits for the
-tools to look into what the store had: there may be thousands of artifacts that were never looked into.
+Who asked for a unit is told of it when its figures are there, as its warnings are among them. The store may have
+thousands of artifacts that were never looked into: a request waits for some of them only (`PATIENCE`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ckwatch.events import Analyzed, AnalyzeRequested, CompileFacts, Depth, Ende
 from ckwatch.machine.queue import Priority
 from ckwatch.machine.state import Effects, Phase, State, UnitState
 from ckwatch.machine.tasks import begin, release, stop
-from ckwatch.machine.telling import awaiting, show, tell_if_answered
+from ckwatch.machine.telling import awaiting, awaits_figures, show, tell_if_answered
 from ckwatch.machine.wants import ASKED_FOR, EDITED, LOOKED_AT, OTHERS, is_looked_at
 from ckwatch.model.outcome import Outcome
 
@@ -24,6 +24,9 @@ CODE_OBJECT = "code-object"
 
 LATER = OTHERS + 1
 """The rank of what the store had and nobody waits for: it comes when no compiler is at work."""
+
+PATIENCE = 30
+"""So many artifacts of the store are looked into while a request waits for them: some seconds."""
 
 
 def consider(state: State, unit: UnitState) -> None:
@@ -72,7 +75,7 @@ def _priority(state: State, unit: UnitState) -> Priority:
 def _rank(state: State, unit: UnitState) -> int:
     if is_looked_at(state, unit):
         return LOOKED_AT
-    if unit.figures_awaited and awaiting(state, unit):
+    if any(awaits_figures(request, unit) for request in awaiting(state, unit)):
         return ASKED_FOR
     if unit.edited:
         return EDITED
@@ -138,6 +141,9 @@ def analyzed(state: State, out: Effects, event: Analyzed) -> None:
         unit.figures, unit.to_analyze, unit.unanalyzed = figures, None, ""
     elif present and ran and unit.to_analyze is Depth.KEPT:
         unit.to_analyze = Depth.WHOLE
+        for request in awaiting(state, unit):
+            if len(request.patient) < PATIENCE:
+                request.patient.add(unit.key.unit)
     elif present and ran:
         unit.to_analyze, unit.unanalyzed = None, work.tokens
     _go_on(state, out, unit)

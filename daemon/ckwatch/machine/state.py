@@ -140,12 +140,6 @@ class UnitState:
             return found
         return (*found, *self.result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
 
-    @property
-    def figures_awaited(self) -> bool:
-        """Whether whoever asked for the unit waits for them: of what the store had, only for those that are kept."""
-        compiled = self.result is not None and not self.result.from_store
-        return self.to_analyze is Depth.KEPT or (self.to_analyze is Depth.WHOLE and compiled)
-
     def has_built(self, artifact: str) -> bool:
         """Whether this still is the unit's artifact, as far as is known."""
         result, render = self.result, self.render
@@ -260,6 +254,8 @@ class BuildRequest:
     """Those of `pending` that have not been looked at yet, the last first."""
     scan: int = 0
     """The number of a scan that begins after the request; files are as they are on disk when it has ended."""
+    patient: set[str] = field(default_factory=set)
+    """Units of the store whose code objects it waits for to be looked into."""
 
 
 @dataclass(slots=True)

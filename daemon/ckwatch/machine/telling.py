@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.effects import Changed, Tell
-from ckwatch.events import Cause
+from ckwatch.events import Cause, Depth
 from ckwatch.machine.state import BuildRequest, Effects, Phase, State, UnitState
 
 NO_COMPILER = "no compiler"
@@ -69,13 +69,21 @@ def tell_if_answered(state: State, out: Effects, request: BuildRequest, name: st
             tell(state, out, request, name)
             return True
         return False
-    if unit.phase is Phase.DONE and not unit.figures_awaited:
+    if unit.phase is Phase.DONE and not awaits_figures(request, unit):
         tell(state, out, request, name)
         return True
     if unit.phase is Phase.IDLE and not can_compile(state, unit):
         tell(state, out, request, name, NO_COMPILER)
         return True
     return False
+
+
+def awaits_figures(request: BuildRequest, unit: UnitState) -> bool:
+    """Whether the unit, which is done, is told of when its code object has been looked into."""
+    if request.check_only or unit.to_analyze is None or unit.result is None:
+        return False
+    kept = unit.to_analyze is Depth.KEPT or not unit.result.from_store
+    return kept or unit.key.unit in request.patient
 
 
 def can_compile(state: State, unit: UnitState) -> bool:

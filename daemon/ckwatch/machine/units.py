@@ -7,7 +7,16 @@ from ckwatch.events import MAIN, Cause, CompileFacts, RenderFacts, UnitKey, Work
 from ckwatch.machine import analyzing
 from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState, Unwanted
 from ckwatch.machine.tasks import stop
-from ckwatch.machine.telling import NO_COMPILER, awaiting, can_compile, reconsider, show, tell, tell_checked
+from ckwatch.machine.telling import (
+    NO_COMPILER,
+    awaiting,
+    awaits_figures,
+    can_compile,
+    reconsider,
+    show,
+    tell,
+    tell_checked,
+)
 from ckwatch.machine.wants import is_wanted, priority
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
@@ -119,7 +128,7 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     analyzing.consider(state, unit)
     show(out, unit)
     for request in awaiting(state, unit):
-        if request.check_only or not unit.figures_awaited:
+        if not awaits_figures(request, unit):
             tell(state, out, request, unit.key.unit, None if request.check_only else problem)
     if unit.key.scope == MAIN:
         state.settled.append(unit.key)

@@ -19,6 +19,7 @@ Diagnosed = Mapping[str, tuple[model.Diagnostic, ...]]
 
 # Every object would have a set of its own of the fields that were given: half of what thousands of units take.
 _UNIT_FIELDS = set(wire.Unit.model_fields)
+_FIGURE_FIELDS = set(wire.Figures.model_fields)
 _CAUSE_FIELDS = set(wire.Cause.model_fields)
 _SPAN_FIELDS = set(wire.Span.model_fields)
 _POSITION_FIELDS = set(wire.Position.model_fields)
@@ -86,8 +87,13 @@ def figures_of(unit: UnitState) -> wire.Figures | None:
     present = unit.fresh and unit.outcome is Outcome.BUILT and unit.result is not None
     fresh = present and unit.result is not None and unit.result.artifact == figures.artifact
     values = json.loads(figures.shown)
-    standing = "fresh" if fresh else "stale"
-    return wire.Figures.model_validate({**values, "artifact_key": figures.artifact, "standing": standing})
+    changes = {name: tuple(values[name]) for name in ("changes", "baseline_changes")}
+    return wire.Figures.model_construct(
+        _FIGURE_FIELDS,
+        **{**values, **changes},
+        artifact_key=figures.artifact,
+        standing="fresh" if fresh else "stale",
+    )
 
 
 def causes_of(cause: Cause) -> tuple[wire.Cause, ...]:
