@@ -11,21 +11,9 @@ import {
   type StaticFeature,
 } from "vscode-languageclient";
 import { LanguageClient } from "vscode-languageclient/node";
+import { SERVER_SETTINGS } from "./contract";
 import type { Executable } from "./executable";
 import { SCHEME, written } from "./virtual";
-
-/** The settings that are the server's; the others of the section are the editor's own. */
-const SERVER_SETTINGS = [
-  "hints",
-  "lenses",
-  "hovers",
-  "informationDiagnostics",
-  "checkOnType",
-  "hostCheckOnType",
-  "buildOnSave",
-  "startDaemon",
-  "shape",
-] as const;
 
 const SELECTOR: DocumentSelector = [
   { scheme: "file", language: "ckwatch-template" },

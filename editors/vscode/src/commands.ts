@@ -1,28 +1,16 @@
-/** The commands of the palette, lenses, menus and the tree. All but three are the server's. */
+/** The commands of the palette, lenses, menus and the tree. Most are the server's. */
 
 import { commands, window, type Disposable } from "vscode";
 import { argumentOf, type Argument } from "./arguments";
+import { SERVER_COMMANDS } from "./contract";
 import { install } from "./search";
 import type { Server } from "./server";
 import { showView } from "./views";
 import { viewOf } from "./virtual";
 
-const FORWARDED = [
-  "ckwatch.run",
-  "ckwatch.build",
-  "ckwatch.cancel",
-  "ckwatch.setBaseline",
-  "ckwatch.compare",
-  "ckwatch.openSource",
-  "ckwatch.openIsa",
-  "ckwatch.chooseInstance",
-  "ckwatch.trust",
-  "ckwatch.restartDaemon",
-] as const;
-
 export function registerCommands(server: Server): Disposable[] {
   return [
-    ...FORWARDED.map((command) => commands.registerCommand(command, (given: unknown) => forward(server, command, given))),
+    ...SERVER_COMMANDS.map((command) => commands.registerCommand(command, (given: unknown) => forward(server, command, given))),
     commands.registerCommand("ckwatch.showLog", () => showLog(server)),
     commands.registerCommand("ckwatch.showOutput", () => {
       server.output.show(true);

@@ -1,0 +1,39 @@
+"""The VS Code extension's manifest says of settings and languages what the language server says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ckwatch
+from ckwatch_lsp.settings import NAMES, Settings
+
+EXTENSION = Path(__file__).parents[2] / "editors/vscode"
+MANIFEST: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text())
+PROPERTIES: dict[str, dict[str, Any]] = MANIFEST["contributes"]["configuration"]["properties"]
+
+OWN = {"ckwatch.command", "ckwatch.linkedScrolling", "ckwatch.trace.server"}
+"""Settings that the editor keeps for itself."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_setting_of_the_server_is_there_with_its_default(name: str) -> None:
+    assert PROPERTIES[f"ckwatch.{name}"]["default"] == getattr(Settings(), NAMES[name])
+
+
+def test_no_other_setting_is_the_servers() -> None:
+    assert PROPERTIES.keys() - OWN == {f"ckwatch.{name}" for name in NAMES}
+
+
+def test_the_versions_are_one() -> None:
+    assert MANIFEST["version"] == ckwatch.__version__
+
+
+def test_no_lock_file_names_where_packages_come_from() -> None:
+    for folder in (EXTENSION, Path(__file__).parents[2] / "tools/editors/vscode"):
+        packages = json.loads((folder / "package-lock.json").read_text())["packages"]
+        assert not [name for name, package in packages.items() if "resolved" in package]
+        assert all("integrity" in package for name, package in packages.items() if name and not package.get("inBundle"))
