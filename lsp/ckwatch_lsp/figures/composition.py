@@ -1,0 +1,43 @@
+"""Puts the figures' parts together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch_lsp.documents import Kind
+from ckwatch_lsp.figures.anchors import Anchors
+from ckwatch_lsp.figures.informing import information
+from ckwatch_lsp.figures.language import FiguresLanguage
+from ckwatch_lsp.figures.looked_at import LookedAt
+from ckwatch_lsp.figures.refreshing import Refreshing
+from ckwatch_lsp.figures.shown import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ckwatch_lsp.server import CkwatchServer
+
+
+def add_figures(server: CkwatchServer, params: types.InitializeParams) -> None:
+    """Hints, lenses, hovers and Information diagnostics with figures."""
+    session = server.session
+    anchors, looked_at = Anchors(session), LookedAt(session)
+    shown = Shown(session, anchors, looked_at)
+    text = params.capabilities.text_document
+    hint = text.inlay_hint if text is not None else None
+    resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
+    language = FiguresLanguage(session, shown, resolves=resolves)
+    session.parts += [anchors, shown, looked_at, Refreshing(server, shown, language)]
+    for kind in (Kind.TEMPLATE, Kind.KERNEL_FILE):
+        session.languages.setdefault(kind, []).append(language)
+    if resolves:
+        server.feature(types.INLAY_HINT_RESOLVE)(language.resolve)
+    diagnostics = getattr(session, "diagnostics", None)
+    if diagnostics is not None:
+
+        def source(path: str) -> Sequence[types.Diagnostic]:
+            return information(session, shown, path)
+
+        diagnostics.add_source(source)

@@ -1,0 +1,175 @@
+"""Inlay hints: figures in one line whose width stays the same whatever they are, so that nothing jumps.
+
+Every label is `WIDTH` characters or, where a sweep's names are long, as wide as that sweep's labels always are. Room
+that is not needed is filled with figure spaces, which editors neither join nor cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ckwatch.wire.timing_words import time_of
+from ckwatch.wire.timings import Timing
+from ckwatch.wire.values import Figures, Unit
+from ckwatch_lsp.figures.standing import (
+    Standing,
+    change_of,
+    failed_timing,
+    figures_standing,
+    is_running,
+    shown_timing,
+    timing_standing,
+)
+
+FIGURE_SPACE = "\u2007"
+MINUS = "\u2212"
+
+WIDTH = 48
+"""Characters of a unit's label: a mark, time, error, rate, part of the bound, change."""
+
+MARKS: dict[Standing, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
+
+STATES = {
+    "waiting": "waiting",
+    "rendering": "rendering",
+    "looking": "looking",
+    "queued": "queued",
+    "compiling": "compiling",
+}
+
+
+def unit_label(unit: Unit, shape: str = "") -> str:
+    """The timing of `shape` (of the first with one if empty), else what the code object tells, else the state."""
+    timing = shown_timing(unit, shape)
+    if timing is not None:
+        return _filled(MARKS[timing_standing(unit, timing)] + timing_cells(timing))
+    if unit.figures is not None:
+        return _filled(MARKS[figures_standing(unit)] + figures_cells(unit.figures))
+    return _filled(MARKS["running" if is_running(unit) else "fresh"] + state_words(unit, shape))
+
+
+def sweep_label(units: Sequence[Unit], shape: str = "") -> str:
+    """The best and the worst time of a sweep's units, how many have one, and which is the best."""
+    timed = [(unit, timing) for unit in units if (timing := shown_timing(unit, shape)) is not None]
+    names = max(len(unit.instance) for unit in units)
+    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(len(units))) + 4 + 2 + names)
+    if timed:
+        return _filled(_best(timed, len(units)), width)
+    known = [unit for unit in units if unit.figures is not None]
+    if known:
+        return _filled(_ranges(known), width)
+    built = sum(unit.fresh and unit.outcome == "built" for unit in units)
+    mark = MARKS["running" if any(is_running(unit) for unit in units) else "fresh"]
+    return _filled(f"{mark}{_right(built, len(str(len(units))))} of {len(units)} built", width)
+
+
+def timing_cells(timing: Timing) -> str:
+    """`41.57 µs ±0.02 %  413 TFLOP/s   39 %   −2.1 %`: 47 characters, blank where something is not known."""
+    found = change_of(timing)
+    cells = (
+        f"{_right(time_of(timing.median_us), 8)} {_right(error_cell(timing.relative_error), 7)}",
+        _left(rate_cell(timing), 12),
+        _right("" if timing.bound_percent is None else f"{timing.bound_percent:.0f} %", 5),
+        _right("" if found is None else change_cell(found.ratio), 8),
+    )
+    return "  ".join(cells)
+
+
+def figures_cells(figures: Figures) -> str:
+    """`occ  2  194 VGPR   0 spills  MFMA  92 %`: the last is what llvm-mca predicts for one wave."""
+    occupancy = "?" if figures.occupancy is None else figures.occupancy
+    use = "" if figures.matrix_use is None else f"MFMA {_right(f'{100 * figures.matrix_use:.0f}', 3)} %"
+    spills = figures.vgpr_spills + figures.sgpr_spills
+    cells = (f"occ {_right(occupancy, 2)}", f"{_right(figures.vgprs, 3)} VGPR", f"{_right(spills, 3)} spills", use)
+    return "  ".join(cell for cell in cells if cell)
+
+
+def state_words(unit: Unit, shape: str = "") -> str:
+    """What there is to say of a unit without figures."""
+    if unit.phase in STATES:
+        return STATES[unit.phase]
+    failure = failed_timing(unit, shape)
+    if failure is not None:
+        return f"not timed on {failure.shape}: {failure.failure}"
+    if unit.outcome in ("failed", "faulted"):
+        return f"{unit.errors} error{'' if unit.errors == 1 else 's'}" if unit.errors else str(unit.outcome)
+    if unit.measuring is not None:
+        return "timing"
+    return "built" if unit.fresh and unit.outcome == "built" else "not built"
+
+
+def error_cell(relative: float) -> str:
+    """`±0.02 %`, always seven characters."""
+    percent = min(100 * relative, 999)
+    places = 2 if percent < 9.995 else 1 if percent < 99.95 else 0
+    return f"±{percent:.{places}f} %".rjust(7, FIGURE_SPACE)
+
+
+def rate_cell(timing: Timing) -> str:
+    """`413 TFLOP/s`, `1.25 GB/s`: three digits; empty where no rate is known."""
+    if timing.tflops is not None:
+        scale, unit = (1.0, "TFLOP/s") if timing.tflops >= 0.9995 else (1e3, "GFLOP/s")
+        return f"{_three(timing.tflops * scale)} {unit}"
+    return "" if timing.gbps is None else f"{_three(timing.gbps)} GB/s"
+
+
+def change_cell(ratio: float) -> str:
+    """`−2.1 %` for what takes 2.1 % less time, `+0.0 %` for what takes as long."""
+    percent = max(min(100 * (ratio - 1), 9999), -100)
+    text = f"{percent:+.1f}" if abs(percent) < 99.95 else f"{percent:+.0f}"
+    return f"{'+0.0' if text == '-0.0' else text} %".replace("-", MINUS)
+
+
+def trimmed(label: str) -> str:
+    """A label for where nothing has to stay in its column: single spaces between words, two between cells."""
+    cells = (" ".join(cell.replace(FIGURE_SPACE, "").split()) for cell in label.split("  "))
+    return "  ".join(cell for cell in cells if cell)
+
+
+def _best(timed: Sequence[tuple[Unit, Timing]], count: int) -> str:
+    unit, timing = min(timed, key=lambda each: each[1].median_us)
+    worst = max(each.median_us for _, each in timed)
+    running = any(timing_standing(*each) == "running" for each in timed)
+    mark = MARKS["running" if running else timing_standing(unit, timing)]
+    times = f"{_right(time_of(timing.median_us), 8)} – {_right(time_of(worst), 8)}"
+    return f"{mark}{times}  {_right(len(timed), len(str(count)))} of {count}  {unit.instance}"
+
+
+def _ranges(known: Sequence[Unit]) -> str:
+    """Like a unit's, with the least and the most of each figure."""
+    figures = [unit.figures for unit in known if unit.figures is not None]
+    standings = {figures_standing(unit) for unit in known}
+    mark = MARKS["running" if "running" in standings else "stale" if "stale" in standings else "fresh"]
+    waves = [each.occupancy for each in figures if each.occupancy is not None]
+    uses = [round(100 * each.matrix_use) for each in figures if each.matrix_use is not None]
+    cells = [
+        f"occ {_span(waves)}" if waves else "",
+        f"{_span([each.vgprs for each in figures])} VGPR",
+        f"{_span([each.vgpr_spills + each.sgpr_spills for each in figures])} spills",
+        f"MFMA {_span(uses)} %" if uses else "",
+    ]
+    return mark + "  ".join(cell for cell in cells if cell)
+
+
+def _span(values: Sequence[int]) -> str:
+    least, most = min(values), max(values)
+    return str(least) if least == most else f"{least}–{most}"
+
+
+def _three(value: float) -> str:
+    places = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return _right(f"{value:.{places}f}", 4)
+
+
+def _right(value: object, width: int) -> str:
+    return str(value).rjust(width, FIGURE_SPACE)
+
+
+def _left(value: str, width: int) -> str:
+    return value.ljust(width, FIGURE_SPACE)
+
+
+def _filled(label: str, width: int = WIDTH) -> str:
+    if len(label) > width:
+        return label[: width - 1] + "…"
+    return _left(label, width)

@@ -1,0 +1,57 @@
+"""Which lenses stand above which line, as titles and the commands that they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ckwatch.wire.values import Unit
+from ckwatch_lsp.figures.standing import is_running, shown_timing
+
+ROOM = 64
+"""Instances of a file up to which each has all of its lenses; beyond that only the active one has."""
+
+
+class Lens(NamedTuple):
+    """`title` runs `command` with `argument`."""
+
+    title: str
+    command: str
+    argument: dict[str, Any]
+
+
+def unit_lenses(unit: Unit, uri: str, *, choosable: bool = False, brief: bool = False) -> list[Lens]:
+    """Those of one unit: only what can be done. `choosable`: there are others to choose from."""
+    about = {"uri": uri, "unit": unit.id}
+    lenses = [Lens("run", "ckwatch.run", about)]
+    if is_running(unit):
+        lenses.append(Lens("cancel", "ckwatch.cancel", about))
+    if not brief:
+        if shown_timing(unit) is not None:
+            lenses.append(Lens("set baseline", "ckwatch.setBaseline", about))
+            lenses.append(Lens("compare", "ckwatch.compare", about))
+        lenses.append(Lens("source", "ckwatch.openSource", about))
+        if unit.arch.startswith("gfx"):
+            lenses.append(Lens("ISA", "ckwatch.openIsa", about))
+    if choosable:
+        lenses.append(Lens("choose instance", "ckwatch.chooseInstance", {"uri": uri}))
+    return lenses
+
+
+def sweep_lenses(sweep: str, units: Sequence[Unit], uri: str) -> list[Lens]:
+    """Those of a sweep: they mean all of its units."""
+    first = units[0]
+    about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(units) > 1 else first.id}
+    lenses = [Lens("run", "ckwatch.run", about)]
+    if any(is_running(unit) for unit in units):
+        lenses.append(Lens("cancel", "ckwatch.cancel", about))
+    return lenses
+
+
+def affected_lens(count: int, uri: str) -> Lens:
+    """How many units read a file, or call a macro; it asks which of them is to be the active one."""
+    return Lens(f"affects {count} unit{'' if count == 1 else 's'}", "ckwatch.chooseInstance", {"uri": uri})
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

@@ -1,0 +1,86 @@
+"""Has the editor ask for hints and lenses again when what they say is another. Such a request concerns all documents,
+so it waits until nothing more comes, and is left out where nothing that is shown has changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+from pygls.exceptions import JsonRpcException
+
+from ckwatch_lsp.documents import Document
+from ckwatch_lsp.figures.language import FiguresLanguage
+from ckwatch_lsp.figures.shown import Shown
+from ckwatch_lsp.parts import Part
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.folder import Folder
+    from ckwatch_lsp.server import CkwatchServer
+
+_log = logging.getLogger(__name__)
+
+QUIET_S = 0.1
+"""A refresh comes this long after the first change that calls for one."""
+
+
+class Refreshing(Part):
+    """Compares what the open documents show with what they showed."""
+
+    def __init__(self, server: CkwatchServer, shown: Shown, language: FiguresLanguage) -> None:
+        self._server = server
+        self._session = server.session
+        self._shown = shown
+        self._language = language
+        self._hints: dict[str, object] = {}
+        self._lenses: dict[str, object] = {}
+        self._waiting = False
+
+    def opened(self, document: Document) -> None:  # noqa: ARG002  # all of them are compared
+        """What is known of it may come after the editor has asked."""
+        self._soon()
+
+    def closed(self, document: Document) -> None:
+        """It shows nothing any more."""
+        self._hints.pop(document.uri, None)
+        self._lenses.pop(document.uri, None)
+
+    def told(self, folder: Folder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
+        """Something is another."""
+        self._soon()
+
+    def configured(self) -> None:
+        """Something may be shown, or not any more."""
+        self._soon()
+
+    def _soon(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._session.start(self._refresh)
+
+    async def _refresh(self) -> None:
+        await anyio.sleep(QUIET_S)
+        self._waiting = False
+        abilities, settings = self._session.abilities, self._session.settings
+        documents = list(self._session.documents.values())
+        if abilities.refreshes_hints:
+            hints = self._of(documents, lambda document: [label for _, label in self._shown.labels(document)])
+            self._hints, before = hints if settings.hints else {}, self._hints
+            if self._hints != before:
+                await _told(self._server.workspace_inlay_hint_refresh_async(None))
+        if abilities.refreshes_lenses:
+            lenses = self._of(documents, self._language.written_lenses)
+            self._lenses, before = lenses if settings.lenses else {}, self._lenses
+            if self._lenses != before:
+                await _told(self._server.workspace_code_lens_refresh_async(None))
+
+    def _of(self, documents: Sequence[Document], texts: Callable[[Document], Sequence[object]]) -> dict[str, object]:
+        return {each.uri: found for each in documents if (found := texts(each))}
+
+
+async def _told(request: Awaitable[object]) -> None:
+    try:
+        await request
+    except JsonRpcException as error:
+        _log.info("the editor does not ask again: %s", error)

@@ -1,0 +1,103 @@
+"""Hints: what they say of each state, always in the same width."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch.wire.values import Unit
+from ckwatch_lsp.figures.labels import FIGURE_SPACE, WIDTH, change_cell, error_cell, sweep_label, trimmed, unit_label
+from lsp.figures.made_up import compared, figures, timing, unit
+
+SLOWER = timing(123456.0, comparisons=(compared(1.5, "SLOW"),))
+
+LABELS: list[tuple[Unit, str]] = [
+    (unit(timings=(timing(41.57),)), "41.57 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(41.57, comparisons=(compared(0.979),)),)), "41.57 µs ±1.00 %  100 TFLOP/s  50 %  −2.1 %"),
+    (unit(timings=(timing(standing="stale"),)), "·50.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(standing="running"),)), "…50.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(),), phase="compiling", fresh=False), "…50.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(),), to_measure=("4096",)), "…50.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(),), to_measure=("other",)), "50.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(SLOWER,)), "123.5 ms ±1.00 %  100 TFLOP/s  50 %  +50.0 %"),
+    (unit(timings=(timing(tflops=0.0123),)), "50.00 µs ±1.00 %  12.3 GFLOP/s  50 %"),
+    (unit(timings=(timing(tflops=None, gbps=1234.0, bound_percent=None),)), "50.00 µs ±1.00 %  1234 GB/s"),
+    (unit(timings=(timing(shape="a", failure="fault"), timing(60.0, "b"))), "60.00 µs ±1.00 %  100 TFLOP/s  50 %"),
+    (unit(timings=(timing(shape="a", failure="fault"),)), "not timed on a: fault"),
+    (unit(timings=(timing(device_description="stand-in"),)), "built"),
+    (unit(timings=(timing(device_description="stand-in"),), figures=figures()), "occ 5  100 VGPR  0 spills  MFMA 50 %"),
+    (unit(figures=figures(standing="stale", vgpr_spills=3)), "·occ 5  100 VGPR  3 spills  MFMA 50 %"),
+    (unit(figures=figures(matrix_use=None, occupancy=None), phase="queued"), "…occ ?  100 VGPR  0 spills"),
+    (unit(phase="compiling", outcome=None), "…compiling"),
+    (unit(phase="idle", outcome=None, fresh=False), "not built"),
+    (unit(outcome="failed", errors=2), "2 errors"),
+    (unit(outcome="faulted"), "faulted"),
+    (unit(measuring="4096", to_measure=("4096",)), "…timing"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), LABELS, ids=[text for _, text in LABELS])
+def test_what_a_unit_shows(given: Unit, text: str) -> None:
+    label = unit_label(given)
+    assert trimmed(label) == text
+    assert len(label) == WIDTH
+
+
+GAPS = (9, 17, 18, 31, 32, 38, 39)
+"""Characters between cells."""
+
+
+def test_cells_stay_in_their_columns() -> None:
+    labels = [unit_label(given) for given, text in LABELS if "TFLOP" in text or "GB/s" in text]
+    assert len(labels) > 8
+    for label in labels:
+        assert [label[at] for at in GAPS] == [" "] * len(GAPS), label
+
+
+def test_the_shape_that_was_chosen_is_shown() -> None:
+    given = unit(timings=(timing(50.0, "a"), timing(70.0, "b")))
+    assert trimmed(unit_label(given)).startswith("50.00 µs")
+    assert trimmed(unit_label(given, "b")).startswith("70.00 µs")
+    assert trimmed(unit_label(given, "c")) == "built"
+
+
+@pytest.mark.parametrize(
+    ("relative", "text"),
+    [(0, "±0.00 %"), (0.0002, "±0.02 %"), (0.0999, "±9.99 %"), (0.09999, "±10.0 %"), (0.5, "±50.0 %"), (3, "±300 %"),
+     (100, "±999 %")],
+)  # fmt: skip
+def test_errors_take_seven_characters(relative: float, text: str) -> None:
+    assert error_cell(relative).strip(FIGURE_SPACE) == text
+    assert len(error_cell(relative)) == 7
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.0, "+0.0 %"), (0.99999, "+0.0 %"), (0.979, "−2.1 %"), (1.021, "+2.1 %"), (2.5, "+150 %"), (1000, "+9999 %"),
+     (0, "−100 %")],
+)  # fmt: skip
+def test_changes(ratio: float, text: str) -> None:
+    assert change_cell(ratio) == text
+
+
+SWEEP = [unit(f"s_{tile}", timings=(timing(float(tile)),)) for tile in (64, 128, 256)]
+
+
+def test_a_sweep_shows_the_best_and_the_worst() -> None:
+    known = [*SWEEP, unit("s_512")]
+    assert trimmed(sweep_label(known)) == "64.00 µs – 256.0 µs  3 of 4  s_64"
+    again = SWEEP[0].model_copy(update={"phase": "compiling"})
+    assert trimmed(sweep_label([again, *known[1:]])) == "…64.00 µs – 256.0 µs  3 of 4  s_64"
+    old = unit("s_64", timings=(timing(64.0, standing="stale"),))
+    assert trimmed(sweep_label([old, *known[1:]])) == "·64.00 µs – 256.0 µs  3 of 4  s_64"
+    assert len({len(sweep_label(given)) for given in ([again, *known[1:]], known, [old, *known[1:]])}) == 1
+
+
+def test_a_sweep_without_times() -> None:
+    known = [unit("s_1", figures=figures()), unit("s_2", figures=figures(vgprs=200, occupancy=2, vgpr_spills=7))]
+    assert trimmed(sweep_label(known)) == "occ 2–5  100–200 VGPR  0–7 spills  MFMA 50 %"
+    assert trimmed(sweep_label([unit("s_1"), unit("s_2", outcome=None)])) == "1 of 2 built"
+
+
+def test_a_sweep_with_long_names_keeps_its_own_width() -> None:
+    units = [unit("s_" + "9" * 60), unit("s_1", timings=(timing(),))]
+    assert len(sweep_label(units)) == len(sweep_label([*units[:1], unit("s_1")])) > WIDTH

@@ -1,0 +1,88 @@
+"""What hovers say, in Markdown and in plain text."""
+
+from __future__ import annotations
+
+from ckwatch.wire.values import Unit
+from ckwatch_lsp.figures.about import Past, Predicted, about_sweep, about_unit
+from ckwatch_lsp.figures.page import Line, Table, Title, markdown, plain
+from ckwatch_lsp.figures.sparkline import sparkline
+from lsp.figures.made_up import compared, figures, timing, unit
+
+WHOLE = unit(
+    timings=(
+        timing(50.0, comparisons=(compared(0.9), compared(1.01, "SAME", "library"))),
+        timing(80.0, cache="hot", standing="stale", observed_percent=60.0, clock_mhz=1000.0),
+        timing(0.0, "odd", failure="wrong", message="Y[3] is 2, not 1"),
+    ),
+    figures=figures(next_step="12 VGPR fewer → 6 waves", changes=("VGPR 112 → 100",), sgpr_spills=4),
+    unmeasured="no device",
+)
+PAST = Past(
+    {("4096", "cold"): [52.0, 51.0, 50.0], ("4096", "hot"): [80.0]},
+    (Predicted("4096", "MI300X", 40.0, 50.0), Predicted("odd", "MI300X", None, None)),
+)
+
+
+def lines(given: Unit, past: Past) -> list[str]:
+    return [line for line in plain(about_unit(given, past)).split("\n") if line]
+
+
+def test_all_that_is_known() -> None:
+    found = lines(WHOLE, PAST)
+    assert [" ".join(line.split()) for line in found] == [
+        "k/one@gfx942 (built in 2.0 s)",
+        "shape time error rate bound of bound previous library",
+        "4096, cold cache 50.00 µs ±1 % 100.0 TFLOP/s 25.00 µs 50 % −10.0 % FAST +1.0 % SAME",
+        "4096, hot cache 80.00 µs ±1 % 100.0 TFLOP/s 25.00 µs 50 % (60 % at the observed clock) stale",
+        "odd: wrong: Y[3] is 2, not 1",
+        "4096, cold cache: █▅▁ 3 timings, 50.00 µs to 52.00 µs",
+        "VGPR SGPR spills LDS waves per SIMD limited by MFMA use, predicted",
+        "100 50 0 VGPR, 4 SGPR 1,000 B 5 VGPR 50 %",
+        "next step: 12 VGPR fewer → 6 waves",
+        "main loop: 200.0 cycles an iteration, predicted for one wave",
+        "since the artifact before: VGPR 112 → 100",
+        "shape predicted measured",
+        "4096 40.00 µs on MI300X 50.00 µs",
+        "not timed: no device",
+        "last change: k.hip.j2 changed",
+    ]
+    assert len({line.index("µs ") for line in found[2:4]}) == 1, "columns are aligned"
+
+
+def test_a_stand_in_gives_no_figures() -> None:
+    found = lines(unit(timings=(timing(50.0, device_description="stand-in"),)), Past())
+    assert "4096: a stand-in for a device: no figures" in found
+    assert not any("µs" in line for line in found)
+
+
+def test_what_is_going_on() -> None:
+    assert "4096 is being timed" in lines(unit(measuring="4096", to_measure=("4096", "odd")), Past())
+    assert "4096, odd: waiting to be timed" in lines(unit(to_measure=("4096", "odd")), Past())
+    assert lines(unit(phase="idle", fresh=False, cause=()), Past()) == ["k/one@gfx942 (changed since it was built)"]
+
+
+def test_a_sweep_lists_its_best() -> None:
+    units = [unit(f"s_{at}", timings=(timing(100.0 - at),)) for at in range(12)]
+    found = plain(about_sweep("k/s", [unit("s_x"), *units], "4096")).split("\n")
+    assert found[0] == "k/s (13 instances, 12 timed on 4096)"
+    assert found[3].split() == ["s_11", "89.00", "µs", "±1.00", "%", "100", "TFLOP/s", "50", "%"]
+    assert found[-1] == "and 3 more"
+
+
+def test_markdown_is_escaped() -> None:
+    table = Table(("a|b", "never", "n"), (("x_y", "", "1"), ("*", "", "22")))
+    assert markdown([Title("k_1", "(note)"), table, Line("<b>\nnext")]) == (
+        "**k\\_1** (note)\n\n| a\\|b | n |\n|---|---:|\n| x\\_y | 1 |\n| \\* | 22 |\n\n\\<b\\>  \nnext"
+    )
+
+
+def test_tables_without_anything_are_left_out() -> None:
+    for table in (Table(("a",), ()), Table(("a", "b"), (("", ""),))):
+        assert markdown([table, Line("x")]) == plain([table, Line("x")]) == "x"
+
+
+def test_sparklines() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([5.0, 5.0]) == "▄▄"
+    assert sparkline([1.0, 2.0, 8.0]) == "▁▂█"
+    assert len(sparkline([float(at) for at in range(100)])) == 24
