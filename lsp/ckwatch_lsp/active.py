@@ -54,6 +54,14 @@ class Active(Part):
         self._chosen[document.path or ""] = unit.id
         self._chosen[""] = unit.id
         self._look()
+        folder = self._session.folder_for(document)
+        if folder is not None:
+            folder.touch("active")
+
+    def is_chosen(self, document: Document) -> bool:
+        """Whether somebody has chosen the document's active unit, which is still there."""
+        unit = self.unit(document)
+        return unit is not None and unit.id in (self._chosen.get(document.path or ""), self._chosen.get(""))
 
     def opened(self, document: Document) -> None:  # noqa: ARG002  # all of them are looked at
         """It is worked on first."""
