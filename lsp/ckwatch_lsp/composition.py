@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from ckwatch_lsp.configuring import Configuring
 from ckwatch_lsp.documents import Kind
+from ckwatch_lsp.figures.composition import add_figures
 from ckwatch_lsp.generated.commands import GeneratedCommands
 from ckwatch_lsp.generated.language import GeneratedLanguage
 
@@ -21,3 +22,4 @@ def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     session.parts.append(Configuring(server, params))
     GeneratedCommands(server, session.generated)
     session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))
+    add_figures(server, params)
