@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from ckwatch.errors import CkwatchError
 from ckwatch.history import History
 from ckwatch.runtime.engine import Daemon
+from ckwatch.toolchain import Toolchain, discover
 from ckwatch.wire.values import Figures
 from daemon_bench import KERNEL, Follower, build, following
 from runtime.code_workspace import CodeBench, with_figures
@@ -254,3 +257,24 @@ async def test_a_unit_that_is_not_built_has_none(bench: CodeBench) -> None:
         assert (await daemon.units(None, None))[0].figures is None
         with pytest.raises(CkwatchError, match="cannot be inspected"):
             await daemon.analysis(None, ONE)
+
+
+@pytest.mark.toolchain
+async def test_with_the_real_tools(bench: CodeBench) -> None:
+    """32 MFMA of 8 passes in the main loop of the v3 128×128×64 f16 kernel: 256 cycles of the matrix unit."""
+    real = discover()
+    toolchain = cast("Toolchain", bench.toolchain)
+    tools = replace(toolchain, objdump=real.objdump, mca=real.mca, environment=real.environment)
+    bench.toolchain = tools  # type: ignore[assignment]  # as in `CodeBench`
+    async with bench.open() as daemon:
+        unit = (await build(daemon, "k/one"))["one"].unit
+        assert unit is not None
+        assert unit.figures is not None
+        assert unit.figures.matrix_use is not None
+        assert unit.figures.loop_cycles is not None
+        assert unit.figures.matrix_use * unit.figures.loop_cycles == pytest.approx(256)
+        assert unit.figures.headline.endswith("% predicted")
+    async with bench.open() as daemon:
+        again = (await build(daemon, "k/one"))["one"].unit
+        assert again is not None
+        assert again.figures == unit.figures
