@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from ckwatch_lsp.configuring import Configuring
+from ckwatch_lsp.diagnostics.composition import add_diagnostics
 from ckwatch_lsp.documents import Kind
 from ckwatch_lsp.figures.composition import add_figures
 from ckwatch_lsp.generated.commands import GeneratedCommands
@@ -20,6 +21,7 @@ def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     """Put the session together, and register what its parts answer themselves."""
     session = server.session
     session.parts.append(Configuring(server, params))
+    add_diagnostics(server, params)
     GeneratedCommands(server, session.generated)
     session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))
     add_figures(server, params)

@@ -17,6 +17,7 @@ from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Span, Unit
 from ckwatch_lsp.abilities import Abilities
 from ckwatch_lsp.active import Active
+from ckwatch_lsp.diagnostics.sources import Sources
 from ckwatch_lsp.documents import Document, Edit, Kind, path_of, read_text, uri_of
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.generated.documents import GeneratedDocuments
@@ -44,6 +45,8 @@ class Session:
         """By URI, as the editor writes it."""
         self.folders: dict[Path, Folder] = {}
         self.active = Active(self)
+        self.diagnostics = Sources()
+        """What other parts have to tell beside the daemon's diagnostics."""
         self.generated = GeneratedDocuments(self)
         self.parts: list[Part] = [self.active, self.generated]
         self.languages: dict[Kind, list[Language]] = {}

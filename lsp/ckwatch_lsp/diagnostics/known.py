@@ -1,0 +1,192 @@
+"""What is known to be wrong in a file: what the daemon tells, at its places in the text as it is now.
+
+The daemon speaks of the text that it has. When it tells of a file again, most is what it told before: that keeps the
+place to which edits have moved it meanwhile, unless its unit has been looked at anew. What it does not tell any more is
+kept while the unit is on its way to a result, so that nothing disappears that will be back in a moment.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ckwatch.wire.values import Diagnostic, Fix, Position, Related, Span, Unit
+from ckwatch_lsp.diagnostics.shifting import shifted, touches
+from ckwatch_lsp.documents import Edit
+from ckwatch_lsp.text import Position as OurPosition
+from ckwatch_lsp.text import Range
+
+RENDERED = frozenset({"jinja", "rule", "kernel-file", "workspace"})
+"""Sources whose diagnostics are there when a unit has been rendered; for others a compiler has to run."""
+
+Edits = Mapping[str, Sequence[Edit]]
+"""Edits of files by absolute path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A diagnostic: as it was `told`, and as it is `now`, None where its text was deleted. `kept`: it was told before,
+    and not the last time."""
+
+    told: Diagnostic
+    now: Diagnostic | None
+    kept: bool = False
+
+
+def moved(diagnostic: Diagnostic, edits: Edits) -> Diagnostic | None:
+    """The diagnostic after edits of some files; None where its own text was deleted. A fix that an edit touches is
+    lost, and so are the others that belong to it."""
+    span = moved_span(diagnostic.span, edits)
+    if span is None:
+        return None
+    related = tuple(
+        one if one.span is None or one.span.path not in edits else _moved_related(one, edits)
+        for one in diagnostic.related
+    )
+    fixes: tuple[Fix, ...] = ()
+    for fix in diagnostic.fixes:
+        place = _untouched(fix.span, edits)
+        if place is None:
+            fixes = ()
+            break
+        fixes += (fix if place is fix.span else fix.model_copy(update={"span": place}),)
+    return diagnostic.model_copy(update={"span": span, "related": related, "fixes": fixes})
+
+
+def moved_span(span: Span, edits: Edits) -> Span | None:
+    """The place after edits of its file; None if it was deleted."""
+    own = edits.get(span.path)
+    if not own:
+        return span
+    found = shifted(range_in(span), own)
+    return None if found is None else span_at(span.path, found)
+
+
+def range_in(span: Span) -> Range:
+    """The place within its file."""
+    start, end = span.start, span.end
+    return Range(OurPosition(start.line, start.column), OurPosition(end.line, end.column))
+
+
+def span_at(path: str, found: Range) -> Span:
+    """The inverse."""
+    start, end = found.start, found.end
+    return Span.model_construct(
+        path=path,
+        start=Position.model_construct(line=start.line, column=start.column),
+        end=Position.model_construct(line=end.line, column=end.column),
+    )
+
+
+def paths_of(diagnostic: Diagnostic) -> set[str]:
+    """The files that it speaks of."""
+    related = (one.span.path for one in diagnostic.related if one.span is not None)
+    return {diagnostic.span.path, *related, *(fix.span.path for fix in diagnostic.fixes)}
+
+
+def edited(known: Iterable[Known], edits: Edits) -> list[Known]:
+    """The same after edits of some files."""
+    return [
+        one if one.now is None or paths_of(one.now).isdisjoint(edits) else replace(one, now=moved(one.now, edits))
+        for one in known
+    ]
+
+
+def taken(
+    known: Sequence[Known],
+    told: Sequence[Diagnostic],
+    *,
+    place: Callable[[Diagnostic], Diagnostic | None],
+    is_new: Callable[[Diagnostic], bool],
+    waiting: Callable[[Diagnostic], tuple[str, ...] | None],
+) -> list[Known]:
+    """What is known when the daemon tells these. `place` moves one from the daemon's text to the present one; `is_new`
+    tells whether it was found anew, though it reads as before; `waiting` gives the units for whose sake one that is not
+    told any more is kept, None if it is not.
+    """
+    before: defaultdict[tuple[object, ...], list[Known]] = defaultdict(list)
+    for one in known:
+        before[identity(one.told)].append(one)
+    found = []
+    for diagnostic in told:
+        same = before[identity(diagnostic)]
+        old = same.pop(0) if same else None
+        if old is None or (not diagnostic.stale and is_new(diagnostic)):
+            found.append(Known(diagnostic, place(diagnostic)))
+        else:
+            found.append(Known(diagnostic, _with_units(old.now, diagnostic)))
+    for one in [one for rest in before.values() for one in rest]:
+        units = waiting(one.told)
+        if units is not None:
+            now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
+            found.append(Known(one.told.model_copy(update={"units": units, "stale": True}), now, kept=True))
+    return found
+
+
+def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
+    """What makes two diagnostics of a file the same one, as the daemon sees it."""
+    place = range_in(diagnostic.span)
+    return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
+
+
+def shown(known: Iterable[Known]) -> list[Diagnostic]:
+    """What is to be shown, in the order of the text; those that stand at the same place now are one."""
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for one in known:
+        if one.now is None:
+            continue
+        key = identity(one.now)
+        other = found.get(key)
+        found[key] = one.now if other is None else _joined(other, one.now)
+    return sorted(found.values(), key=lambda one: (range_in(one.span), one.code, one.message))
+
+
+def units_waiting(
+    diagnostic: Diagnostic, units: Mapping[str, Unit], heard: Mapping[str, int], *, loaded: bool
+) -> tuple[str, ...] | None:
+    """The units of a diagnostic of which there is no result yet that could do without it; None if there are none.
+
+    `loaded`: the daemon knows its workspace. `heard`: units of which the file's state tells something new.
+    """
+    if not loaded:
+        return diagnostic.units
+    rendered = diagnostic.source in RENDERED
+    found = []
+    for name in diagnostic.units:
+        unit = units.get(name)
+        if unit is None or unit.fresh:
+            continue
+        if unit.phase in ("waiting", "rendering") or not (rendered or name in heard):
+            found.append(name)
+    return tuple(found) or None
+
+
+def _joined(one: Diagnostic, other: Diagnostic) -> Diagnostic:
+    first, second = (other, one) if one.stale and not other.stale else (one, other)
+    units = tuple(dict.fromkeys((*first.units, *second.units)))
+    count = max(first.unit_count, second.unit_count, len(units))
+    return first.model_copy(update={"units": units, "unit_count": count})
+
+
+def _with_units(now: Diagnostic | None, told: Diagnostic) -> Diagnostic | None:
+    if now is None:
+        return None
+    return now.model_copy(update={"units": told.units, "unit_count": told.unit_count, "stale": told.stale})
+
+
+def _moved_related(one: Related, edits: Edits) -> Related:
+    assert one.span is not None  # noqa: S101  # the caller looked
+    return one.model_copy(update={"span": moved_span(one.span, edits)})
+
+
+def _untouched(span: Span, edits: Edits) -> Span | None:
+    place = range_in(span)
+    for edit in edits.get(span.path, ()):
+        if touches(place, edit):
+            return None
+        after = shifted(place, (edit,))
+        if after is None:
+            return None
+        place = after
+    return span if place == range_in(span) else span_at(span.path, place)

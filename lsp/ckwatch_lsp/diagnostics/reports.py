@@ -1,0 +1,101 @@
+"""What is wrong in a file, in the editor's terms and for the text that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.wire.values import Diagnostic
+from ckwatch_lsp.diagnostics import documentation
+from ckwatch_lsp.diagnostics.converting import Converter
+from ckwatch_lsp.diagnostics.known import paths_of
+from ckwatch_lsp.diagnostics.tracking import Tracker
+from ckwatch_lsp.documents import Document
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All diagnostics of a file. `id` differs from that of every report with other diagnostics of the same file."""
+
+    id: str
+    version: int | None
+    items: tuple[types.Diagnostic, ...]
+
+
+class Reports:
+    """Makes reports, and remembers the last of each file."""
+
+    def __init__(self, session: Session, tracker: Tracker) -> None:
+        self._session = session
+        self._tracker = tracker
+        self._last: dict[str, Report] = {}
+        self._number = 0
+        self._converter: Converter | None = None
+
+    def last(self, path: str) -> Report | None:
+        """The last report of a file."""
+        return self._last.get(path)
+
+    def paths(self) -> list[str]:
+        """The files of which there is something to report, as far as is known."""
+        reported = (path for path, report in self._last.items() if report.items)
+        return list(dict.fromkeys((*self._tracker.paths(), *reported)))
+
+    async def converter(self) -> Converter:
+        """What writes diagnostics for this editor."""
+        if self._converter is None:
+            pages = await to_thread.run_sync(documentation.folder)
+            self._converter = Converter(self._session.abilities, pages, self._session.uri_at)
+        return self._converter
+
+    async def texts(self, paths: set[str]) -> dict[str, Document]:
+        """The files, those that can be read."""
+        found = {path: await self._session.text_at(path) for path in sorted(paths)}
+        return {path: document for path, document in found.items() if document is not None}
+
+    async def of(self, path: str) -> Report:
+        """What is wrong in a file now."""
+        converter = await self.converter()
+        texts: dict[str, Document] = {}
+        needed: set[str] = set()
+        while True:
+            present = self._tracker.at(path)
+            missing = set[str]().union(*(paths_of(one) for one in present)) - needed
+            if not missing:
+                return self._report(path, present, converter, texts)
+            needed |= missing
+            texts |= await self.texts(missing)
+
+    def _report(
+        self, path: str, present: Sequence[Diagnostic], converter: Converter, texts: dict[str, Document]
+    ) -> Report:
+        """Nothing may be waited for here: the version and the places belong together."""
+        document = self._session.open_at(path)
+        for name in texts:
+            open_one = self._session.open_at(name)
+            if open_one is not None:
+                texts[name] = open_one
+        items = [converter.diagnostic(one, texts, self.here(one)) for one in present]
+        found = (*items, *self._session.diagnostics.at(path))
+        version = None if document is None else document.version
+        last = self._last.get(path)
+        if last is None or last.items != found:
+            self._number += 1
+            number = str(self._number)
+        else:
+            number = last.id
+        report = self._last[path] = Report(number, version, found)
+        return report
+
+    def here(self, diagnostic: Diagnostic) -> list[str]:
+        """The units of the diagnostic whose kernel file it stands in."""
+        path = diagnostic.span.path
+        units = (self._session.unit(name) for name in diagnostic.units[:1])
+        return [found[1].id for found in units if found is not None and found[1].place.path == path]
