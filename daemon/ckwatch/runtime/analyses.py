@@ -9,25 +9,24 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.analysis.arch_limits import limits_of
-from ckwatch.analysis.calibration import Pair, calibrate
 from ckwatch.analysis.prediction import predict
 from ckwatch.analysis.rank import Entry, rank
 from ckwatch.analysis.report import CodeObjectReport
-from ckwatch.analysis.target import Target, target_of, target_of_device
+from ckwatch.analysis.target import Target, target_of
 from ckwatch.compile.request import ProductKind
 from ckwatch.errors import CkwatchError
 from ckwatch.events import AnalyzeRequested
+from ckwatch.history import Timings
 from ckwatch.machine.state import UnitState
 from ckwatch.model.diagnostic import Severity
 from ckwatch.model.outcome import Outcome
+from ckwatch.runtime.calibration import calibration_of, is_measured
 from ckwatch.runtime.insights import Insights
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import timings_of
 from ckwatch.timing.calls import problem_of
 from ckwatch.timing.job import Cache
-from ckwatch.timing.report import DeviceFacts
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
-from ckwatch.wire.timings import Timing
 
 
 class Analyses:
@@ -59,25 +58,9 @@ class Analyses:
             lds_limit_bytes=None if limits is None else limits.workgroup_lds_bytes,
         )
 
-    async def calibration(self, units: list[UnitState]) -> Calibrated:
+    async def calibration(self, units: list[UnitState], timings: Timings | None) -> Calibrated:
         """How far predictions were off, of the units with a fresh timing on a part that predictions know."""
-        pairs: list[Pair] = []
-        timed, notes = 0, dict[str, None]()
-        for unit in units:
-            rows = [row for row in timings_of(unit) if _is_measured(row)]
-            timed += len(rows)
-            if not rows:
-                continue
-            try:
-                report = await self._report(unit)
-            except CkwatchError as error:
-                notes[error.message] = None
-                continue
-            found, told = await to_thread.run_sync(_pairs, unit, report, rows)
-            pairs += found
-            notes |= dict.fromkeys(told)
-        calibrated = await to_thread.run_sync(calibrate, pairs)
-        return Calibrated(calibration=calibrated, timed=timed, notes=tuple(notes))
+        return await calibration_of(units, self._report, timings)
 
     async def ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
         """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
@@ -152,41 +135,9 @@ def _shapes(unit: UnitState, report: CodeObjectReport, target: Target) -> tuple[
     return tuple(found)
 
 
-def _is_measured(row: Timing) -> bool:
-    return (row.cache, row.standing, row.failure) == (Cache.COLD.value, "fresh", None) and row.median_us > 0
-
-
-def _pairs(unit: UnitState, report: CodeObjectReport, rows: list[Timing]) -> tuple[list[Pair], list[str]]:
-    """Each timing with its prediction for the part that it was taken on, and why some have none."""
-    shapes = {shape.name: shape for shape in unit.unit.kernel.shapes}
-    pairs, notes = [], []
-    for row in rows:
-        facts = DeviceFacts(name=row.device, description=row.device_description, arch=unit.unit.arch, pci=row.pci)
-        target = target_of_device(facts)
-        if target is None:
-            notes.append(f"no predictions for {row.device_description} ({unit.unit.arch})")
-            continue
-        problem = problem_of(unit.unit.kernel.operation, shapes[row.shape], unit.unit.arch)
-        predicted = predict(report, unit.unit.instance.parameters, problem, target)
-        if predicted.time_us is None:
-            notes += [f"{unit.key.unit} on {row.shape}: {note}" for note in predicted.notes]
-            continue
-        pairs.append(
-            Pair(
-                unit=unit.key.unit,
-                shape=row.shape,
-                device=f"{row.device} ({row.device_description})",
-                predicted_us=predicted.time_us,
-                measured_us=row.median_us,
-                bound_us=predicted.bound_us,
-            )
-        )
-    return pairs, notes
-
-
 def _measured(unit: UnitState, shape: str) -> tuple[float | None, str]:
     """The fresh timing with a cold cache, and where it was taken."""
     for row in timings_of(unit):
-        if row.shape == shape and _is_measured(row):
+        if row.shape == shape and is_measured(row):
             return row.median_us, row.device
     return None, ""

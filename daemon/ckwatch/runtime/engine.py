@@ -215,7 +215,8 @@ class Daemon:
     async def calibration(self) -> Calibrated:
         """How far predictions were off."""
         await self._loaded()
-        return await self._analyses.calibration(list(self._state.main.units.values()))
+        units = list(self._state.main.units.values())
+        return await self._analyses.calibration(units, self._memoirs.timings)
 
     async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
         """A kernel's instances by predicted time. Raises UnknownUnitError and CkwatchError."""
