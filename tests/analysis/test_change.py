@@ -102,6 +102,9 @@ def named(symbol: str, name: str = "", vgprs: int = 100) -> KernelReport:
         ),
         # in order, where nothing is left but as many
         ((named("a"), named("b1")), (named("b2"), named("a")), [("b1", "b2"), ("a", "a")]),
+        # those that do the work, where a pipeline has others and more of them
+        ((named("full"),), (named("odd"), named("even")), [("full", "odd"), (None, "even")]),
+        ((named("odd"), named("even")), (named("full"),), [("odd", "full"), ("even", None)]),
         # new ones and gone ones, where their numbers differ
         ((named("a"),), (named("a"), named("b")), [("a", "a"), (None, "b")]),
         ((named("a"), named("b")), (named("b"),), [("b", "b"), ("a", None)]),

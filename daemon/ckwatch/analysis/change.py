@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ckwatch.analysis.prediction import main_kernel
 from ckwatch.analysis.report import CodeObjectReport, KernelReport, Loop
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import Span
@@ -116,7 +117,8 @@ def changes(before: KernelReport, now: KernelReport) -> list[str]:
 def matched(
     before: CodeObjectReport, now: CodeObjectReport
 ) -> tuple[tuple[KernelReport | None, KernelReport | None], ...]:
-    """Each kernel with what it was before: by its symbol, else its name, else, where as many are left, in order.
+    """Each kernel with what it was before: by its symbol, else its name; else those that do the work, and, where as
+    many are left, in order.
 
     Kernels that are new have None before them, those that are gone stand at the end with None after them.
     """
@@ -128,6 +130,11 @@ def matched(
                 if found is not None:
                     partners[at] = found
                     old.remove(found)
+    at = next((at for at, kernel in enumerate(now.kernels) if kernel is main_kernel(now)), 0)
+    worked = main_kernel(before)
+    if now.kernels and at not in partners and any(kernel is worked for kernel in old) and worked is not None:
+        partners[at] = worked
+        old.remove(worked)
     left = [at for at in range(len(now.kernels)) if at not in partners]
     if len(left) == len(old):
         partners.update(zip(left, old, strict=True))
