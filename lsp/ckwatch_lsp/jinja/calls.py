@@ -15,13 +15,16 @@ from ckwatch_lsp.text import Position
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of something that is called; `default` as written, None where there must be an argument."""
+    """A parameter of something that is called; `default` as written, None where there must be an argument.
+
+    `*names` and `**names` take any number.
+    """
 
     name: str
     default: str | None = None
 
     def __str__(self) -> str:
-        return self.name if self.default is None else f"{self.name}={self.default}"
+        return self.name if not self.default else f"{self.name}={self.default}"
 
 
 @dataclass(frozen=True, slots=True)

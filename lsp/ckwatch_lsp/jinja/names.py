@@ -24,6 +24,8 @@ SPECIAL = {
 }
 """Names that Jinja2 binds itself, by kind of scope."""
 
+SPECIAL_NAMES = frozenset(name for names in SPECIAL.values() for name in names)
+
 Branch = tuple[tuple[int, int], ...]
 """The branches around a place: (opening tag, number of the branch), outermost first."""
 

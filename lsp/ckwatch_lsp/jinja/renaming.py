@@ -9,12 +9,11 @@ from itertools import groupby
 from ckwatch_lsp.jinja.entities import Entity, InstanceParameter, KnownWord, Meaning, Place, TemplateName
 from ckwatch_lsp.jinja.index import File, Index
 from ckwatch_lsp.jinja.lines import Lines
-from ckwatch_lsp.jinja.names import SPECIAL
+from ckwatch_lsp.jinja.names import SPECIAL_NAMES
 from ckwatch_lsp.jinja.tags import RESERVED
 from ckwatch_lsp.text import Position, Range
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_SPECIAL_NAMES = frozenset(name for names in SPECIAL.values() for name in names)
 
 
 class RenameRefusedError(Exception):
@@ -60,7 +59,7 @@ def rename(index: Index, path: str, position: Position, new_name: str) -> Renami
 def _check_name(index: Index, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise RenameRefusedError(f"'{name}' is no name: letters, digits and underscores, no digit first")
-    if name in RESERVED or name in _SPECIAL_NAMES:
+    if name in RESERVED or name in SPECIAL_NAMES:
         raise RenameRefusedError(f"'{name}' is a word of Jinja2")
     if name in index.words.hooks or name in index.words.globals:
         raise RenameRefusedError(f"'{name}' is a name that every template has")

@@ -63,7 +63,7 @@ BRANCHES = {"else": ("if", "for"), "elif": ("if",)}
 
 STATEMENTS = (
     *("if", "for", "set", "macro", "call", "block", "filter", "include", "import", "from", "extends", "with", "do"),
-    *("raw", "autoescape", "break", "continue", "else", "elif"),
+    *("raw", "autoescape", "break", "continue", "else", "elif", "print"),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ckwatch.wire.language import Word
+from ckwatch_lsp.jinja.names import SPECIAL_NAMES
 
 JINJA_GLOBALS = ("range", "dict", "lipsum", "cycler", "joiner", "namespace")
 """Functions of Jinja2; they are known before the daemon has answered."""
@@ -13,13 +14,14 @@ JINJA_GLOBALS = ("range", "dict", "lipsum", "cycler", "joiner", "namespace")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Hooks, filters, tests, names that are always there, and statements, by name."""
+    """Hooks, filters, tests, names that are always there, statements, and names that Jinja2 binds in certain places."""
 
     hooks: Mapping[str, Word] = field(default_factory=dict)
     filters: Mapping[str, Word] = field(default_factory=dict)
     tests: Mapping[str, Word] = field(default_factory=dict)
     globals: Mapping[str, Word] = field(default_factory=dict)
     tags: Mapping[str, Word] = field(default_factory=dict)
+    specials: Mapping[str, Word] = field(default_factory=dict)
 
     def of(self, kind: str) -> Mapping[str, Word]:
         """The words of a `KnownWord`'s kind."""
@@ -27,7 +29,14 @@ class Words:
         return found
 
 
-_KINDS = {"hook": "hooks", "filter": "filters", "test": "tests", "global": "globals", "tag": "tags"}
+_KINDS = {
+    "hook": "hooks",
+    "filter": "filters",
+    "test": "tests",
+    "global": "globals",
+    "tag": "tags",
+    "special": "specials",
+}
 
 
 def words(
@@ -38,9 +47,9 @@ def words(
     tags: Iterable[Word] = (),
 ) -> Words:
     """The words of a `Vocabulary`."""
-    globals_ = {name: Word(name=name, signature=name) for name in JINJA_GLOBALS}
-    globals_.update(_by_name(global_names))
-    return Words(_by_name(hooks), _by_name(filters), _by_name(tests), globals_, _by_name(tags))
+    known = {name: Word(name=name, signature=name) for name in JINJA_GLOBALS} | _by_name(global_names)
+    specials = {name: known.pop(name) for name in sorted(SPECIAL_NAMES & known.keys())}
+    return Words(_by_name(hooks), _by_name(filters), _by_name(tests), known, _by_name(tags), specials)
 
 
 def _by_name(values: Iterable[Word]) -> dict[str, Word]:

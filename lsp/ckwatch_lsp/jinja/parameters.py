@@ -1,0 +1,38 @@
+"""Which parameters of the instance templates ask for."""
+
+from __future__ import annotations
+
+from ckwatch_lsp.jinja.entities import InstanceParameter, Place
+from ckwatch_lsp.jinja.index import Index
+from ckwatch_lsp.jinja.tags import Role
+
+
+def parameters_of(index: Index, path: str, *, besides: int = -1) -> list[str]:
+    """The names of parameters in the template at `path` and in those that lead to it or that it leads to, sorted.
+
+    A mention that ends at the offset `besides` of the template does not count: somebody is writing it.
+    """
+    tops = index.tops(path)
+    found: set[str] = set()
+    for own, file in index.files.items():
+        if index.tops(own).isdisjoint(tops):
+            continue
+        for name, mentions in file.names.by_name.items():
+            if name in found:
+                continue
+            for mention in mentions:
+                if own == path and mention.start <= besides <= mention.end:
+                    continue
+                if mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None):
+                    if any(isinstance(entity, InstanceParameter) for entity in index.entities(file, mention)):
+                        found.add(name)
+                    break
+    return sorted(found)
+
+
+def parameter_places(index: Index, template: str, name: str) -> list[Place]:
+    """Where the parameter `name` of the instances of the template at the path `template` is mentioned."""
+    if template not in index.files:
+        return []
+    entity = index.parameter(template, name)
+    return list(index.places(entity)) if template in entity.templates else []

@@ -1,0 +1,301 @@
+"""Answers about templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.errors import CkwatchError
+from ckwatch.wire.values import Unit
+from ckwatch_lsp.documents import Document
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.jinja.calls import signatures
+from ckwatch_lsp.jinja.entities import InstanceParameter, Meaning, TemplateName
+from ckwatch_lsp.jinja.folding import folds
+from ckwatch_lsp.jinja.highlights import highlights
+from ckwatch_lsp.jinja.index import File
+from ckwatch_lsp.jinja.links import links
+from ckwatch_lsp.jinja.outline import outline
+from ckwatch_lsp.jinja.renaming import RenameRefusedError, Renaming, renamable, rename
+from ckwatch_lsp.jinja.selection import selection
+from ckwatch_lsp.jinja.semantic_tokens import SemanticToken, semantic_tokens
+from ckwatch_lsp.parts import Language, Token, Told
+from ckwatch_lsp.templates.completing import complete
+from ckwatch_lsp.templates.files import Shelf
+from ckwatch_lsp.templates.hovering import described, parameter_text, printed_text, word_text
+from ckwatch_lsp.templates.kernel_places import kernel_places
+from ckwatch_lsp.templates.library import TemplateLibrary
+from ckwatch_lsp.templates.locations import locations, workspace_edit
+from ckwatch_lsp.templates.symbols import document_symbols, matching_symbols, signature_information
+from ckwatch_lsp.templates.values import Values, shown_value, up_to_date
+from ckwatch_lsp.text import Position, Range
+from ckwatch_templates import ROOT
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session import Session
+
+START = Range(Position(0, 0), Position(0, 0))
+
+
+class TemplateLanguage(Language):
+    """C++ in Jinja2."""
+
+    def __init__(self, session: Session, library: TemplateLibrary) -> None:
+        self._session = session
+        self._library = library
+        self._values = Values(session)
+
+    async def completion(
+        self, document: Document, position: Position, context: types.CompletionContext | None
+    ) -> types.CompletionList | None:
+        """Names in scope, words, keywords, other templates."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        parameters: dict[str, str] = {}
+        unit = self._session.active.unit(document)
+        if unit is not None and (detail := await self._values.detail(folder, unit, at_once=True)) is not None:
+            parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
+        return await to_thread.run_sync(complete, document, shelf, file, position, parameters, context)
+
+    async def hover(self, document: Document, position: Position) -> Told | None:
+        """What a name is, and what it or the expression around it is in the active instance."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        unit = self._session.active.unit(document)
+        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
+        texts: list[str] = []
+        for entity in meaning.entities if meaning is not None else ():
+            if isinstance(entity, InstanceParameter):
+                texts.append(await self._parameter(folder, shelf, file, entity, unit))
+            else:
+                texts.append(await to_thread.run_sync(described, shelf, entity))
+        reach = meaning.range if meaning is not None else None
+        template = file.template
+        tag = template.tag_at(template.lines.offset(position))
+        if tag is not None and tag.body.kind == "statement" and meaning is None:
+            keyword = tag.body.words[0] if tag.body.keyword else None
+            at = template.lines.offset(position) - tag.start
+            if keyword is not None and keyword.start <= at <= keyword.end:
+                reach = template.lines.range(tag.start + keyword.start, tag.start + keyword.end)
+                texts.append(word_text(shelf.index.words.tags.get(keyword.text.removeprefix("end"))))
+        if tag is not None and tag.body.kind == "variable" and unit is not None and up_to_date(folder, document):
+            around = template.lines.range(tag.start, tag.end)
+            texts.append(await self._printed(folder, unit, file.path, around))
+            reach = reach or around
+        told = "\n\n---\n\n".join(text for text in texts if text)
+        return Told(told, reach) if told else None
+
+    async def signature_help(self, document: Document, position: Position) -> types.SignatureHelp | None:
+        """The macro, hook or filter that is being called."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        _, shelf, file = found
+        calls = await to_thread.run_sync(signatures, shelf.index, file.path, position)
+        return signature_information(calls) if calls else None
+
+    async def definition(self, document: Document, position: Position) -> Sequence[types.Location]:
+        """Where a name is given its value: in templates, or for a parameter in the kernel file."""
+        found = await self._meaning(document, position)
+        if found is None:
+            return ()
+        folder, shelf, _, meaning = found
+        places: list[tuple[str, Range]] = []
+        for entity in meaning.entities:
+            if isinstance(entity, TemplateName):
+                if entity.path is not None:
+                    places.append((entity.path, START))
+            elif isinstance(entity, InstanceParameter):
+                places += await self._given(document, folder, shelf, entity)
+            else:
+                places += [(each.path, each.range) for each in shelf.index.definitions(entity)]
+        return await locations(self._session, places)
+
+    async def references(
+        self, document: Document, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """All mentions, in kernel files too for parameters."""
+        found = await self._meaning(document, position)
+        if found is None:
+            return ()
+        folder, shelf, _, meaning = found
+        places: list[tuple[str, Range]] = []
+        for entity in meaning.entities:
+            own = await to_thread.run_sync(lambda entity=entity: list(shelf.index.places(entity)))  # type: ignore[misc]
+            places += [(each.path, each.range) for each in own if declaration or not each.binds]
+            if isinstance(entity, InstanceParameter):
+                in_files = await kernel_places(self._session, folder, shelf, entity.name, entity.templates)
+                places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
+        return await locations(self._session, places)
+
+    async def prepare_rename(self, document: Document, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        _, shelf, file = found
+        try:
+            meaning = await to_thread.run_sync(renamable, shelf.index, file.path, position)
+        except RenameRefusedError as refused:
+            raise CkwatchError(str(refused)) from None
+        return meaning.range, meaning.name
+
+    async def rename(self, document: Document, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """In all templates, and for parameters in kernel files. Raises CkwatchError where that cannot be."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        try:
+            renaming: Renaming = await to_thread.run_sync(rename, shelf.index, file.path, position, name)
+        except RenameRefusedError as refused:
+            raise CkwatchError(str(refused)) from None
+        places = [(place.path, place.range) for place in renaming.places]
+        for parameter in renaming.parameters:
+            own = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
+            taken = await kernel_places(self._session, folder, shelf, name, parameter.templates)
+            if own and any(place.defines for _, place in taken):
+                raise CkwatchError(f"a kernel file has a parameter '{name}' already")
+            places += [(path, place.range) for path, place in own]
+        built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
+        if built_in is not None:
+            raise CkwatchError(f"the built-in template '{shelf.name_of(built_in)}' has this name, too")
+        return await workspace_edit(self._session, places, name)
+
+    async def links(self, document: Document) -> Sequence[types.DocumentLink]:
+        """Names of other templates."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        return [
+            types.DocumentLink(
+                document.places.their_range(link.range),
+                target=self._session.uri_at(shelf.names[link.name]),
+                tooltip=shelf.names[link.name],
+            )
+            for link in links(file)
+            if link.name in shelf.names
+        ]
+
+    async def symbols(self, document: Document) -> Sequence[types.DocumentSymbol]:
+        """Macros, blocks, variables, imports."""
+        found = await self._library.of(document)
+        return () if found is None else await to_thread.run_sync(_symbols, document, found[2])
+
+    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
+        """Macros, blocks and outermost variables of the workspaces' templates."""
+        found: list[types.WorkspaceSymbol] = []
+        for folder in list(self._session.folders.values()):
+            shelf = await self._library.shelf(folder)
+            for name, kind, container, path, reach in await to_thread.run_sync(
+                matching_symbols, shelf, query, str(folder.root)
+            ):
+                found += [
+                    types.WorkspaceSymbol(location, name, kind, container_name=container)
+                    for location in await locations(self._session, [(path, reach)])
+                ]
+        return found
+
+    async def folds(self, document: Document) -> Sequence[types.FoldingRange]:
+        """Blocks, comments, long tags, and the C++ around them."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        return [
+            types.FoldingRange(fold.first, fold.last, kind=fold.kind)
+            for fold in await to_thread.run_sync(folds, found[2].template)
+        ]
+
+    async def selections(self, document: Document, position: Position) -> Sequence[Range]:
+        """Words, arguments, brackets, tags, blocks."""
+        found = await self._library.of(document)
+        return () if found is None else await to_thread.run_sync(selection, found[2].template, position)
+
+    async def highlights(self, document: Document, position: Position) -> Sequence[types.DocumentHighlight]:
+        """The same name, or the tags of one block."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        return [
+            types.DocumentHighlight(document.places.their_range(each.range), _HIGHLIGHTS[each.kind])
+            for each in await to_thread.run_sync(highlights, shelf.index, file.path, position)
+        ]
+
+    async def tokens(self, document: Document, within: Range | None) -> Sequence[Token]:
+        """Of the tags; C++ is coloured by the editor."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        first, last = (0, None) if within is None else (within.start.line, within.end.line)
+        return await to_thread.run_sync(_tokens, partial(semantic_tokens, shelf.index, file.path, first, last))
+
+    async def _meaning(self, document: Document, position: Position) -> tuple[Folder, Shelf, File, Meaning] | None:
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
+        return None if meaning is None else (folder, shelf, file, meaning)
+
+    async def _given(
+        self, document: Document, folder: Folder, shelf: Shelf, parameter: InstanceParameter
+    ) -> list[tuple[str, Range]]:
+        """Where the active instance gets the parameter; else all places where a kernel file gives it."""
+        unit = self._session.active.unit(document)
+        detail = await self._values.detail(folder, unit) if unit is not None else None
+        span = detail.parameter_places.get(parameter.name) if detail is not None else None
+        if span is not None:
+            start, end = span.start, span.end
+            return [(span.path, Range(Position(start.line, start.column), Position(end.line, end.column)))]
+        found = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
+        return [(path, place.range) for path, place in found if place.defines]
+
+    async def _parameter(
+        self, folder: Folder, shelf: Shelf, file: File, parameter: InstanceParameter, unit: Unit | None
+    ) -> str:
+        detail = await self._values.detail(folder, unit) if unit is not None else None
+        value = detail.parameters.get(parameter.name) if detail is not None else None
+        shown = shown_value(value) if value is not None else None
+        top = next(iter(sorted(parameter.templates)), file.path)
+        if detail is not None and shelf.names.get(detail.template) in parameter.templates:
+            top = shelf.names[detail.template]
+        known = await self._values.template(folder, top, unit.generation if unit is not None else None)
+        told = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
+        return parameter_text(parameter.name, told, shown, unit.id if detail is not None and unit is not None else None)
+
+    async def _printed(self, folder: Folder, unit: Unit, path: str, reach: Range) -> str:
+        try:
+            texts = await self._values.printed(folder, unit, path, reach)
+        except CkwatchError:
+            return ""
+        return printed_text(texts, unit.id) if texts else ""
+
+
+_HIGHLIGHTS = {
+    "read": types.DocumentHighlightKind.Read,
+    "write": types.DocumentHighlightKind.Write,
+    "text": types.DocumentHighlightKind.Text,
+}
+
+
+def _symbols(document: Document, file: File) -> list[types.DocumentSymbol]:
+    return document_symbols(document.places, outline(file))
+
+
+def _tokens(make: partial[list[SemanticToken]]) -> list[Token]:
+    return [
+        Token(Range(Position(line, column), Position(line, column + length)), kind, modifiers)
+        for line, column, length, kind, modifiers in make()
+    ]

@@ -1,0 +1,297 @@
+"""Names of templates through the wire: completion, signatures, definitions, references, rename, links, symbols."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from lsp.editing import PATIENCE_S, Editor, LspError, capabilities, editor, place, trust
+
+MACROS = """\
+{# Sets an element. #}
+{% macro store(at, value=0) %}
+  y[{{ at }}] = {{ value }};  // é🙂 {{ Tile }}
+{% endmacro %}
+"""
+
+TEMPLATE = """\
+{% import "macros.j2" as macros with context %}
+{% set bound = Tile * 2 %}
+{{ header("hip") }}
+// é🙂 tile {{ Tile }}
+void f() {
+{% for i in range(2) %}
+{{ macros.store(i, value=bound) }}
+{% endfor %}
+{% include "tail.j2" %}
+}
+"""
+
+TAIL = "// {{ bound }} {{ template_argument('Tile') }}\n"
+
+KERNEL = """\
+template = "saxpy.hip.j2"
+
+[operation]
+kind = "gemm"
+a = { dtype = "f16", layout = "row" }
+b = { dtype = "f16", layout = "col" }
+c = { dtype = "f16", layout = "row" }
+
+[[instance]]
+name = "small"
+Tile = 64
+
+[[instance]]
+name = "large"
+Tile = 128
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace whose template needs no compiler to be looked at."""
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    for name, text in (("saxpy.hip.j2", TEMPLATE), ("macros.j2", MACROS), ("tail.j2", TAIL)):
+        (tmp_path / "templates" / name).write_text(text)
+    (tmp_path / "saxpy.kernel.toml").write_text(KERNEL)
+    trust(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def template(root: Path) -> Path:
+    return root / "templates/saxpy.hip.j2"
+
+
+async def told_words(made: Editor) -> None:
+    """The server knows the daemon's words: colours are asked for again."""
+    await made.until(lambda: made.all("workspace/semanticTokens/refresh"))
+
+
+def texts(locations: list[dict[str, Any]] | None, root: Path) -> list[str]:
+    """The text at each location, with the file's name."""
+    found = []
+    for location in locations or []:
+        path = Path(location["uri"].removeprefix("file://"))
+        start, end = location["range"]["start"], location["range"]["end"]
+        line = path.read_text().split("\n")[start["line"]].encode("utf-16-le")
+        text = line[2 * start["character"] : 2 * end["character"]].decode("utf-16-le")
+        found.append(f"{path.relative_to(root)}:{start['line']} {text}")
+    return sorted(found)
+
+
+def labels(answer: dict[str, Any] | None) -> list[str]:
+    return [item["label"] for item in (answer or {"items": []})["items"]]
+
+
+async def test_completion_and_signatures(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        await told_words(made)
+        names = labels(await made.at("textDocument/completion", template, "Tile }}\nvoid"))
+        assert {"bound", "macros", "arg_name", "Tile"} <= set(names)
+        assert names[0] == "bound"
+        members = await made.at("textDocument/completion", template, "store(i")
+        assert labels(members) == ["store"]
+        assert members["items"][0]["detail"] == "store(at, value=0)"
+        assert members["items"][0]["documentation"]["value"] == "Sets an element."
+        await made.replace(template, "// é🙂 tile {{ Tile }}", "// é🙂 {{ Ti")
+        written = await made.at("textDocument/completion", template, "\nvoid f")
+        tile = next(item for item in written["items"] if item["label"] == "Tile")
+        assert tile["textEdit"]["range"]["start"] == {"line": 3, "character": 10}
+        assert tile["textEdit"]["range"]["end"] == {"line": 3, "character": 12}
+        assert labels(await made.at("textDocument/completion", template, "oid f()")) == []
+
+        help_ = await made.at("textDocument/signatureHelp", template, "bound) }}")
+        assert help_["signatures"][0]["label"] == "store(at, value=0)"
+        assert help_["activeParameter"] == 1
+        hook = await made.at("textDocument/signatureHelp", template, '"hip")')
+        assert hook["signatures"][0]["label"].startswith("header(family=")
+        assert await made.at("textDocument/signatureHelp", template, "void f") is None
+
+
+async def test_definitions_and_references(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        await told_words(made)
+        await until_units(made, template)
+
+        async def found(method: str, before: str, **more: Any) -> list[str]:
+            return texts(await made.at(f"textDocument/{method}", template, before, **more), root)
+
+        assert await found("definition", "store(i") == ["templates/macros.j2:1 store"]
+        assert await found("definition", "value=bound") == ["templates/macros.j2:1 value"]
+        assert await found("definition", "macros.store") == ["templates/saxpy.hip.j2:0 macros"]
+        assert await found("definition", "tail.j2") == ["templates/tail.j2:0 "]
+        [kernel] = await found("definition", "Tile * 2")
+        assert kernel.startswith("saxpy.kernel.toml:10 ")
+        context = {"context": {"includeDeclaration": True}}
+        assert await found("references", "bound = Tile", **context) == [
+            "templates/saxpy.hip.j2:1 bound",
+            "templates/saxpy.hip.j2:6 bound",
+            "templates/tail.j2:0 bound",
+        ]
+        context = {"context": {"includeDeclaration": False}}
+        assert await found("references", "store(i", **context) == ["templates/saxpy.hip.j2:6 store"]
+        context = {"context": {"includeDeclaration": True}}
+        assert await found("references", "Tile * 2", **context) == [
+            "saxpy.kernel.toml:10 Tile",
+            "saxpy.kernel.toml:14 Tile",
+            "templates/macros.j2:2 Tile",
+            "templates/saxpy.hip.j2:1 Tile",
+            "templates/saxpy.hip.j2:3 Tile",
+            "templates/tail.j2:0 Tile",
+        ]
+        assert await found("definition", "void f") == []
+
+
+async def until_units(made: Editor, template: Path) -> None:
+    """The instances are known, and that they are made of the template."""
+    with anyio.fail_after(PATIENCE_S):
+        while "`64` in" not in await told_of(made, template, "Tile * 2"):
+            pass  # the daemon is asked who reads the template
+
+
+async def told_of(made: Editor, template: Path, before: str) -> str:
+    """The hover's text."""
+    answer = await made.at("textDocument/hover", template, before)
+    return answer["contents"]["value"] if answer else ""
+
+
+def edited(edit: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
+    """Lines and new texts by file name."""
+    return {
+        change["textDocument"]["uri"].rpartition("/")[2]: sorted(
+            (each["range"]["start"]["line"], each["newText"]) for each in change["edits"]
+        )
+        for change in edit["documentChanges"]
+    }
+
+
+async def test_rename(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        await told_words(made)
+        await until_units(made, template)
+        place_of = await made.at("textDocument/prepareRename", template, "bound = Tile")
+        assert place_of["placeholder"] == "bound"
+        edit = await made.at("textDocument/rename", template, "bound = Tile", newName="limit")
+        assert edited(edit) == {"saxpy.hip.j2": [(1, "limit"), (6, "limit")], "tail.j2": [(0, "limit")]}
+        versions = [change["textDocument"]["version"] for change in edit["documentChanges"]]
+        assert versions == [1, None]
+        edit = await made.at("textDocument/rename", template, "Tile * 2", newName="TileSize")
+        assert edited(edit) == {
+            "saxpy.hip.j2": [(1, "TileSize"), (3, "TileSize")],
+            "macros.j2": [(2, "TileSize")],
+            "tail.j2": [(0, "TileSize")],
+            "saxpy.kernel.toml": [(10, "TileSize"), (14, "TileSize")],
+        }
+        edit = await made.at("textDocument/rename", template, "value=bound", newName="content")
+        assert edited(edit) == {"saxpy.hip.j2": [(6, "content")], "macros.j2": [(1, "content"), (2, "content")]}
+        with pytest.raises(LspError, match=r"'i' means something else in saxpy\.hip\.j2, line 6"):
+            await made.at("textDocument/rename", template, "bound = Tile", newName="i")
+        with pytest.raises(LspError, match="is a hook, which has this name everywhere"):
+            await made.at("textDocument/rename", template, 'header("hip")', newName="x")
+        assert await made.at("textDocument/prepareRename", template, 'header("hip")') is None
+
+
+async def test_an_editor_without_versions_gets_plain_changes(root: Path, template: Path) -> None:
+    able = capabilities(workspace__workspaceEdit=None, textDocument__rename=None)
+    async with editor(root, able=able) as made:
+        await made.open(template)
+        edit = await made.at("textDocument/rename", template, "i in range", newName="k")
+        assert list(edit["changes"]) == [template.as_uri()]
+        assert len(edit["changes"][template.as_uri()]) == 2
+
+
+async def test_structure(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        links = await made.of("textDocument/documentLink", template)
+        assert [Path(link["target"]).name for link in links] == ["macros.j2", "header_hip.j2", "tail.j2"]
+        symbols = await made.of("textDocument/documentSymbol", template)
+        assert [symbol["name"] for symbol in symbols] == ["macros", "bound", "tail.j2"]
+        found = await made.request("workspace/symbol", {"query": "STO"})
+        assert [(each["name"], each["containerName"]) for each in found] == [("store", "macros.j2")]
+        folds = await made.of("textDocument/foldingRange", template)
+        assert [(fold["startLine"], fold["endLine"]) for fold in folds] == [(4, 8), (5, 6)]
+        position = place(TEMPLATE, TEMPLATE.index("bound) }}"))
+        [selection] = await made.of("textDocument/selectionRange", template, positions=[position])
+        depth = 0
+        while selection.get("parent"):
+            selection, depth = selection["parent"], depth + 1
+        assert depth >= 5
+        assert selection["range"]["start"] == {"line": 0, "character": 0}
+        marks = await made.at("textDocument/documentHighlight", template, "bound = Tile")
+        assert [(each["range"]["start"]["line"], each["kind"]) for each in marks] == [(1, 3), (6, 2)]
+        marks = await made.at("textDocument/documentHighlight", template, "for i in")
+        assert [each["range"]["start"]["line"] for each in marks] == [5, 7]
+
+
+async def test_semantic_tokens(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        await told_words(made)
+        everything = (await made.of("textDocument/semanticTokens/full", template))["data"]
+        assert len(everything) % 5 == 0
+        lines, line = [], 0
+        for at in range(0, len(everything), 5):
+            line += everything[at]
+            lines.append(line)
+        assert set(lines) == {0, 1, 2, 3, 5, 6, 7, 8}
+        window = {"start": {"line": 3, "character": 0}, "end": {"line": 3, "character": 5}}
+        some = (await made.of("textDocument/semanticTokens/range", template, range=window))["data"]
+        assert some[0] == 3
+        assert some[1] == len("// é🙂 tile ") + 1  # UTF-16
+        assert len(some) // 5 == lines.count(3)
+
+
+async def test_hover(root: Path, template: Path) -> None:
+    async with editor(root) as made:
+        await made.open(template)
+        await told_words(made)
+        await until_units(made, template)
+
+        async def told(before: str) -> str:
+            return await told_of(made, template, before)
+
+        parameter = await told("Tile * 2")
+        assert "parameter `Tile`" in parameter
+        assert "`64` in `saxpy/small@gfx942`" in parameter
+        macro = await told("store(i")
+        assert "macro store(at, value=0)" in macro
+        assert "Sets an element." in macro
+        assert "[macros.j2:2](" in macro
+        assert "set bound = Tile * 2" in await told("bound) }}")
+        assert "`64` in `saxpy/small@gfx942`" in await told("{ Tile }}")
+        assert "header(family=" in await told('header("hip")')
+        assert "macros.j2" in await told('macros.j2"')
+        assert await told("void f") == ""
+
+
+async def test_texts_that_are_not_saved_count(root: Path, template: Path) -> None:
+    macros = root / "templates/macros.j2"
+    async with editor(root) as made:
+        await made.open(template)
+        await made.open(macros)
+        await made.replace(macros, "macro store(", "macro\n  store(")
+        [location] = await made.at("textDocument/definition", template, "store(i")
+        assert location["range"]["start"] == {"line": 2, "character": 2}
+        await made.close(macros)
+        [location] = await made.at("textDocument/definition", template, "store(i")
+        assert location["range"]["start"] == {"line": 1, "character": 9}
+
+
+async def test_files_outside_a_workspace_get_empty_answers(tmp_path: Path) -> None:
+    lonely = tmp_path / "a.hip.j2"
+    async with editor() as made:
+        await made.open(lonely, "{% set x = 1 %}{{ x }}")
+        assert await made.at("textDocument/definition", lonely, "x }}") is None
+        assert await made.of("textDocument/documentSymbol", lonely) is None
+        assert await made.at("textDocument/rename", lonely, "x }}", newName="y") is None
+        assert (await made.of("textDocument/semanticTokens/full", lonely))["data"] == []
