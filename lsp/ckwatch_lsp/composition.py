@@ -12,6 +12,7 @@ from ckwatch_lsp.documents import Kind
 from ckwatch_lsp.figures.composition import add_figures
 from ckwatch_lsp.generated.commands import GeneratedCommands
 from ckwatch_lsp.generated.language import GeneratedLanguage
+from ckwatch_lsp.templates.composition import add_templates
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -25,3 +26,4 @@ def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     GeneratedCommands(server, session.generated)
     session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))
     add_figures(server, params)
+    add_templates(server)
