@@ -1,0 +1,222 @@
+"""Edits that are offered in kernel files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from lsprotocol import types
+
+from ckwatch.errors import CkwatchError
+from ckwatch.wire.timings import Ranked
+from ckwatch_lsp.documents import Document, Kind
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.kernel_file.document import Instance, KernelFile, Sweep, is_parameter, values_of
+from ckwatch_lsp.kernel_file.editing import (
+    Edit,
+    apply_parameters,
+    expansion,
+    set_parameter,
+    set_value,
+    to_instances,
+    to_sweep,
+)
+from ckwatch_lsp.kernel_file.spots import Spot, SpotKind, spot_at
+from ckwatch_lsp.kernel_file.toml_text import toml_value
+from ckwatch_lsp.kernels.converting import workspace_edit
+from ckwatch_lsp.kernels.files import KernelFiles
+from ckwatch_lsp.kernels.knowledge import Knowledge
+from ckwatch_lsp.text import Position, Range
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session import Session
+
+OFFERED = 3
+"""Accepted values of one parameter that are offered."""
+
+WAIT_S = 0.5
+"""How long an offer waits for the daemon."""
+
+SWEPT_LIMIT = 200
+"""Instances of a sweep that are written out at most."""
+
+
+class Actions:
+    """Of one session."""
+
+    def __init__(self, session: Session, files: KernelFiles, knowledge: Knowledge) -> None:
+        self._session = session
+        self._files = files
+        self._knowledge = knowledge
+
+    async def of(
+        self, document: Document, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """What is offered for a range."""
+        if document.kind is not Kind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        found: list[types.CodeAction] = []
+        folder = self._session.folder_for(document)
+        if wants(context, types.CodeActionKind.QuickFix) and folder is not None:
+            for diagnostic in context.diagnostics:
+                if str(diagnostic.code or "").startswith("rule/"):
+                    found += await self._accepted(folder, document, file, diagnostic)
+        if wants(context, types.CodeActionKind.RefactorRewrite):
+            found += self._rewrites(document, file, within.start)
+            if folder is not None:
+                found += await self._of_daemon(folder, document, file, within.start)
+        return found
+
+    async def _accepted(
+        self, folder: Folder, document: Document, file: KernelFile, diagnostic: types.Diagnostic
+    ) -> list[types.CodeAction]:
+        """The nearest values that the rules accept for the parameter that a diagnostic stands at."""
+        position = document.places.ours(diagnostic.range.start)
+        spot = spot_at(file.toml, position)
+        if spot.kind is not SpotKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
+            return []
+        unit = self._files.unit_of(folder, document, file.instance_at(position) or file.sweep_at(position))
+        if unit is None:
+            return []
+        name = spot.path[-1]
+        parameters = await self._parameters(folder, file, position, unit.id)
+        values, _ = await self._knowledge.values(folder, unit, name, parameters, wait_s=WAIT_S)
+        instance = file.instance(unit.instance)
+        made = []
+        for one in [each for each in values if each.accepted][:OFFERED]:
+            edit = self._setting(file, spot, instance, name, one.value)
+            if edit is not None:
+                title = f"Set {name} to {toml_value(one.value)}"
+                made.append(self._action(document, title, [edit], types.CodeActionKind.QuickFix, diagnostic))
+        if made:
+            made[0].is_preferred = True
+        return made
+
+    def _setting(self, file: KernelFile, spot: Spot, instance: Instance | None, name: str, value: Any) -> Edit | None:
+        """Where a value goes: to the old one's place, but one of `[defaults]` is set for this instance only."""
+        if spot.table.path == ("defaults",):
+            return None if instance is None else set_parameter(file, instance.table, name, value)
+        return None if spot.value is None else set_value(file, spot.value, value)
+
+    async def _parameters(self, folder: Folder, file: KernelFile, position: Position, unit: str) -> dict[str, Any]:
+        """The parameters of the instance at a place as the text has them; of a sweep's unit as the daemon does."""
+        instance = file.instance_at(position)
+        if instance is None:
+            instance = file.instance(unit.partition("/")[2].rpartition("@")[0])
+        if instance is not None:
+            return file.effective(instance)
+        try:
+            return dict((await folder.ready.unit(unit)).parameters)
+        except CkwatchError:
+            return values_of(file.defaults)
+
+    def _rewrites(self, document: Document, file: KernelFile, position: Position) -> Iterator[types.CodeAction]:
+        kind = types.CodeActionKind.RefactorRewrite
+        instance, sweep = file.instance_at(position), file.sweep_at(position)
+        if instance is not None:
+            spot = spot_at(file.toml, position)
+            on = spot.pair.name if spot.pair is not None and spot.pair.name in instance.parameters else None
+            edits = to_sweep(file, instance, on)
+            if edits:
+                title = f"Sweep over {on}" if on is not None else f"Turn {instance.name} into a sweep"
+                yield self._action(document, title, edits, kind)
+        if sweep is not None:
+            instances = expansion(sweep)
+            if instances is not None and len(instances) <= SWEPT_LIMIT:
+                edits = to_instances(file, sweep, instances)
+                if edits:
+                    yield self._action(document, _written_out(len(instances)), edits, kind)
+
+    async def _of_daemon(
+        self, folder: Folder, document: Document, file: KernelFile, position: Position
+    ) -> list[types.CodeAction]:
+        """What needs the daemon's knowledge: sweeps with conditions, and the best measured instance."""
+        instance, sweep = file.instance_at(position), file.sweep_at(position)
+        with anyio.move_on_after(WAIT_S):
+            try:
+                if sweep is not None and sweep.has_conditions:
+                    return await self._swept(folder, document, file, sweep)
+                if instance is not None and _on_name(file, instance, position):
+                    return await self._best(folder, document, file, instance)
+            except CkwatchError:
+                return []
+        return []
+
+    async def _swept(
+        self, folder: Folder, document: Document, file: KernelFile, sweep: Sweep
+    ) -> list[types.CodeAction]:
+        name = sweep.table.value("name")
+        if name is None:
+            return []
+        line = file.toml.position(name.start).line
+        units = {unit.instance: unit for unit in folder.units_at(document.path or "") if unit.place.start.line == line}
+        if not units or len(units) > SWEPT_LIMIT:
+            return []
+        instances = {}
+        for instance, unit in units.items():
+            detail = await folder.ready.unit(unit)
+            instances[instance] = {name: _plain(value) for name, value in detail.parameters.items()}
+        edits = to_instances(file, sweep, instances)
+        kind = types.CodeActionKind.RefactorRewrite
+        return [self._action(document, _written_out(len(instances)), edits, kind)] if edits else []
+
+    async def _best(
+        self, folder: Folder, document: Document, file: KernelFile, instance: Instance
+    ) -> list[types.CodeAction]:
+        unit = self._files.unit_of(folder, document, instance)
+        if unit is None or not any(each.timings for each in folder.units_at(document.path or "")):
+            return []
+        best = _first(await folder.ready.best(unit.kernel), self._session.settings.shape)
+        if best is None or best.instance == instance.name or best.timing is None:
+            return []
+        detail = await folder.ready.unit(best.unit)
+        parameters = {name: _plain(value) for name, value in detail.parameters.items()}
+        edits = apply_parameters(file, instance, parameters)
+        if not edits or best.timing.median_us is None:
+            return []
+        title = f"Apply the parameters of {best.instance} ({best.timing.median_us:.4g} µs on {best.shape})"
+        return [self._action(document, title, edits, types.CodeActionKind.RefactorRewrite)]
+
+    def _action(
+        self,
+        document: Document,
+        title: str,
+        edits: Sequence[Edit],
+        kind: types.CodeActionKind,
+        diagnostic: types.Diagnostic | None = None,
+    ) -> types.CodeAction:
+        return types.CodeAction(
+            title=title,
+            kind=kind,
+            diagnostics=None if diagnostic is None else [diagnostic],
+            edit=workspace_edit(self._session, document, edits),
+        )
+
+
+def wants(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
+    """Whether the editor asks for actions of this kind; without a word about it, for all."""
+    asked = [each.value if isinstance(each, types.CodeActionKind) else each for each in context.only or ()]
+    return not asked or any(not one or kind.value == one or kind.value.startswith(f"{one}.") for one in asked)
+
+
+def _first(ranked: Sequence[Ranked], shape: str) -> Ranked | None:
+    """The best on the chosen shape, else on the first."""
+    first = [one for one in ranked if one.rank == 1]
+    return next((one for one in first if one.shape == shape), next(iter(first), None))
+
+
+def _on_name(file: KernelFile, instance: Instance, position: Position) -> bool:
+    """Whether a place is on the table's header or its name."""
+    offset = file.toml.offset(position)
+    name = instance.table.pair("name")
+    return offset <= instance.table.header_end or (name is not None and name.start <= offset <= name.end)
+
+
+def _written_out(count: int) -> str:
+    return "Write the instance out" if count == 1 else f"Write {count} instances out"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

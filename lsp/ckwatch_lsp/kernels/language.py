@@ -1,0 +1,215 @@
+"""Answers about kernel files and `ckwatch.toml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch.wire.language import ParameterDetail
+from ckwatch_lsp.documents import Document, Kind
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.kernel_file.completion import Known, complete, parameter_at
+from ckwatch_lsp.kernel_file.document import KernelFile, is_parameter, values_of
+from ckwatch_lsp.kernel_file.names import NameKind, inner_range, name_at
+from ckwatch_lsp.kernel_file.outline import folds, highlights, selections, symbols
+from ckwatch_lsp.kernel_file.spots import SpotKind, spot_at
+from ckwatch_lsp.kernels.acting import Actions
+from ckwatch_lsp.kernels.converting import fold, item, symbol
+from ckwatch_lsp.kernels.files import KernelFiles
+from ckwatch_lsp.kernels.hovering import key_text, parameter_text
+from ckwatch_lsp.kernels.knowledge import Knowledge
+from ckwatch_lsp.kernels.navigating import Navigation
+from ckwatch_lsp.parts import Language, Token, Told
+from ckwatch_lsp.text import Position, Range
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session import Session
+
+SYMBOL_LIMIT = 200
+"""Symbols of one answer."""
+
+
+class KernelLanguage(Language):
+    """TOML with known keys."""
+
+    def __init__(self, session: Session, knowledge: Knowledge) -> None:
+        self._session = session
+        self._knowledge = knowledge
+        self._files = KernelFiles(session)
+        self._navigation = Navigation(session, self._files, knowledge)
+        self._actions = Actions(session, self._files, knowledge)
+
+    async def completion(
+        self, document: Document, position: Position, context: types.CompletionContext | None
+    ) -> types.CompletionList | None:
+        """Keys that are not there yet, allowed values, and parameter values that the rules accept first."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return None
+        file = await self._files.of(document)
+        spot = spot_at(file.toml, position)
+        typed = context.trigger_character if context is not None else None
+        if typed == " " and spot.kind is not SpotKind.VALUE:
+            return None
+        keys = await self._knowledge.keys(folder, document.kind)
+        if document.kind is Kind.SETTINGS:
+            return _list(document, file, position, Known(keys), whole=True)
+        names = tuple(await self._knowledge.templates(folder)) if spot.path == ("template",) else ()
+        parameters = await self._parameters(folder, file)
+        known = Known(keys, names, parameters)
+        name = parameter_at(file, position)
+        whole = True
+        if name is not None:
+            unit = self._files.unit_of(folder, document, file.instance_at(position) or file.sweep_at(position))
+            if unit is not None:
+                instance = file.instance_at(position) or file.instance(unit.instance)
+                others = file.effective(instance) if instance is not None else values_of(file.defaults)
+                values, whole = await self._knowledge.values(folder, unit, name, others)
+                known = Known(keys, names, parameters, values)
+        return _list(document, file, position, known, whole=whole)
+
+    async def hover(self, document: Document, position: Position) -> Told | None:
+        """What a key or parameter means, and the rules that a parameter takes part in."""
+        folder = self._session.folder_for(document)
+        file = await self._files.of(document)
+        spot = spot_at(file.toml, position)
+        if folder is None or spot.kind not in (SpotKind.KEY, SpotKind.VALUE) or spot.pair is None:
+            return None
+        if document.kind is Kind.KERNEL_FILE:
+            named = name_at(file, spot, position)
+            of_value = spot.kind is SpotKind.VALUE and is_parameter(spot.path[:-1], spot.path[-1])
+            if of_value or (named is not None and named[0] is NameKind.PARAMETER):
+                name = spot.path[-1] if named is None else named[1]
+                return await self._parameter(folder, file, name, spot.range if named is None else named[2])
+        path = spot.path if spot.kind is SpotKind.VALUE else (*spot.path, spot.pair.keys[-1].name)
+        key = (await self._knowledge.keys(folder, document.kind)).key(path, {"operation.kind": file.kind})
+        return None if key is None else Told(key_text(key), spot.range)
+
+    async def definition(self, document: Document, position: Position) -> Sequence[types.Location]:
+        """The template, the instance, the parameter's first mention."""
+        return await self._navigation.definition(document, position)
+
+    async def references(
+        self, document: Document, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """Places of an instance or parameter."""
+        return await self._navigation.references(document, position, declaration=declaration)
+
+    async def prepare_rename(self, document: Document, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed."""
+        return await self._navigation.prepare_rename(document, position)
+
+    async def rename(self, document: Document, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """An instance, or a parameter across files."""
+        return await self._navigation.rename(document, position, name)
+
+    async def links(self, document: Document) -> Sequence[types.DocumentLink]:
+        """The template's file."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not Kind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        name = None if file.template is None else file.template.read()
+        if file.template is None or not isinstance(name, str):
+            return ()
+        path = (await self._knowledge.templates(folder)).get(name)
+        if path is None:
+            return ()
+        reach = document.places.their_range(inner_range(file, file.template))
+        return [types.DocumentLink(reach, target=self._session.uri_at(path), tooltip=path)]
+
+    async def symbols(self, document: Document) -> Sequence[types.DocumentSymbol]:
+        """Tables with their keys."""
+        file = await self._files.of(document)
+        return [symbol(document, one) for one in symbols(file.toml)]
+
+    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
+        """Kernels, instances and sweeps."""
+        wanted = query.casefold()
+        found: list[types.WorkspaceSymbol] = []
+        for folder in list(self._session.folders.values()):
+            seen: set[tuple[str, str]] = set()
+            for unit in list(folder.units.values()):
+                for name, kind in ((unit.kernel, types.SymbolKind.File), (unit.instance, types.SymbolKind.Object)):
+                    key = (unit.kernel, "" if name is unit.kernel else name)
+                    if key in seen or wanted not in name.casefold():
+                        continue
+                    seen.add(key)
+                    location = await self._session.location(unit.place)
+                    if not key[1]:
+                        start = types.Position(0, 0)
+                        location = types.Location(location.uri, types.Range(start, start))
+                    found.append(
+                        types.WorkspaceSymbol(location, name, kind, container_name=unit.kernel if key[1] else None)
+                    )
+                    if len(found) >= SYMBOL_LIMIT:
+                        return found
+        return found
+
+    async def folds(self, document: Document) -> Sequence[types.FoldingRange]:
+        """Tables, long values, comments."""
+        return [fold(one) for one in folds((await self._files.of(document)).toml)]
+
+    async def selections(self, document: Document, position: Position) -> Sequence[Range]:
+        """Words, values, pairs, lines, tables."""
+        return selections((await self._files.of(document)).toml, position)
+
+    async def highlights(self, document: Document, position: Position) -> Sequence[types.DocumentHighlight]:
+        """The places of a name. An editor asks where the cursor stands: what will be completed there is asked for."""
+        file = await self._files.of(document)
+        if document.kind is not Kind.KERNEL_FILE:
+            return ()
+        await self._prepare(document, file, position)
+        reached = (document.places.their_range(each) for each in highlights(file, position))
+        return [types.DocumentHighlight(each, types.DocumentHighlightKind.Text) for each in reached]
+
+    async def tokens(self, document: Document, within: Range | None) -> Sequence[Token]:
+        """Parameters that the template reads."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not Kind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        names = {one.name for one in await self._parameters(folder, file)}
+        found = []
+        for _, pair in file.parameter_pairs():
+            reach = file.toml.range(pair.keys[-1].start, pair.keys[-1].end)
+            inside = within is None or within.start.line <= reach.start.line <= within.end.line
+            if pair.name in names and inside:
+                found.append(Token(reach, "parameter"))
+        return found
+
+    async def actions(
+        self, document: Document, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """Accepted values, sweeps and back, the best instance's parameters."""
+        return await self._actions.of(document, within, context)
+
+    async def _prepare(self, document: Document, file: KernelFile, position: Position) -> None:
+        name, folder = parameter_at(file, position), self._session.folder_for(document)
+        instance = file.instance_at(position)
+        unit = None if folder is None else self._files.unit_of(folder, document, instance)
+        if name is not None and folder is not None and unit is not None and instance is not None:
+            await self._knowledge.values(folder, unit, name, file.effective(instance), wait_s=0)
+
+    async def _parameters(self, folder: Folder, file: KernelFile) -> Sequence[ParameterDetail]:
+        template = None if file.template is None else file.template.read()
+        detail = await self._knowledge.template(folder, template) if isinstance(template, str) else None
+        return () if detail is None else detail.parameters
+
+    async def _parameter(self, folder: Folder, file: KernelFile, name: str, reach: Range) -> Told:
+        detail = next((one for one in await self._parameters(folder, file) if one.name == name), None)
+        default = values_of({name: file.defaults[name]}).get(name) if name in file.defaults else None
+        texts = (pair.value.text for _, pair in file.parameter_pairs() if pair.name == name and pair.value is not None)
+        others = Counter(" ".join(text.split()) for text in texts).most_common()
+        template = "" if file.template is None else str(file.template.read())
+        return Told(parameter_text(name, detail, default, others, template), reach)
+
+
+def _list(
+    document: Document, file: KernelFile, position: Position, known: Known, *, whole: bool
+) -> types.CompletionList | None:
+    items = [item(document, candidate, position) for candidate in complete(file, position, known)]
+    return types.CompletionList(is_incomplete=not whole, items=items) if items or not whole else None
