@@ -12,6 +12,7 @@ from ckwatch_lsp.documents import Kind
 from ckwatch_lsp.figures.composition import add_figures
 from ckwatch_lsp.generated.commands import GeneratedCommands
 from ckwatch_lsp.generated.language import GeneratedLanguage
+from ckwatch_lsp.kernels.composition import add_kernels
 from ckwatch_lsp.templates.composition import add_templates
 
 if TYPE_CHECKING:
@@ -26,4 +27,5 @@ def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     GeneratedCommands(server, session.generated)
     session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))
     add_figures(server, params)
+    add_kernels(server)
     add_templates(server)
