@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from ckwatch_lsp.commands.composition import add_commands
 from ckwatch_lsp.configuring import Configuring
 from ckwatch_lsp.diagnostics.composition import add_diagnostics
 from ckwatch_lsp.documents import Kind
@@ -14,6 +15,7 @@ from ckwatch_lsp.generated.commands import GeneratedCommands
 from ckwatch_lsp.generated.language import GeneratedLanguage
 from ckwatch_lsp.kernels.composition import add_kernels
 from ckwatch_lsp.templates.composition import add_templates
+from ckwatch_lsp.manners import Manners
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
     """Put the session together, and register what its parts answer themselves."""
     session = server.session
-    session.parts.append(Configuring(server, params))
+    session.parts += [Configuring(server, params), Manners(server)]
     add_diagnostics(server, params)
     GeneratedCommands(server, session.generated)
     session.languages.setdefault(Kind.GENERATED, []).append(GeneratedLanguage(session, session.generated))
     add_figures(server, params)
+    add_commands(server)
     add_kernels(server)
     add_templates(server)

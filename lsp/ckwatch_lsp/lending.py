@@ -35,6 +35,7 @@ class Lender:
         self._loans: dict[str, _Loan] = {}
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
+        self._moved = anyio.Event()
 
     async def run(self, client: Client) -> None:
         """Lend to this daemon; to be cancelled when it has gone."""
@@ -51,6 +52,11 @@ class Lender:
         """The revision of the document that the daemon has; -1 where it reads the file."""
         loan = self._loans.get(path)
         return -1 if loan is None else loan.given
+
+    async def settled(self, document: Document) -> None:
+        """Return when the daemon has the document as it is, or reads the file."""
+        while (loan := self._loans.get(document.path or "")) is not None and loan.given != document.revision:
+            await self._moved.wait()
 
     def opened(self, document: Document) -> None:
         """A document is open; it is lent if it is not what the file says."""
@@ -80,8 +86,14 @@ class Lender:
         loan = self._loans.pop(document.path or "", None)
         if loan is not None:
             loan.closed = True
+            self._give(loan, -1)
             if loan.scope is not None:
                 loan.scope.cancel()
+
+    def _give(self, loan: _Loan, revision: int) -> None:
+        loan.given = revision
+        self._moved.set()
+        self._moved = anyio.Event()
 
     def _start(self, loan: _Loan) -> None:
         if self._tasks is not None and self._client is not None:
@@ -101,16 +113,17 @@ class Lender:
                         settled = await self._lend_until_saved(client, loan, path)
                 except CkwatchError as error:
                     _log.warning("%s cannot be lent: %s", path, error)
-            loan.given = -1
+            self._give(loan, -1)
         if not loan.closed and self._loans.get(path) is loan and not scope.cancel_called:
             del self._loans[path]
+            self._give(loan, -1)
 
     async def _lend_until_saved(self, client: Client, loan: _Loan, path: str) -> int:
         """Lend until the file says the same; the revision of which that is so."""
         revision = loan.document.revision
         loan.changed = anyio.Event()
         async with client.overlay(path, loan.document.text) as overlay:
-            loan.given = revision
+            self._give(loan, revision)
             while True:
                 if loan.document.revision == loan.given and not loan.saved:
                     await loan.changed.wait()
@@ -118,7 +131,7 @@ class Lender:
                 if loan.document.revision != loan.given:
                     revision = loan.document.revision
                     await overlay.change(loan.document.text)
-                    loan.given = revision
+                    self._give(loan, revision)
                 elif loan.saved:
                     await client.sync()  # what is on disk now; else the old text would be back for a moment
                     if loan.saved and loan.document.revision == loan.given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -9,7 +10,7 @@ from lsprotocol import types
 
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Unit
-from ckwatch_lsp.documents import Document
+from ckwatch_lsp.documents import Document, Edit, Kind
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.generated.files import ViewFiles
 from ckwatch_lsp.generated.texts import Text, isa_text, outdated, source_text
@@ -74,6 +75,16 @@ class GeneratedDocuments(Part):
                 view.waiting = True
                 self._session.start(self._follow, folder, generated, view)
 
+    def changed(self, document: Document, edits: Sequence[Edit]) -> None:  # noqa: ARG002  # whatever they are
+        """What only stands in comments is no other unit, and yet another text."""
+        folder = self._session.folder_for(document)
+        if folder is None or not self._views or document.kind is Kind.GENERATED:
+            return
+        made = {unit.id for unit in self._session.active.units(document)}
+        for generated, view in self._views.items():
+            if generated.view == "source" and generated.unit in made and generated.folder == folder.root:
+                self._session.start(self._follow_edit, folder, generated, view, document)
+
     def closed(self, document: Document) -> None:
         """What nobody looks at is not kept up to date."""
         if document.generated is not None and document.path is None:
@@ -85,8 +96,17 @@ class GeneratedDocuments(Part):
         async with view.lock:
             before = view.text
             await self._renew(folder, generated, view, folder.units.get(generated.unit))
-        if view.text is not before and view.text is not None and self._views.get(generated) is view:
-            await self._tell(generated, view.text)
+        now = view.text
+        changed = now is not None and (before is None or before.text != now.text)
+        if now is not None and changed and self._views.get(generated) is view:
+            await self._tell(generated, now)
+
+    async def _follow_edit(self, folder: Folder, generated: Generated, view: _View, document: Document) -> None:
+        await folder.lender.settled(document)
+        view.state = None
+        if not view.waiting:
+            view.waiting = True
+            await self._follow(folder, generated, view)
 
     async def _tell(self, generated: Generated, text: Text) -> None:
         await self.files.update(generated, text.text)
