@@ -7,7 +7,6 @@ kept while the unit is on its way to a result, so that nothing disappears that w
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -105,23 +104,44 @@ def taken(
     tells whether it was found anew, though it reads as before; `waiting` gives the units for whose sake one that is not
     told any more is kept, None if it is not.
     """
-    before: defaultdict[tuple[object, ...], list[Known]] = defaultdict(list)
-    for one in known:
-        before[identity(one.told)].append(one)
+    before = _by(identity, known)
+    matched = [_first(before, identity(diagnostic)) for diagnostic in told]
+    left = [one for rest in before.values() for one in rest]
+    # of a text between the last one that was told of and the present one
+    alike = _by(_words, left) if any(one is None for one in matched) else {}
     found = []
-    for diagnostic in told:
-        same = before[identity(diagnostic)]
-        old = same.pop(0) if same else None
+    for diagnostic, same in zip(told, matched, strict=True):
+        old = same
+        if old is None and diagnostic.stale and (old := _first(alike, _words(diagnostic))) is not None:
+            left.remove(old)
         if old is None or (not diagnostic.stale and is_new(diagnostic)):
             found.append(Known(diagnostic, place(diagnostic)))
         else:
             found.append(Known(diagnostic, _with_units(old.now, diagnostic)))
-    for one in [one for rest in before.values() for one in rest]:
+    for one in left:
         units = waiting(one.told)
         if units is not None:
             now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
             found.append(Known(one.told.model_copy(update={"units": units, "stale": True}), now, kept=True))
     return found
+
+
+def _by(
+    key: Callable[[Diagnostic], tuple[object, ...]], known: Iterable[Known]
+) -> dict[tuple[object, ...], list[Known]]:
+    found: dict[tuple[object, ...], list[Known]] = {}
+    for one in known:
+        found.setdefault(key(one.told), []).append(one)
+    return found
+
+
+def _first(known: Mapping[tuple[object, ...], list[Known]], key: tuple[object, ...]) -> Known | None:
+    same = known.get(key)
+    return same.pop(0) if same else None
+
+
+def _words(diagnostic: Diagnostic) -> tuple[object, ...]:
+    return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message)
 
 
 def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
@@ -143,11 +163,17 @@ def shown(known: Iterable[Known]) -> list[Diagnostic]:
 
 
 def units_waiting(
-    diagnostic: Diagnostic, units: Mapping[str, Unit], heard: Mapping[str, int], *, loaded: bool
+    diagnostic: Diagnostic,
+    units: Mapping[str, Unit],
+    heard: Mapping[str, int],
+    *,
+    loaded: bool,
+    is_left_out: Callable[[str], bool],
 ) -> tuple[str, ...] | None:
     """The units of a diagnostic of which there is no result yet that could do without it; None if there are none.
 
     `loaded`: the daemon knows its workspace. `heard`: units of which the file's state tells something new.
+    `is_left_out`: of a unit that is not there, whether a mistake in its kernel file may be the reason.
     """
     if not loaded:
         return diagnostic.units
@@ -155,9 +181,10 @@ def units_waiting(
     found = []
     for name in diagnostic.units:
         unit = units.get(name)
-        if unit is None or unit.fresh:
-            continue
-        if unit.phase in ("waiting", "rendering") or not (rendered or name in heard):
+        if unit is None:
+            if is_left_out(name):
+                found.append(name)
+        elif not unit.fresh and (unit.phase in ("waiting", "rendering") or not (rendered or name in heard)):
             found.append(name)
     return tuple(found) or None
 

@@ -37,6 +37,7 @@ class Tracker:
         self._journals: dict[str, Journal] = {}
         self._told: dict[tuple[Path, str], int] = {}
         self._settled: set[Path] = set()
+        self._kernel_files: dict[Path, dict[str, str]] = {}
 
     @property
     def pending(self) -> bool:
@@ -101,10 +102,13 @@ class Tracker:
     def told(self, folder: Folder, topics: frozenset[str]) -> None:
         """These topics are others."""
         files = self._folders.setdefault(folder.root, {})
+        kernel_files = self._kernel_files.setdefault(folder.root, {})
         for topic in topics:
-            kind, _, path = topic.partition("/")
+            kind, _, name = topic.partition("/")
             if kind == "file":
-                self._told[folder.root, path] = 0
+                self._told[folder.root, name] = 0
+            elif kind == "unit" and name in folder.units:
+                kernel_files[name] = folder.units[name].place.path
         if any(topic in ("workspace", "standing") or topic.startswith("unit/") for topic in topics):
             for path, file in files.items():
                 if any(one.kept for one in file.known):
@@ -148,6 +152,7 @@ class Tracker:
         anew = file.state is None
         loaded = folder.standing is Standing.READY and folder.workspace is not None and folder.workspace.loaded
         edits: dict[str, Sequence[Edit]] = {}
+        broken: dict[str, bool] = {}
 
         def place(diagnostic: Diagnostic) -> Diagnostic | None:
             for one in paths_of(diagnostic) - edits.keys():
@@ -161,7 +166,14 @@ class Tracker:
             return anew or any(before.get(unit) != present[unit] for unit in diagnostic.units if unit in present)
 
         def waiting(diagnostic: Diagnostic) -> tuple[str, ...] | None:
-            return units_waiting(diagnostic, folder.units, state.generations, loaded=loaded)
+            return units_waiting(diagnostic, folder.units, state.generations, loaded=loaded, is_left_out=is_left_out)
+
+        def is_left_out(unit: str) -> bool:
+            kernel_file = self._kernel_files.get(folder.root, {}).get(unit, "")
+            if kernel_file not in broken:
+                told = folder.diagnostics(kernel_file)
+                broken[kernel_file] = any(not one.units and one.severity == "error" for one in told)
+            return broken[kernel_file]
 
         file.known = taken(file.known, state.diagnostics, place=place, is_new=is_new, waiting=waiting)
         file.state = state
