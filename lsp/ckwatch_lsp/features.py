@@ -78,7 +78,7 @@ class Answers:
             if one is not None:
                 items += one.items
                 incomplete = incomplete or one.is_incomplete
-        return types.CompletionList(is_incomplete=incomplete, items=items) if items else None
+        return types.CompletionList(is_incomplete=incomplete, items=items) if items or incomplete else None
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         """textDocument/hover"""
