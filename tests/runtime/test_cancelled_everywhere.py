@@ -15,8 +15,10 @@ import pytest
 
 from callback_counting import CountedLoop
 from ckwatch.history import History
+from ckwatch.runtime.reports import from_bytes
 from ckwatch.store import ArtifactStore
 from daemon_bench import KERNEL, Bench, build
+from runtime.code_workspace import CodeBench
 
 STEP = 13
 """Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""
@@ -69,7 +71,7 @@ def cancelled_at(bench: Bench, number: int) -> bool:
 @pytest.mark.timeout(300)
 def test_cancelled_at_every_await(tmp_path: Path) -> None:
     before = children()
-    bench = Bench(tmp_path)
+    bench = CodeBench(tmp_path)
     number, runs = 1, 0
     while True:
         bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", f"Tile = {100 + number}"))
@@ -78,6 +80,8 @@ def test_cancelled_at_every_await(tmp_path: Path) -> None:
         assert children() <= before, f"cancelled at callback {number}"
         with ArtifactStore(bench.store) as store:
             assert store.verify() == []
+        for path in bench.store.glob("artifacts/*/*/*/report.json"):
+            assert from_bytes(path.read_bytes(), "") is not None, "a report is whole or not there"
         history = History(bench.history)
         history.open()
         history.units()
@@ -87,3 +91,4 @@ def test_cancelled_at_every_await(tmp_path: Path) -> None:
             break
         number += STEP if number > 60 else 1
     assert runs > 60
+    assert bench.looks > 0
