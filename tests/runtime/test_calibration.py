@@ -39,7 +39,8 @@ def timing(median_us: float = 150.0, **changes: Any) -> Timing:
 
 def state(*rows: Timing, fresh: bool = True, artifact: str = "a") -> UnitState:
     """A unit with these timings of the artifact `artifact`; the present one is `a`."""
-    model = unit("k.hip.j2", **TILE_128)
+    parameters: dict[str, Any] = dict(TILE_128)
+    model = unit("k.hip.j2", **parameters)
     model = replace(model, kernel=replace(model.kernel, shapes=(SHAPE,)))
     return UnitState(
         UnitKey("", NAME),
