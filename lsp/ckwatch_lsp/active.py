@@ -49,14 +49,26 @@ class Active(Part):
         names = {unit.id: unit for unit in units}
         return names.get(chosen or "") or names.get(of_last or "") or next(iter(units), None)
 
-    def choose(self, document: Document, unit: Unit) -> None:
-        """Make `unit` the active one of the document, and of every other that it is made of and has no choice yet."""
-        self._chosen[document.path or ""] = unit.id
+    def choose(self, document: Document | None, unit: Unit) -> None:
+        """Make `unit` the active one of the document, and of every other that is made of it and has no choice yet; the
+        choice holds as long as the server lives."""
+        if document is not None and document.path is not None:
+            self._chosen[document.path] = unit.id
         self._chosen[""] = unit.id
         self._look()
-        folder = self._session.folder_for(document)
-        if folder is not None:
+        for folder in self._session.folders.values():
             folder.touch("active")
+
+    def current(self) -> tuple[Folder, Unit] | None:
+        """The unit that was chosen last, else the active one of the document that was opened last and has any."""
+        found = self._session.unit(self._chosen.get("", ""))
+        if found is not None:
+            return found
+        for document in reversed(self._session.documents.values()):
+            unit, folder = self.unit(document), self._session.folder_for(document)
+            if unit is not None and folder is not None:
+                return folder, unit
+        return None
 
     def is_chosen(self, document: Document) -> bool:
         """Whether somebody has chosen the document's active unit, which is still there."""

@@ -7,22 +7,19 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-import anyio
 from pygls.exceptions import JsonRpcException
 
 from ckwatch_lsp.documents import Document
 from ckwatch_lsp.figures.language import FiguresLanguage
 from ckwatch_lsp.figures.shown import Shown
 from ckwatch_lsp.parts import Part
+from ckwatch_lsp.soon import Soon
 
 if TYPE_CHECKING:
     from ckwatch_lsp.folder import Folder
     from ckwatch_lsp.server import CkwatchServer
 
 _log = logging.getLogger(__name__)
-
-QUIET_S = 0.1
-"""A refresh comes this long after the first change that calls for one."""
 
 
 class Refreshing(Part):
@@ -35,7 +32,7 @@ class Refreshing(Part):
         self._language = language
         self._hints: dict[str, object] = {}
         self._lenses: dict[str, object] = {}
-        self._waiting = False
+        self._soon = Soon(self._session, self._refresh)
 
     def opened(self, document: Document) -> None:  # noqa: ARG002  # all of them are compared
         """What is known of it may come after the editor has asked."""
@@ -54,14 +51,7 @@ class Refreshing(Part):
         """Something may be shown, or not any more."""
         self._soon()
 
-    def _soon(self) -> None:
-        if not self._waiting:
-            self._waiting = True
-            self._session.start(self._refresh)
-
     async def _refresh(self) -> None:
-        await anyio.sleep(QUIET_S)
-        self._waiting = False
         abilities, settings = self._session.abilities, self._session.settings
         documents = list(self._session.documents.values())
         if abilities.refreshes_hints:

@@ -1,0 +1,1 @@
+"""What the editor can have done: builds, timings, comparisons, and what concerns daemons."""
