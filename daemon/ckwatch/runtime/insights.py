@@ -22,10 +22,7 @@ from ckwatch.effects import Analyze
 from ckwatch.events import MAIN, Analyzed, ArtifactFigures, Depth
 from ckwatch.history import Artifacts, HistoryError
 from ckwatch.runtime.memoirs import Memoirs
-from ckwatch.runtime.reports import Reports
-
-FORMAT = 1
-"""Of what the history keeps. Another one when the figures change, or what they mean."""
+from ckwatch.runtime.reports import Reports, made_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +127,14 @@ def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: Ker
 def _add(artifacts: Artifacts, unit: str, figures: ArtifactFigures) -> None:
     assert isinstance(figures.shown, bytes)  # noqa: S101  # `figures_of` has made it
     content = {"shown": figures.shown.decode(), "warned": [asdict(one) for one in figures.warned]}
-    artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=FORMAT)
+    artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=made_by())
 
 
 def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, ArtifactFigures]:
     """The figures that each unit had last; for a thread. Nothing where the history cannot be read."""
     found: dict[str, ArtifactFigures] = {}
     try:
-        for unit, (artifact, content) in artifacts.latest(units, form=FORMAT).items():
+        for unit, (artifact, content) in artifacts.latest(units, form=made_by()).items():
             known = json.loads(content)
             warned = tuple(Warned(**one) for one in known["warned"])
             found[unit] = ArtifactFigures(artifact, known["shown"].encode(), warned)

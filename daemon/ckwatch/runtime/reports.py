@@ -1,8 +1,8 @@
 """Reports of code objects: worked out once for each artifact, and kept on disk with it.
 
-A report goes with its artifact when that is evicted from the store. It is worked out anew where it was written in
-another format or by other tools than those that are there now, and where it is damaged. What came of a tool that was
-killed or took too long is shown, but not kept.
+A report goes with its artifact when that is evicted from the store. It is worked out anew where it was made by other
+code of ours, or by other tools, than what is there now, and where it is damaged. What came of a tool that was killed
+or took too long is shown, but not kept.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
+import ckwatch.analysis as analysis
+import ckwatch.analyze as analyzing
 from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.analyze import analyze
 from ckwatch.compile.processes import Finished, Launcher, Verdict, run_process
 from ckwatch.errors import CkwatchError, ToolchainError
 from ckwatch.runtime.tools import Tools
 from ckwatch.toolchain import Toolchain
-
-FORMAT = 1
-"""Of what is kept. Another one when the report's fields change, or what they mean."""
 
 FILE = "report.json"
 
@@ -122,19 +121,30 @@ class _Watched:
         return finished
 
 
+@cache
+def made_by() -> int:
+    """A number for the code that makes reports and figures, for a thread: what was kept by another is not shown."""
+    folders = [Path(package.__file__ or "").parent for package in (analysis, analyzing)]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    digest = hashlib.sha256()
+    for path in (*paths, Path(__file__).with_name("insights.py")):
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest()[:6], "big")
+
+
 def to_bytes(report: CodeObjectReport, tools: str) -> bytes:
     """A line that says what follows, and the report as JSON."""
     body = _adapter().dump_json(report)
-    head = {"format": FORMAT, "tools": tools, "sha256": hashlib.sha256(body).hexdigest()}
+    head = {"made_by": made_by(), "tools": tools, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(head).encode() + b"\n" + body
 
 
 def from_bytes(content: bytes, tools: str) -> CodeObjectReport | None:
-    """The report; None where it is damaged, of another format or by other tools than `tools`, if there are any."""
+    """The report; None where it is damaged, made by other code or by other tools than `tools`, if there are any."""
     head, _, body = content.partition(b"\n")
     try:
         said = json.loads(head)
-        written_by = {"format": FORMAT, "tools": tools or said["tools"]}
+        written_by = {"made_by": made_by(), "tools": tools or said["tools"]}
         if said != {**written_by, "sha256": hashlib.sha256(body).hexdigest()}:
             return None
         return _adapter().validate_json(body)
