@@ -75,6 +75,7 @@ class FakeEngine:
         self.waiting = 0
         """Followers that wait for a change."""
         self.idle_exit_s = 0.0
+        self.listing = ""
         self.benchmarks = FakeBenchmarks(self._ask)
         self.language = FakeLanguage(self._ask)
         self.changed = anyio.Event()
@@ -195,7 +196,7 @@ class FakeEngine:
     async def isa(self, client: str | None, unit: str, symbol: str | None, *, lines: bool) -> Isa:
         self._ask("isa", client, self._unit(unit).id, symbol, lines)
         kernel = symbol or "main"
-        text = f"{kernel}: 1 instruction\n  000000  s_endpgm\n"
+        text = self.listing or f"{kernel}: 1 instruction\n  000000  s_endpgm\n"
         return Isa(
             unit=unit, artifact_key="ab", fresh=True, kernel=kernel, kernels=(kernel,), text=text, has_lines=lines
         )

@@ -39,5 +39,12 @@ async def test_what_is_wrong(client: Client, daemon: Bench) -> None:
         await client.isa(ONE)
 
 
+async def test_a_long_listing_arrives_whole(client: Client, daemon: Bench) -> None:
+    name = "gemm<" + "a" * 100_000 + ">"
+    assert (await client.isa(ONE, name[:4000])).kernel == name[:4000]
+    daemon.engine.listing = name
+    assert (await client.isa(ONE)).text == name
+
+
 async def test_the_calibration(client: Client) -> None:
     assert (await client.calibration()).calibration is None

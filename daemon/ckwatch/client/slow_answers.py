@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio.to_thread
+
 from ckwatch.client.access import parsed
 from ckwatch.client.failures import DaemonGoneError, error_of
 from ckwatch.client.http import Exchange
@@ -17,12 +19,17 @@ if TYPE_CHECKING:
     Result = TypeVar("Result", bound=BaseModel)
 
 _WRONG = 400
+_LARGE_BYTES = 32 * 1024
+"""Parsing more than this takes milliseconds."""
 
 
 async def result_in(exchange: Exchange, model: type[SlowAnswer[Result]]) -> Result:
     """Wait for the result. Raises the CkwatchError that the daemon answers with, DaemonGoneError if it ends before."""
     while (data := await exchange.line()) is not None:
-        line = parsed(model, data)
+        if len(data) < _LARGE_BYTES:
+            line = parsed(model, data)
+        else:  # a listing has half a megabyte
+            line = await anyio.to_thread.run_sync(parsed, model, data)
         if line.problem is not None:
             raise error_of(_WRONG, line.problem.model_dump_json().encode())
         if line.result is not None:
