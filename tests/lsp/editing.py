@@ -178,7 +178,7 @@ class Editor:
             await self.send({"jsonrpc": "2.0", "id": message["id"], "result": self._result(message)})
 
     def _result(self, message: Mapping[str, Any]) -> Any:
-        method, params = message["method"], message.get("params")
+        method, params = message["method"], message.get("params") or {}
         if method == "workspace/configuration":
             return [self.settings for _ in params["items"]]
         if method == "window/showMessageRequest":
