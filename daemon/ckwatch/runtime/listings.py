@@ -43,11 +43,14 @@ class Listings:
         Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. Why there are no
         lines is told in a note.
         """
+        result, fresh = unit.result, unit.fresh  # may change while the report is made
         report = (await self._analyses.of(unit)).report
-        result, fresh, compiler = unit.result, unit.fresh, self._tools.compiler
+        compiler = self._tools.compiler
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
-        if result is None or path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+        if result is None or path is None:
             raise CkwatchError(f"'{unit.key.unit}' has no code object any more", "build it")
+        if compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
         toolchain = compiler.toolchain
         kernel = _chosen(report, name, unit.key.unit)
         key = (result.artifact, kernel.resources.symbol)
@@ -55,7 +58,7 @@ class Listings:
         self._known[key] = known
         if len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
-        why_not = await self._lines.add(known, unit, Path(path), compile_it=lines)
+        why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
         workspace = self._runtime.workshop.loads.workspace(unit.key.scope)
         folders = (Path(self._runtime.state.root), *workspace.template_folders, *toolchain.roots.values())
         roots = {str(folder): str(folder) for folder in folders}

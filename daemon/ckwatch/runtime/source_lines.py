@@ -19,6 +19,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.diagnostics.places import RenderedFile
 from ckwatch.diagnostics.rebase import AnchoredText, mover
 from ckwatch.errors import CkwatchError
+from ckwatch.events import CompileFacts
 from ckwatch.fingerprint import TokenIndex
 from ckwatch.machine.state import UnitState
 from ckwatch.render.outcome import Rendered
@@ -70,24 +71,27 @@ class SourceLines:
         self._turn = anyio.Lock()
         self._failed: dict[str, str] = {}
 
-    async def add(self, known: KnownKernel, unit: UnitState, code_object: Path, *, compile_it: bool) -> str:
-        """Find out where the instructions of a kernel came from; why that cannot be told, or "".
+    async def add(
+        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+    ) -> str:
+        """Find out where the instructions of a kernel of `result` came from; why that cannot be told, or "".
 
         With `compile_it` the device code is compiled when that has not been done. Raises nothing of its own.
         """
         async with known.lock:
             try:
-                return await self._add(known, unit, code_object, compile_it=compile_it)
+                return await self._add(known, unit, result, code_object, compile_it=compile_it)
             except CkwatchError as error:
                 return f"no source lines: {error.message}"
             except OSError as error:
                 return f"no source lines: {error.strerror or error}"
 
-    async def _add(self, known: KnownKernel, unit: UnitState, code_object: Path, *, compile_it: bool) -> str:
-        compiler, store, result = self._tools.compiler, self._tools.store, unit.result
-        if not unit.fresh or result is None:
-            return STALE if known.frames is None else ""
-        rendered = await self._rendered(unit)
+    async def _add(
+        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+    ) -> str:
+        compiler, store = self._tools.compiler, self._tools.store
+        fresh = unit.fresh and unit.result is result
+        rendered = await self._rendered(unit, result) if fresh else None
         if rendered is None:
             return STALE if known.frames is None else ""
         known.rendered = rendered
@@ -149,12 +153,13 @@ class SourceLines:
             known.notes = ("there is no llvm-symbolizer: of each instruction only the innermost line is known",)
         return ""
 
-    async def _rendered(self, unit: UnitState) -> Rendered | None:
+    async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
+        """The unit's text, if it still is what the result is of."""
         scope = self._runtime.state.scopes[unit.key.scope]
         overlays = dict(scope.overlays)
         outcome = await self._runtime.workshop.outcome(unit.key, unit.unit, overlays, scope.options)
-        found, result = outcome.rendered, unit.result
-        if found is None or result is None or f"{found.symbol}:{found.token_key}" != result.tokens:
+        found = outcome.rendered
+        if found is None or f"{found.symbol}:{found.token_key}" != result.tokens:
             return None
         return found
 
