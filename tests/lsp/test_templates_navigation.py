@@ -252,8 +252,10 @@ async def test_semantic_tokens(root: Path, template: Path) -> None:
 
 
 async def test_hover(root: Path, template: Path) -> None:
+    tail = root / "templates/tail.j2"
     async with editor(root) as made:
         await made.open(template)
+        await made.open(tail)
         await told_words(made)
         await until_units(made, template)
 
@@ -267,9 +269,15 @@ async def test_hover(root: Path, template: Path) -> None:
         assert "macro store(at, value=0)" in macro
         assert "Sets an element." in macro
         assert "[macros.j2:2](" in macro
-        assert "set bound = Tile * 2" in await told("bound) }}")
+        variable = await told("bound = Tile")
+        assert "{% set bound = Tile * 2 %}" in variable
+        value = await told("value=bound")
+        assert "parameter of a macro `value`" in value
+        assert "y[0] = 128;" in value  # what the call gave
         assert "`64` in `saxpy/small@gfx942`" in await told("{ Tile }}")
         assert "header(family=" in await told('header("hip")')
+        assert "Repeats its body" in await told("for i in")
+        assert "`128`" in await told_of(made, tail, "bound }}")
         assert "macros.j2" in await told('macros.j2"')
         assert await told("void f") == ""
 

@@ -101,7 +101,7 @@ class Names:
         self.by_name: dict[str, list[Mention]] = {}
         self.links: list[Link] = []
         self.macro_scopes: dict[int, Scope] = {}
-        self._first_of_tag: dict[int, int] = {}
+        self._of_tag: dict[int, tuple[int, int]] = {}
         self._read()
         for mention in self.mentions:
             self.by_name.setdefault(mention.name, []).append(mention)
@@ -183,15 +183,8 @@ class Names:
 
     def mentions_of(self, tag: int) -> list[Mention]:
         """The names in a tag, in the order of its words."""
-        first = self._first_of_tag.get(tag)
-        if first is None:
-            return []
-        found = []
-        for mention in self.mentions[first:]:
-            if mention.tag != tag:
-                break
-            found.append(mention)
-        return sorted(found, key=lambda mention: mention.word)
+        first, last = self._of_tag.get(tag, (0, 0))
+        return sorted(self.mentions[first:last], key=lambda mention: mention.word)
 
     def mention_of_word(self, tag: int, word: int) -> Mention | None:
         """The mention made by a word of a tag."""
@@ -257,7 +250,7 @@ class Names:
                 symbol.bindings.append(mention)
                 mention.symbol = symbol
         if made:
-            self._first_of_tag[index] = len(self.mentions)
+            self._of_tag[index] = (len(self.mentions), len(self.mentions) + len(made))
             self.mentions.extend(sorted(made.values(), key=lambda mention: mention.start))
 
     def _links(self, index: int, tag: Tag, scope: Scope, branch: Branch) -> None:

@@ -1,10 +1,11 @@
-"""Which parameters of the instance templates ask for."""
+"""Which parameters of the instance templates ask for, and where names are printed as they are."""
 
 from __future__ import annotations
 
-from ckwatch_lsp.jinja.entities import InstanceParameter, Place
+from ckwatch_lsp.jinja.entities import Entity, InstanceParameter, Place
 from ckwatch_lsp.jinja.index import Index
 from ckwatch_lsp.jinja.tags import Role
+from ckwatch_lsp.text import Range
 
 
 def parameters_of(index: Index, path: str, *, besides: int = -1) -> list[str]:
@@ -36,3 +37,15 @@ def parameter_places(index: Index, template: str, name: str) -> list[Place]:
         return []
     entity = index.parameter(template, name)
     return list(index.places(entity)) if template in entity.templates else []
+
+
+def printing_tags(index: Index, path: str, entity: Entity) -> list[Range]:
+    """The `{{ name }}` of `entity` in the template at `path`, with nothing but the name in them."""
+    file = index.files[path]
+    found: list[Range] = []
+    for mention in file.names.by_name.get(entity.name, ()):
+        tag = file.template.tags[mention.tag]
+        alone = tag.body.kind == "variable" and [token.kind for token in tag.body.tokens] == ["begin", "name", "end"]
+        if alone and entity in index.entities(file, mention):
+            found.append(file.template.lines.range(tag.start, tag.end))
+    return found

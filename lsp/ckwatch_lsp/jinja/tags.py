@@ -43,12 +43,10 @@ class Role(Enum):
         return self in _BINDING
 
 
-_BINDING = frozenset(
-    (
-        *(Role.SET, Role.FOR, Role.WITH, Role.MACRO, Role.MACRO_PARAMETER),
-        *(Role.CALL_PARAMETER, Role.MODULE, Role.IMPORTED),
-    )
-)
+_BINDING = (
+    *(Role.SET, Role.FOR, Role.WITH, Role.MACRO, Role.MACRO_PARAMETER),
+    *(Role.CALL_PARAMETER, Role.MODULE, Role.IMPORTED),
+)  # a tuple: members of an enumeration are slow to hash
 
 CONSTANTS = frozenset(("true", "false", "none", "True", "False", "None"))
 OPERATOR_WORDS = frozenset(("and", "or", "not", "in", "is", "if", "else"))

@@ -14,6 +14,7 @@ from ckwatch_lsp.templates.files import Shelf
 from ckwatch_lsp.templates.values import SHOWN_VALUES
 
 SHOWN_PLACES = 4
+SHOWN_RULES = 8
 TEXT_LIMIT = 400
 """Characters of a rendered text that are shown."""
 
@@ -61,9 +62,11 @@ def parameter_text(name: str, detail: ParameterDetail | None, value: str | None,
             parts.append(f"default: `{detail.default}`")
         if detail.values:
             parts.append("one of " + ", ".join(f"`{each}`" for each in detail.values))
-        parts += [f"- `{rule.condition}`: {rule.explanation}" for rule in detail.rules]
-    texts, rules = [part for part in parts if not part.startswith("- ")], [p for p in parts if p.startswith("- ")]
-    return "\n\n".join([*texts, *(["\n".join(rules)] if rules else [])])
+        rules = [f"- `{rule.condition}`: {rule.explanation}" for rule in detail.rules[:SHOWN_RULES]]
+        if len(detail.rules) > SHOWN_RULES:
+            rules.append(f"- and {len(detail.rules) - SHOWN_RULES} rules more")
+        parts += ["\n".join(rules)] if rules else []
+    return "\n\n".join(parts)
 
 
 def printed_text(texts: Sequence[str], unit: str) -> str:

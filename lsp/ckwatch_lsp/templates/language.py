@@ -11,7 +11,6 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.errors import CkwatchError
-from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.jinja.calls import signatures
@@ -27,12 +26,12 @@ from ckwatch_lsp.jinja.semantic_tokens import SemanticToken, semantic_tokens
 from ckwatch_lsp.parts import Language, Token, Told
 from ckwatch_lsp.templates.completing import complete
 from ckwatch_lsp.templates.files import Shelf
-from ckwatch_lsp.templates.hovering import described, parameter_text, printed_text, word_text
+from ckwatch_lsp.templates.hovers import Hovers
 from ckwatch_lsp.templates.kernel_places import kernel_places
 from ckwatch_lsp.templates.library import TemplateLibrary
 from ckwatch_lsp.templates.locations import locations, workspace_edit
 from ckwatch_lsp.templates.symbols import document_symbols, matching_symbols, signature_information
-from ckwatch_lsp.templates.values import Values, shown_value, up_to_date
+from ckwatch_lsp.templates.values import Values, shown_value
 from ckwatch_lsp.text import Position, Range
 from ckwatch_templates import ROOT
 
@@ -49,6 +48,7 @@ class TemplateLanguage(Language):
         self._session = session
         self._library = library
         self._values = Values(session)
+        self._hovers = Hovers(session, self._values)
 
     async def completion(
         self, document: Document, position: Position, context: types.CompletionContext | None
@@ -70,29 +70,7 @@ class TemplateLanguage(Language):
         if found is None:
             return None
         folder, shelf, file = found
-        unit = self._session.active.unit(document)
-        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
-        texts: list[str] = []
-        for entity in meaning.entities if meaning is not None else ():
-            if isinstance(entity, InstanceParameter):
-                texts.append(await self._parameter(folder, shelf, file, entity, unit))
-            else:
-                texts.append(await to_thread.run_sync(described, shelf, entity))
-        reach = meaning.range if meaning is not None else None
-        template = file.template
-        tag = template.tag_at(template.lines.offset(position))
-        if tag is not None and tag.body.kind == "statement" and meaning is None:
-            keyword = tag.body.words[0] if tag.body.keyword else None
-            at = template.lines.offset(position) - tag.start
-            if keyword is not None and keyword.start <= at <= keyword.end:
-                reach = template.lines.range(tag.start + keyword.start, tag.start + keyword.end)
-                texts.append(word_text(shelf.index.words.tags.get(keyword.text.removeprefix("end"))))
-        if tag is not None and tag.body.kind == "variable" and unit is not None and up_to_date(folder, document):
-            around = template.lines.range(tag.start, tag.end)
-            texts.append(await self._printed(folder, unit, file.path, around))
-            reach = reach or around
-        told = "\n\n---\n\n".join(text for text in texts if text)
-        return Told(told, reach) if told else None
+        return await self._hovers.told(document, folder, shelf, file, position)
 
     async def signature_help(self, document: Document, position: Position) -> types.SignatureHelp | None:
         """The macro, hook or filter that is being called."""
@@ -261,26 +239,6 @@ class TemplateLanguage(Language):
             return [(span.path, Range(Position(start.line, start.column), Position(end.line, end.column)))]
         found = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
         return [(path, place.range) for path, place in found if place.defines]
-
-    async def _parameter(
-        self, folder: Folder, shelf: Shelf, file: File, parameter: InstanceParameter, unit: Unit | None
-    ) -> str:
-        detail = await self._values.detail(folder, unit) if unit is not None else None
-        value = detail.parameters.get(parameter.name) if detail is not None else None
-        shown = shown_value(value) if value is not None else None
-        top = next(iter(sorted(parameter.templates)), file.path)
-        if detail is not None and shelf.names.get(detail.template) in parameter.templates:
-            top = shelf.names[detail.template]
-        known = await self._values.template(folder, top, unit.generation if unit is not None else None)
-        told = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
-        return parameter_text(parameter.name, told, shown, unit.id if detail is not None and unit is not None else None)
-
-    async def _printed(self, folder: Folder, unit: Unit, path: str, reach: Range) -> str:
-        try:
-            texts = await self._values.printed(folder, unit, path, reach)
-        except CkwatchError:
-            return ""
-        return printed_text(texts, unit.id) if texts else ""
 
 
 _HIGHLIGHTS = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import anyio
 from anyio import to_thread
 
 from ckwatch.errors import CkwatchError
@@ -20,81 +23,96 @@ from ckwatch_lsp.text import Position, Range
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
 
+_log = logging.getLogger(__name__)
+
 KEPT = 16
-"""Units of which something is kept."""
+"""Units and templates of which something is kept."""
+
+PATIENCE_S = 0.25
+"""So long somebody who points at something waits for the daemon."""
 
 SHOWN_VALUES = 4
 """Different texts of one expression that are shown."""
 
 
-@dataclass(slots=True)
-class _Known:
-    """What is known of a unit, and of which generation."""
+Answer = TypeVar("Answer")
 
-    generation: int = -1
-    detail: UnitDetail | None = None
-    rendered_generation: int = -1
-    rendered: RenderedText | None = None
+
+@dataclass(slots=True)
+class _Kept(Generic[Answer]):
+    """What was answered last, and what it was an answer about. `asked` is set when an answer on its way is there."""
+
+    stamp: object = None
+    answer: Answer | None = None
+    asked: anyio.Event | None = None
 
 
 class Values:
-    """Asks the daemon for what it has not told by itself."""
+    """Asks the daemon for what it has not told by itself.
+
+    Nobody waits long for an answer: one that comes later is kept for the next question.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._known: dict[tuple[str, str], _Known] = {}
-        self._details: dict[str, tuple[object, TemplateDetail]] = {}
+        self._units: dict[tuple[Path, str], _Kept[UnitDetail]] = {}
+        self._rendered: dict[tuple[Path, str], _Kept[RenderedText]] = {}
+        self._templates: dict[tuple[Path, str], _Kept[TemplateDetail]] = {}
 
     async def detail(self, folder: Folder, unit: Unit, *, at_once: bool = False) -> UnitDetail | None:
-        """All about a unit. `at_once`: what is known of an earlier generation will do, if there is anything."""
-        known = self._of(folder, unit)
-        if known.generation == unit.generation and known.detail is not None:
-            return known.detail
-        if at_once and known.detail is not None:
-            self._session.start(self._fetch_detail, folder, unit, known)
-            return known.detail
-        await self._fetch_detail(folder, unit, known)
-        return known.detail
+        """All about a unit, or about an earlier generation of it. `at_once`: that will do, if it is there."""
+        kept = _of(self._units, folder, unit.id)
+        patience_s = 0.0 if at_once and kept.answer is not None else PATIENCE_S
+        return await self._ask(kept, unit.generation, lambda: folder.ready.unit(unit), patience_s)
 
-    async def printed(self, folder: Folder, unit: Unit, path: str, reach: Range) -> list[str]:
-        """The texts that the expression at `reach` of the template at `path` gave, each once."""
-        known = self._of(folder, unit)
-        if known.rendered is None or known.rendered_generation != unit.generation:
-            known.rendered = await folder.ready.rendered(unit, with_map=True)
-            known.rendered_generation = unit.generation
-        rendered = known.rendered
-        if rendered.text is None or rendered.map is None:
+    async def printed(self, folder: Folder, unit: Unit, path: str, reaches: Sequence[Range]) -> list[str]:
+        """The texts that the expressions at `reaches` of the template at `path` gave, each once."""
+        kept = _of(self._rendered, folder, unit.id)
+        rendered = await self._ask(kept, unit.generation, lambda: folder.ready.rendered(unit, with_map=True))
+        if rendered is None or kept.stamp != unit.generation or rendered.text is None or rendered.map is None:
             return []
-        return await to_thread.run_sync(printed_at, rendered.text, rendered.map, path, reach)
+        return await to_thread.run_sync(printed_at, rendered.text, rendered.map, path, reaches)
 
     async def template(self, folder: Folder, path: str, stamp: object) -> TemplateDetail | None:
         """What the daemon knows of the parameters of a template; asked again when `stamp` is another."""
-        known = self._details.get(path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        try:
-            found = await folder.ready.template(path=path)
-        except CkwatchError:
-            return None
-        if len(self._details) > KEPT:
-            self._details.clear()
-        self._details[path] = (stamp, found)
-        return found
+        return await self._ask(_of(self._templates, folder, path), stamp, lambda: folder.ready.template(path=path))
 
-    async def _fetch_detail(self, folder: Folder, unit: Unit, known: _Known) -> None:
-        try:
-            known.detail = await folder.ready.unit(unit)
-            known.generation = unit.generation
-        except CkwatchError:
-            return
+    async def _ask(
+        self,
+        kept: _Kept[Answer],
+        stamp: object,
+        ask: Callable[[], Awaitable[Answer]],
+        patience_s: float = PATIENCE_S,
+    ) -> Answer | None:
+        if kept.stamp == stamp and kept.answer is not None:
+            return kept.answer
+        asked = kept.asked
+        if asked is None:
+            asked = kept.asked = anyio.Event()
+            self._session.start(_fetch, kept, stamp, ask, asked)
+        with anyio.move_on_after(patience_s):
+            await asked.wait()
+        return kept.answer
 
-    def _of(self, folder: Folder, unit: Unit) -> _Known:
-        key = (str(folder.root), unit.id)
-        known = self._known.pop(key, None) or _Known()
-        self._known[key] = known
-        while len(self._known) > KEPT:
-            del self._known[next(iter(self._known))]
-        return known
+
+async def _fetch(kept: _Kept[Answer], stamp: object, ask: Callable[[], Awaitable[Answer]], asked: anyio.Event) -> None:
+    try:
+        kept.answer = await ask()
+        kept.stamp = stamp
+    except CkwatchError as error:
+        _log.info("%s", error)
+    finally:
+        kept.asked = None
+        asked.set()
+
+
+def _of(kept: dict[tuple[Path, str], _Kept[Answer]], folder: Folder, name: str) -> _Kept[Answer]:
+    key = (folder.root, name)
+    found = kept.pop(key, None) or _Kept()
+    kept[key] = found
+    while len(kept) > KEPT:
+        del kept[next(iter(kept))]
+    return found
 
 
 def up_to_date(folder: Folder, document: Document) -> bool:
@@ -102,12 +120,12 @@ def up_to_date(folder: Folder, document: Document) -> bool:
     return document.path is not None and folder.lender.given(document.path) in (-1, document.revision)
 
 
-def printed_at(text: str, segments: Iterable[Segment], path: str, reach: Range) -> list[str]:
-    """The pieces of `text` that came from the expression at `reach`, each text once, in order."""
+def printed_at(text: str, segments: Iterable[Segment], path: str, reaches: Sequence[Range]) -> list[str]:
+    """The pieces of `text` that came from the expressions at `reaches`, each text once, in order."""
     pieces: dict[str, None] = {}
     piece = ""
     for segment in segments:
-        if _came_from(segment, path, reach):
+        if any(_came_from(segment, path, reach) for reach in reaches):
             piece += text[segment.start : segment.end]
         elif piece:
             pieces[piece] = None
