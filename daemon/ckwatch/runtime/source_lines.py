@@ -83,8 +83,8 @@ class SourceLines:
                 return await self._add(known, unit, result, code_object, compile_it=compile_it)
             except CkwatchError as error:
                 return f"no source lines: {error.message}"
-            except OSError as error:
-                return f"no source lines: {error.strerror or error}"
+            except (OSError, ValueError) as error:
+                return f"no source lines: the artifact cannot be read: {error}"
 
     async def _add(
         self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
