@@ -3,6 +3,7 @@
 import { Uri, workspace, type LogOutputChannel } from "vscode";
 import {
   ExecuteCommandRequest,
+  ShowMessageRequest,
   type ClientCapabilities,
   type DocumentSelector,
   type DynamicFeature,
@@ -13,6 +14,7 @@ import {
 import { LanguageClient } from "vscode-languageclient/node";
 import { SERVER_SETTINGS } from "./contract";
 import type { Executable } from "./executable";
+import { ask } from "./questions";
 import { SCHEME, written } from "./virtual";
 
 const SELECTOR: DocumentSelector = [
@@ -53,6 +55,7 @@ export class CkwatchClient extends LanguageClient {
     const run = { command: executable.command, args: [...executable.args, "lsp"] };
     super("ckwatch", "ckwatch", run, clientOptions(output, showDocument));
     super.registerFeature(new Extensions());
+    this.onRequest(ShowMessageRequest.type, ask);
   }
 
   /** The extension's own commands go to the server; those of the library would have the same names. */

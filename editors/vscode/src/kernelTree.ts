@@ -1,5 +1,6 @@
 /** The tree of kernels and instances, each with its state and its figures. */
 
+import { basename } from "node:path";
 import {
   EventEmitter,
   MarkdownString,
@@ -21,15 +22,23 @@ type Node = KernelNode | UnitNode;
 class KernelNode extends TreeItem implements About {
   readonly about: About["about"];
 
-  constructor(readonly kernel: Kernel) {
+  constructor(
+    readonly kernel: Kernel,
+    folders: number,
+  ) {
     super(kernel.name, TreeItemCollapsibleState.Expanded);
     this.id = `${kernel.folder}\0${kernel.name}`;
     this.about = { uri: kernel.uri, unit: kernel.name };
     this.contextValue = "kernel";
     this.iconPath = new ThemeIcon("symbol-class");
+    const folder = Uri.parse(kernel.folder).fsPath;
     const failed = kernel.units.filter((unit) => stateOf(unit) === "failed").length;
-    this.description = failed > 0 ? `${kernel.units.length} units, ${failed} failed` : `${kernel.units.length} units`;
-    this.tooltip = kernel.folder;
+    this.description = [
+      ...(folders > 1 ? [basename(folder)] : []),
+      `${kernel.units.length} ${kernel.units.length === 1 ? "unit" : "units"}`,
+      ...(failed > 0 ? [`${failed} failed`] : []),
+    ].join(", ");
+    this.tooltip = folder;
   }
 }
 
@@ -72,7 +81,9 @@ export class KernelTree implements TreeDataProvider<Node>, Disposable {
 
   getChildren(node?: Node): Node[] {
     if (node === undefined) {
-      return kernelsOf(this.units.all).map((kernel) => new KernelNode(kernel));
+      const kernels = kernelsOf(this.units.all);
+      const folders = new Set(kernels.map((kernel) => kernel.folder)).size;
+      return kernels.map((kernel) => new KernelNode(kernel, folders));
     }
     return node instanceof KernelNode ? node.kernel.units.map((unit) => new UnitNode(node.kernel, unit)) : [];
   }

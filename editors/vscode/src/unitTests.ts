@@ -18,9 +18,15 @@ import {
   type TestRun,
   type TestRunRequest,
 } from "vscode";
+import type { Argument } from "./arguments";
 import { asRange, type Server } from "./server";
 import { isBusy, kernelsOf, nameIn, stateOf, type Unit } from "./units";
 import type { WorkspaceUnits } from "./workspaceUnits";
+
+interface Job {
+  readonly about: Argument;
+  readonly items: readonly TestItem[];
+}
 
 export class UnitTests implements Disposable {
   private readonly controller: TestController = tests.createTestController("ckwatch", "ckwatch");
@@ -60,39 +66,57 @@ export class UnitTests implements Disposable {
 
   private async run(request: TestRunRequest, token: CancellationToken): Promise<void> {
     const run = this.controller.createTestRun(request);
-    const roots = request.include ?? [...this.controller.items].map(([, item]) => item);
-    const items = roots.flatMap(leaves).filter((item) => request.exclude?.includes(item) !== true);
-    items.forEach((item) => {
+    const asked = request.include ?? [...this.controller.items].map(([, item]) => item);
+    const jobs = asked.flatMap((item) => this.jobsOf(item, request.exclude ?? []));
+    jobs.flatMap((job) => job.items).forEach((item) => {
       run.enqueued(item);
     });
     try {
-      await Promise.all(items.map((item) => this.runOne(run, item, token)));
+      await Promise.all(jobs.map((job) => this.runOne(run, job, token)));
     } finally {
       run.end();
     }
   }
 
-  private async runOne(run: TestRun, item: TestItem, token: CancellationToken): Promise<void> {
-    const unit = this.find(item);
-    if (unit === undefined) {
-      run.skipped(item);
-      return;
+  /** A whole kernel is one job, so that the server tells of its progress as one. */
+  private jobsOf(item: TestItem, excluded: readonly TestItem[]): Job[] {
+    const items = [...item.children].map(([, child]) => child).filter((child) => !excluded.includes(child));
+    if (excluded.includes(item)) {
+      return [];
     }
-    const about = { unit: unit.id, uri: unit.uri };
+    if (item.children.size === 0) {
+      const unit = this.find(item);
+      return unit === undefined ? [] : [{ about: { unit: unit.id, uri: unit.uri }, items: [item] }];
+    }
+    return items.length === item.children.size && item.uri !== undefined
+      ? [{ about: { unit: item.label, uri: item.uri.toString() }, items }]
+      : items.flatMap((child) => this.jobsOf(child, []));
+  }
+
+  private async runOne(run: TestRun, { about, items }: Job, token: CancellationToken): Promise<void> {
     const cancelling = token.onCancellationRequested(() => void this.server.execute("ckwatch.cancel", about));
     const began = Date.now();
-    run.started(item);
+    items.forEach((item) => {
+      run.started(item);
+    });
     try {
+      // answered when the work is done
       await this.server.execute("ckwatch.run", about);
-      this.tell(run, item, await this.settled(item, token), Date.now() - began);
+      await this.units.refreshed();
+      items.forEach((item) => {
+        this.tell(run, item, Date.now() - began);
+      });
     } catch (reason) {
-      run.errored(item, new TestMessage(reason instanceof Error ? reason.message : String(reason)));
+      items.forEach((item) => {
+        run.errored(item, new TestMessage(reason instanceof Error ? reason.message : String(reason)));
+      });
     } finally {
       cancelling.dispose();
     }
   }
 
-  private tell(run: TestRun, item: TestItem, unit: Unit | undefined, duration: number): void {
+  private tell(run: TestRun, item: TestItem, duration: number): void {
+    const unit = this.find(item);
     const state = unit === undefined ? "none" : stateOf(unit);
     if (unit === undefined || state === "none" || state === "stale" || isBusy(unit)) {
       run.skipped(item);
@@ -109,27 +133,6 @@ export class UnitTests implements Disposable {
     run[state === "failed" ? "failed" : "errored"](item, message, duration);
   }
 
-  /** The unit as soon as nothing is done with it any more; undefined when it is gone. */
-  private async settled(item: TestItem, token: CancellationToken): Promise<Unit | undefined> {
-    const listeners: Disposable[] = [];
-    try {
-      return await new Promise((resolve) => {
-        const look = (): void => {
-          const unit = this.find(item);
-          if (token.isCancellationRequested || unit === undefined || !isBusy(unit)) {
-            resolve(unit);
-          }
-        };
-        listeners.push(this.units.onDidChange(look), token.onCancellationRequested(look));
-        this.units.refresh();
-      });
-    } finally {
-      listeners.forEach((listener) => {
-        listener.dispose();
-      });
-    }
-  }
-
   private find(item: TestItem): Unit | undefined {
     return this.units.all.find((unit) => keyOf(unit) === item.id);
   }
@@ -137,8 +140,4 @@ export class UnitTests implements Disposable {
 
 function keyOf(unit: Unit): string {
   return `${unit.folder}\0${unit.id}`;
-}
-
-function leaves(item: TestItem): TestItem[] {
-  return item.children.size === 0 ? [item] : [...item.children].flatMap(([, child]) => leaves(child));
 }

@@ -84,13 +84,16 @@ export class LinkedViews implements Disposable {
 
   private lead(leader: TextEditor, position: Position, reveal: TextEditorRevealType): void {
     const others = window.visibleTextEditors.filter((editor) => editor !== leader);
-    const linked = viewOf(leader.document.uri) !== undefined || others.some((editor) => viewOf(editor.document.uri) !== undefined);
+    const isView = viewOf(leader.document.uri) !== undefined;
+    const isTemplate = leader.document.languageId.startsWith("ckwatch-");
+    const linked = isView || (isTemplate && others.some((editor) => viewOf(editor.document.uri) !== undefined));
     const wanted = workspace.getConfiguration("ckwatch").get<boolean>("linkedScrolling", true);
     if (leader !== window.activeTextEditor || !linked || !wanted || this.server.state !== "running") {
       return;
     }
-    const follow = viewOf(leader.document.uri) === undefined ? this.toViews.bind(this) : this.toTemplate.bind(this);
-    this.latest.run(() => follow(leader, position, others, reveal));
+    this.latest.run(() =>
+      isView ? this.toTemplate(leader, position, others, reveal) : this.toViews(leader, position, others, reveal),
+    );
   }
 
   private async toViews(leader: TextEditor, position: Position, others: readonly TextEditor[], reveal: TextEditorRevealType): Promise<void> {

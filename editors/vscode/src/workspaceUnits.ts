@@ -35,11 +35,14 @@ export class WorkspaceUnits implements Disposable {
   }
 
   refresh(): void {
-    this.latest.run(async () => {
-      if (this.server.state === "running") {
-        this.become(readUnits(await this.server.execute("ckwatch.units", {})));
-      }
-    });
+    this.latest.run(() => this.refreshed());
+  }
+
+  /** Asks the server again; throws what it answers instead of units. */
+  async refreshed(): Promise<void> {
+    if (this.server.state === "running") {
+      this.become(readUnits(await this.server.execute("ckwatch.units", {})));
+    }
   }
 
   dispose(): void {

@@ -114,12 +114,13 @@ for (const [text, word, expected] of [
 }
 
 for (const [text, word, expected] of [
-  ["\tv_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v4, a[0:15]  // 00001D00", "v_mfma_f32_32x32x8_f16", "keyword.other.matrix.amdgpu"],
-  ["\tv_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v4", "a[0:15]", "variable.language.register.amdgpu"],
-  ["\tbuffer_load_dwordx4 v[2:5], v1, s[8:11], 0 offen", "buffer_load_dwordx4", "support.function.memory.amdgpu"],
+  ["\tv_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v4, a[0:15]  // 00001D00", "v_mfma_f32_32x32x8_f16", "keyword.control.matrix.amdgpu"],
+  ["\tv_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v4", "a[0:15]", "variable.parameter.register.amdgpu"],
+  ["\tbuffer_load_dwordx4 v[2:5], v1, s[8:11], 0 offen", "buffer_load_dwordx4", "support.type.memory.amdgpu"],
   ["\ts_waitcnt vmcnt(0)", "s_waitcnt", "keyword.control.flow.amdgpu"],
-  ["\ts_add_u32 s0, s0, 0x40", "s_add_u32", "keyword.operator.instruction.amdgpu"],
+  ["\ts_add_u32 s0, s0, 0x40", "s_add_u32", "support.function.instruction.amdgpu"],
   ["\ts_add_u32 s0, s0, 0x40", "0x40", "constant.numeric.amdgpu"],
+  ["  001b00  s_load_dwordx4 s[24:27], s[0:1], 0x10", "001b00", "constant.numeric.address.amdgpu"],
   ["<loop>:", "<loop>:", "entity.name.function.label.amdgpu"],
   ["; template line 12", "; template line 12", "comment.line.semicolon.amdgpu"],
 ] as const) {
