@@ -17,6 +17,7 @@ from benchmarks import (
     first_error,
     followers,
     idle,
+    language_server,
     machine_step,
     many_files,
     measurement_cpu,
@@ -40,6 +41,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     eight_instances,
     measurement_cpu,
     analysis,
+    language_server,
 )
 
 

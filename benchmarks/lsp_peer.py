@@ -1,0 +1,153 @@
+"""A language server on its standard input and output, spoken to as an editor does; how long each answer takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from ckwatch.errors import CkwatchError
+from ckwatch.toolchain.process import kill_group
+
+LIMIT_S = 120.0
+
+_HEADER_LIMIT = 4096
+
+ABLE: dict[str, Any] = {
+    "general": {"positionEncodings": ["utf-16"]},
+    "workspace": {"configuration": False, "inlayHint": {"refreshSupport": True}, "codeLens": {"refreshSupport": True}},
+    "textDocument": {
+        "inlayHint": {},
+        "codeLens": {},
+        "hover": {"contentFormat": ["markdown"]},
+        "publishDiagnostics": {"versionSupport": True, "relatedInformation": True},
+        "completion": {"completionItem": {"snippetSupport": True}},
+    },
+}
+
+
+class Peer:
+    """One server; a task must be in `listen`."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self._input = process.stdin
+        self._output = BufferedByteReceiveStream(process.stdout)
+        self._number = 0
+        self._version = 0
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._published: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self._changed = anyio.Condition()
+
+    async def start(self, root: Path, options: Mapping[str, Any] | None = None) -> None:
+        """Initialize."""
+        params = {
+            "processId": os.getpid(),
+            "rootUri": root.as_uri(),
+            "workspaceFolders": [{"uri": root.as_uri(), "name": root.name}],
+            "capabilities": ABLE,
+            "initializationOptions": options,
+        }
+        await self.ask("initialize", params)
+        await self.tell("initialized", {})
+
+    async def open(self, path: Path, text: str, language: str) -> None:
+        """Open a document."""
+        item = {"uri": path.as_uri(), "languageId": language, "version": 0, "text": text}
+        await self.tell("textDocument/didOpen", {"textDocument": item})
+
+    async def change(
+        self, path: Path, edit: Mapping[str, Any], where: Callable[[list[dict[str, Any]]], object]
+    ) -> float:
+        """Make one edit; seconds until diagnostics are published that are such."""
+        self._version += 1
+        self._published.pop(path.as_uri(), None)
+        begun_s = time.perf_counter()
+        document = {"uri": path.as_uri(), "version": self._version}
+        await self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [edit]})
+        return await self.published(path, where) - begun_s
+
+    async def published(self, path: Path, where: Callable[[list[dict[str, Any]]], object]) -> float:
+        """When such diagnostics were published."""
+        with anyio.fail_after(LIMIT_S):
+            async with self._changed:
+                while True:
+                    known = self._published.get(path.as_uri())
+                    if known is not None and where(known[1]):
+                        return known[0]
+                    await self._changed.wait()
+
+    async def timed(self, method: str, params: Any) -> float:
+        """Seconds that one answer takes."""
+        begun_s = time.perf_counter()
+        await self.ask(method, params)
+        return time.perf_counter() - begun_s
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """The result. Raises CkwatchError for an error."""
+        self._number += 1
+        number = self._number
+        await self._send({"id": number, "method": method, "params": params})
+        with anyio.fail_after(LIMIT_S):
+            async with self._changed:
+                while number not in self._answers:
+                    await self._changed.wait()
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            raise CkwatchError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+    async def tell(self, method: str, params: Any) -> None:
+        """A notification."""
+        await self._send({"method": method, "params": params})
+
+    async def listen(self) -> None:
+        """Take messages until cancelled."""
+        while True:
+            header = await self._output.receive_until(b"\r\n\r\n", _HEADER_LIMIT)
+            lines = (line.partition(b":") for line in header.split(b"\r\n"))
+            length = next(int(value) for name, _, value in lines if name.lower() == b"content-length")
+            body = await self._output.receive_exactly(length)
+            now_s = time.perf_counter()
+            message = json.loads(body)
+            async with self._changed:
+                if "method" not in message:
+                    self._answers[message["id"]] = message
+                elif "id" in message:
+                    await self._send({"id": message["id"], "result": None})
+                elif message["method"] == "textDocument/publishDiagnostics":
+                    told = message["params"]
+                    self._published[told["uri"]] = (now_s, told["diagnostics"])
+                self._changed.notify_all()
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        await self._input.send(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+@asynccontextmanager
+async def peer(command: Sequence[str], cwd: Path) -> AsyncIterator[Peer]:
+    """Start a server; it is gone at the end."""
+    process = await anyio.open_process(command, cwd=cwd, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        async with anyio.create_task_group() as tasks:
+            found = Peer(process)
+            tasks.start_soon(found.listen)
+            yield found
+            tasks.cancel_scope.cancel()
+    finally:
+        kill_group(process.pid)
+        with anyio.CancelScope(shield=True):
+            await process.wait()
+            await process.aclose()
