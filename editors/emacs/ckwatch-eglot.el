@@ -44,13 +44,15 @@
   (dolist (buffer (eglot--managed-buffers server))
     (when (buffer-live-p buffer)
       (with-current-buffer buffer
-        (when (bound-and-true-p eglot-inlay-hints-mode)
-          (eglot-inlay-hints-mode -1)
-          (eglot-inlay-hints-mode 1)))))
+        ;; Eglot has no public way: switching the mode off and on again asks
+        ;; nothing for a region that it has asked for last.
+        (when (and (bound-and-true-p eglot-inlay-hints-mode) (fboundp 'eglot--update-hints-1))
+          (eglot--update-hints-1 (point-min) (point-max))))))
   nil)
 
 (cl-defmethod eglot-handle-request ((_server ckwatch-eglot-server) (_method (eql workspace/textDocumentContent/refresh)) &key uri &allow-other-keys)
-  "The text of URI has changed; it is read later, because a request may not wait for another one."
+  "The text of URI has changed.
+It is read later, because a request may not wait for another one."
   (run-with-timer 0 nil #'ckwatch--refresh uri)
   nil)
 

@@ -94,10 +94,10 @@ The folder of a `ckwatch:' URI is a part of it."
 (defvar ckwatch-template-font-lock-keywords
   `(("^[ \t]*#[ \t]*[a-z]+" . font-lock-preprocessor-face)
     (,ckwatch--c++-keywords . font-lock-keyword-face)
-    ("\\_<[0-9]+\\(?:\\.[0-9]+\\)?[fuUlL]*\\_>" . font-lock-number-face)
+    ("\\_<[0-9]+\\(?:\\.[0-9]+\\)?[fuUlL]*\\_>" . 'font-lock-number-face)
     ("{[%{][-+]?\\|[-+]?[%}]}" 0 font-lock-preprocessor-face t)
     (ckwatch--jinja-keyword 0 font-lock-builtin-face t)
-    ("{[%{][^}]*?|[ \t]*\\(\\(?:\\sw\\|\\s_\\)+\\)" 1 font-lock-function-call-face t))
+    ("{[%{][^}]*?|[ \t]*\\(\\(?:\\sw\\|\\s_\\)+\\)" 1 'font-lock-function-call-face t))
   "What is highlighted in C++ with Jinja in it.")
 
 (unless (facep 'font-lock-number-face)  ; Emacs 29 has them; older ones would fail later and less clearly

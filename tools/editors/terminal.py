@@ -75,7 +75,7 @@ class Terminal:
 
     def screen(self) -> str:
         """The text on the screen, spaces at the ends of lines removed."""
-        return "\n".join(line.rstrip() for line in self._answer("capture-pane -p"))
+        return "\n".join(line.rstrip() for line in self._answer("capture-pane -p")).rstrip()
 
     def wait_for(self, pattern: str, *, timeout_s: float = 60, absent: bool = False) -> str:
         """The first screen in which the regular expression is found (with `absent`: is not found any more).
