@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -15,18 +16,16 @@ from ckwatch_lsp.figures.refreshing import Refreshing
 from ckwatch_lsp.figures.shown import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ckwatch_lsp.server import CkwatchServer
 
 
-def add_figures(server: CkwatchServer, params: types.InitializeParams) -> None:
-    """Hints, lenses, hovers and Information diagnostics with figures."""
+def add_figures(server: CkwatchServer, params: types.InitializeParams) -> Shown:
+    """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
     session = server.session
     anchors, looked_at = Anchors(session), LookedAt(session)
     shown = Shown(session, anchors, looked_at)
     text = params.capabilities.text_document
-    hint = text.inlay_hint if text is not None else None
+    hint = None if text is None else text.inlay_hint
     resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
     language = FiguresLanguage(session, shown, resolves=resolves)
     session.parts += [anchors, shown, looked_at, Refreshing(server, shown, language)]
@@ -34,10 +33,5 @@ def add_figures(server: CkwatchServer, params: types.InitializeParams) -> None:
         session.languages.setdefault(kind, []).append(language)
     if resolves:
         server.feature(types.INLAY_HINT_RESOLVE)(language.resolve)
-    diagnostics = getattr(session, "diagnostics", None)
-    if diagnostics is not None:
-
-        def source(path: str) -> Sequence[types.Diagnostic]:
-            return information(session, shown, path)
-
-        diagnostics.add_source(source)
+    session.diagnostics.add_source(partial(information, session, shown))
+    return shown

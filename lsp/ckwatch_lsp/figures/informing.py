@@ -37,15 +37,10 @@ def information(session: Session, shown: Shown, path: str) -> Sequence[types.Dia
     if document is None:
         return ()
     found = []
-    for anchor in shown.anchors.of(document):
+    for anchor, label in shown.labels(document):
         units = shown.anchors.units(document, anchor)
-        if units and anchor.sweep:
-            label = next(label for each, label in shown.labels(document) if each is anchor)
-            found.append(_diagnostic(document, anchor, TIMING, trimmed(label)))
-        elif units:
-            found += [
-                _diagnostic(document, anchor, code, text) for code, text in texts(units[0], session.settings.shape)
-            ]
+        told = [(TIMING, trimmed(label))] if anchor.sweep else texts(units[0], session.settings.shape)
+        found += [_diagnostic(document, anchor, code, text) for code, text in told]
     return found
 
 

@@ -1,0 +1,138 @@
+"""A session with an editor that can do everything, documents, and a workspace whose daemon is what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from lsprotocol import types
+
+from ckwatch.client import Client
+from ckwatch.wire.timings import Timing
+from ckwatch.wire.values import Change, Unit
+from ckwatch_lsp.abilities import Abilities
+from ckwatch_lsp.documents import Document, uri_of
+from ckwatch_lsp.features import Answers
+from ckwatch_lsp.figures.composition import add_figures
+from ckwatch_lsp.figures.shown import Shown
+from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.server import CkwatchServer
+
+ROOT = Path("/ws")
+
+ABLE = Abilities(
+    hints=True, refreshes_hints=True, lenses=True, refreshes_lenses=True, markdown=False, progress=True,
+    encoding=types.PositionEncodingKind.Utf16,
+)  # fmt: skip
+
+
+class MadeUpClient:
+    """Tells what a test has put in: who reads a file, and a unit's past. `asked` counts questions for a past."""
+
+    def __init__(self) -> None:
+        self.reading: dict[str, list[str]] = {}
+        self.past: list[Timing] = []
+        self.asked = 0
+
+    async def readers(self, path: str) -> list[str]:
+        return self.reading.get(path, [])
+
+    async def timings(self, _unit: Unit, limit: int) -> list[Timing]:
+        self.asked += 1
+        return self.past[:limit]
+
+
+class Desk:
+    """`tell` is the daemon's word."""
+
+    def __init__(self, server: CkwatchServer, shown: Shown) -> None:
+        self.server = server
+        self.shown = shown
+        self.session = server.session
+        self.client = MadeUpClient()
+        self.folder = Folder(ROOT, self.session._told)  # as the session makes it
+        self.folder.client = cast("Client", self.client)
+        self.session.folders[ROOT] = self.folder
+        self.answers = Answers(self.session)
+
+    def open(self, name: str, text: str) -> str:
+        """Open a document; its URI."""
+        uri = uri_of(ROOT / name)
+        document = Document(uri, text, 1, self.session.abilities.encoding)
+        self.session.documents[uri] = document
+        for part in self.session.parts:
+            part.opened(document)
+        return uri
+
+    async def change(self, uri: str, text: str) -> None:
+        """The document has another text."""
+        self.session.changed(uri, 2, [types.TextDocumentContentChangeWholeDocument(text)])
+
+    async def tell(self, *units: Unit, gone: Sequence[str] = ()) -> None:
+        """Have these units be so; everything that follows from it has been done after this."""
+        for unit in units:
+            self.folder._take(Change(seq=0, topic=f"unit/{unit.id}", state=unit))  # what the daemon says
+        for name in gone:
+            self.folder._take(Change(seq=0, topic=f"unit/{name}"))  # as above
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Tell what was touched, and let answers come."""
+        for _ in range(2):
+            topics = frozenset(self.folder._dirty)  # nobody runs the folder here
+            self.folder._dirty.clear()  # as above
+            if topics:
+                self.session._told(self.folder, topics)  # as above
+            await anyio.wait_all_tasks_blocked()
+
+    def set(self, **settings: Any) -> None:
+        """The user's settings."""
+        self.session.settings = replace(self.session.settings, **settings)
+        for part in self.session.parts:
+            part.configured()
+
+    async def hints(self, uri: str, first: int = 0, last: int = 10_000) -> dict[int, str]:
+        """Labels by line."""
+        params = types.InlayHintParams(types.TextDocumentIdentifier(uri), lines(first, last))
+        return {hint.position.line: str(hint.label) for hint in await self.answers.hints(params) or ()}
+
+    async def lenses(self, uri: str) -> dict[int, list[str]]:
+        """Titles by line."""
+        found: dict[int, list[str]] = {}
+        for lens in await self.answers.lenses(types.CodeLensParams(types.TextDocumentIdentifier(uri))) or ():
+            assert lens.command is not None
+            found.setdefault(lens.range.start.line, []).append(lens.command.title)
+        return found
+
+    async def arguments(self, uri: str, title: str) -> list[Mapping[str, Any]]:
+        """What lenses of this title run with."""
+        asked = await self.answers.lenses(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
+        commands = [lens.command for lens in asked or () if lens.command is not None]
+        return [(each.arguments or [{}])[0] for each in commands if each.title == title]
+
+    async def hover(self, uri: str, line: int, column: int = 0) -> str:
+        """The text; empty where there is none."""
+        params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, column))
+        found = await self.answers.hover(params)
+        return "" if found is None else cast("types.MarkupContent", found.contents).value
+
+
+def lines(first: int, last: int) -> types.Range:
+    """Whole lines."""
+    return types.Range(types.Position(first, 0), types.Position(last, 0))
+
+
+@asynccontextmanager
+async def desk(abilities: Abilities = ABLE, given: types.ClientCapabilities | None = None) -> AsyncIterator[Desk]:
+    """A session that ends with the context."""
+    async with anyio.create_task_group() as tasks:
+        server = CkwatchServer(tasks)
+        server.session.abilities = abilities
+        shown = add_figures(server, types.InitializeParams(given or types.ClientCapabilities()))
+        made = Desk(server, shown)
+        yield made
+        tasks.cancel_scope.cancel()
