@@ -125,7 +125,7 @@ def _values(
 ) -> Iterator[Candidate]:
     name = spot.path[-1] if spot.path else ""
     if is_parameter(spot.path[:-1], name):
-        yield from _parameter_values(spot, known, name)
+        yield from _parameter_values(document, spot, known, name)
         return
     match spot.path:
         case ("template",):
@@ -148,7 +148,7 @@ def _values(
                 yield _value(spot, text, detail, "", preferred * 100 + at)
 
 
-def _parameter_values(spot: Spot, known: Known, name: str) -> Iterator[Candidate]:
+def _parameter_values(document: KernelFile, spot: Spot, known: Known, name: str) -> Iterator[Candidate]:
     in_sweep = spot.path[:-1] == ("sweep", "parameters")
     if in_sweep and not spot.element and spot.value is None:
         return
@@ -160,8 +160,19 @@ def _parameter_values(spot: Spot, known: Known, name: str) -> Iterator[Candidate
             yield _value(spot, text, detail, judged.why_not, order, refused=not judged.accepted)
         return
     described = next((one for one in known.parameters if one.name == name), None)
-    for at, text in enumerate(() if described is None else described.values):
+    allowed = () if described is None else described.values
+    for at, text in enumerate(dict.fromkeys([*allowed, *_used(document, name)])):
         yield _value(spot, text, "", "", at)
+
+
+def _used(document: KernelFile, name: str) -> Iterator[str]:
+    """The values that a parameter has in the file, on one line each."""
+    for table, pair in document.parameter_pairs():
+        value = pair.value
+        if pair.name != name or value is None or not value.closed or value.kind is Kind.OTHER:
+            continue
+        swept = table.path[0] == "sweep" and value.kind is Kind.ARRAY
+        yield from (one.text for one in (value.items if swept else (value,)) if "\n" not in one.text)
 
 
 def _condition(document: KernelFile, spot: Spot, position: Position, known: Known) -> Iterator[Candidate]:

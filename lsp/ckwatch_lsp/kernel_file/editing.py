@@ -94,9 +94,16 @@ def to_sweep(document: KernelFile, instance: Instance, parameter: str | None = N
     return edits
 
 
-def expansion(sweep: Sweep) -> dict[str, dict[str, Any]] | None:
-    """The instances of a sweep by name, each with the parameters that the sweep gives; None where it has conditions."""
-    if sweep.has_conditions or not sweep.name or not sweep.parameters:
+COMBINATION_LIMIT = 10_000
+"""Combinations of a sweep's values that are made at most."""
+
+
+def combinations(sweep: Sweep) -> dict[str, dict[str, Any]] | None:
+    """What a sweep makes before its conditions: by instance's name the parameters that it gives, in the daemon's order.
+
+    None where it is not whole, or too large.
+    """
+    if not sweep.name or not sweep.parameters:
         return None
     found: list[tuple[str, dict[str, Any]]] = [(sweep.name, {})]
     for name, pair in sweep.parameters.items():
@@ -107,18 +114,14 @@ def expansion(sweep: Sweep) -> dict[str, dict[str, Any]] | None:
             found = [(one, parameters | {name: value}) for one, parameters in found]
             continue
         choices = {(type(choice), repr(choice)): choice for choice in value}.values()
+        if len(found) * len(choices) > COMBINATION_LIMIT:
+            return None
         found = [
             (f"{one}_{value_in_name(choice)}", parameters | {name: choice})
             for one, parameters in found
             for choice in choices
         ]
-        if len(found) > INSTANCE_LIMIT:
-            return None
     return dict(found)
-
-
-INSTANCE_LIMIT = 1000
-"""Instances that are written out at most."""
 
 
 def to_instances(document: KernelFile, sweep: Sweep, instances: Mapping[str, Mapping[str, Any]]) -> list[Edit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,7 +17,7 @@ from ckwatch_lsp.kernel_file.document import Instance, KernelFile, Sweep, is_par
 from ckwatch_lsp.kernel_file.editing import (
     Edit,
     apply_parameters,
-    expansion,
+    combinations,
     set_parameter,
     set_value,
     to_instances,
@@ -25,7 +26,7 @@ from ckwatch_lsp.kernel_file.editing import (
 from ckwatch_lsp.kernel_file.spots import Spot, SpotKind, spot_at
 from ckwatch_lsp.kernel_file.toml_text import toml_value
 from ckwatch_lsp.kernels.converting import workspace_edit
-from ckwatch_lsp.kernels.files import KernelFiles
+from ckwatch_lsp.kernels.files import KernelFiles, subject_of
 from ckwatch_lsp.kernels.knowledge import Knowledge
 from ckwatch_lsp.text import Position, Range
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 OFFERED = 3
 """Accepted values of one parameter that are offered."""
 
-WAIT_S = 0.5
+WAIT_S = 2.0
 """How long an offer waits for the daemon."""
 
 SWEPT_LIMIT = 200
@@ -64,9 +65,11 @@ class Actions:
                 if str(diagnostic.code or "").startswith("rule/"):
                     found += await self._accepted(folder, document, file, diagnostic)
         if wants(context, types.CodeActionKind.RefactorRewrite):
-            found += self._rewrites(document, file, within.start)
-            if folder is not None:
-                found += await self._of_daemon(folder, document, file, within.start)
+            found += self._rewrites(folder, document, file, within.start)
+            instance = file.instance_at(within.start)
+            if folder is not None and instance is not None and _on_name(file, instance, within.start):
+                with anyio.move_on_after(WAIT_S), suppress(CkwatchError):
+                    found += await self._best(folder, document, file, instance)
         return found
 
     async def _accepted(
@@ -77,10 +80,10 @@ class Actions:
         spot = spot_at(file.toml, position)
         if spot.kind is not SpotKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
             return []
-        unit = self._files.unit_of(folder, document, file.instance_at(position) or file.sweep_at(position))
+        name = spot.path[-1]
+        unit = self._files.unit_of(folder, document, subject_of(file, position, name))
         if unit is None:
             return []
-        name = spot.path[-1]
         parameters = await self._parameters(folder, file, position, unit.id)
         values, _ = await self._knowledge.values(folder, unit, name, parameters, wait_s=WAIT_S)
         instance = file.instance(unit.instance)
@@ -112,7 +115,9 @@ class Actions:
         except CkwatchError:
             return values_of(file.defaults)
 
-    def _rewrites(self, document: Document, file: KernelFile, position: Position) -> Iterator[types.CodeAction]:
+    def _rewrites(
+        self, folder: Folder | None, document: Document, file: KernelFile, position: Position
+    ) -> Iterator[types.CodeAction]:
         kind = types.CodeActionKind.RefactorRewrite
         instance, sweep = file.instance_at(position), file.sweep_at(position)
         if instance is not None:
@@ -123,44 +128,23 @@ class Actions:
                 title = f"Sweep over {on}" if on is not None else f"Turn {instance.name} into a sweep"
                 yield self._action(document, title, edits, kind)
         if sweep is not None:
-            instances = expansion(sweep)
-            if instances is not None and len(instances) <= SWEPT_LIMIT:
-                edits = to_instances(file, sweep, instances)
-                if edits:
-                    yield self._action(document, _written_out(len(instances)), edits, kind)
+            instances = self._made(folder, document, file, sweep)
+            edits = to_instances(file, sweep, instances) if 0 < len(instances) <= SWEPT_LIMIT else []
+            if edits:
+                yield self._action(document, _written_out(len(instances)), edits, kind)
 
-    async def _of_daemon(
-        self, folder: Folder, document: Document, file: KernelFile, position: Position
-    ) -> list[types.CodeAction]:
-        """What needs the daemon's knowledge: sweeps with conditions, and the best measured instance."""
-        instance, sweep = file.instance_at(position), file.sweep_at(position)
-        with anyio.move_on_after(WAIT_S):
-            try:
-                if sweep is not None and sweep.has_conditions:
-                    return await self._swept(folder, document, file, sweep)
-                if instance is not None and _on_name(file, instance, position):
-                    return await self._best(folder, document, file, instance)
-            except CkwatchError:
-                return []
-        return []
-
-    async def _swept(
-        self, folder: Folder, document: Document, file: KernelFile, sweep: Sweep
-    ) -> list[types.CodeAction]:
+    def _made(
+        self, folder: Folder | None, document: Document, file: KernelFile, sweep: Sweep
+    ) -> dict[str, dict[str, Any]]:
+        """The instances of a sweep; where it has conditions, those of its combinations that the daemon knows."""
+        made = combinations(sweep) or {}
         name = sweep.table.value("name")
-        if name is None:
-            return []
-        line = file.toml.position(name.start).line
-        units = {unit.instance: unit for unit in folder.units_at(document.path or "") if unit.place.start.line == line}
-        if not units or len(units) > SWEPT_LIMIT:
-            return []
-        instances = {}
-        for instance, unit in units.items():
-            detail = await folder.ready.unit(unit)
-            instances[instance] = {name: _plain(value) for name, value in detail.parameters.items()}
-        edits = to_instances(file, sweep, instances)
-        kind = types.CodeActionKind.RefactorRewrite
-        return [self._action(document, _written_out(len(instances)), edits, kind)] if edits else []
+        if not sweep.has_conditions or name is None:
+            return made
+        line = file.toml.line_of(name.start)
+        units = () if folder is None else folder.units_at(document.path or "")
+        known = {unit.instance for unit in units if unit.place.start.line == line}
+        return {instance: parameters for instance, parameters in made.items() if instance in known}
 
     async def _best(
         self, folder: Folder, document: Document, file: KernelFile, instance: Instance

@@ -11,6 +11,7 @@ from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.kernel_file.document import Instance, KernelFile, Sweep
+from ckwatch_lsp.text import Position
 
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
@@ -58,3 +59,12 @@ class KernelFiles:
         if active is not None:
             mine.sort(key=lambda unit: (unit.id != active.id, unit.arch != active.arch))
         return next(iter(mine), active or next(iter(units), None))
+
+
+def subject_of(file: KernelFile, position: Position, parameter: str) -> Instance | Sweep | None:
+    """Whose parameter stands at a place: an instance's or a sweep's, in `[defaults]` that of the first that has none of
+    its own."""
+    found = file.instance_at(position) or file.sweep_at(position)
+    if found is not None:
+        return found
+    return next((one for one in file.instances if one.name and parameter not in one.parameters), None)

@@ -22,15 +22,16 @@ def key_text(key: Key) -> str:
 
 
 def parameter_text(
-    name: str, detail: ParameterDetail | None, default: Any, others: Sequence[tuple[str, int]], template: str
+    name: str, detail: ParameterDetail | None, default: Any, others: Sequence[tuple[str, int]], missing_in: str
 ) -> str:
     """A parameter: what it means, what `[defaults]` says, values of other instances, and the rules it takes part in.
 
-    `others` are values of the file as they are written, with how often each stands there.
+    `others` are values of the file as they are written, with how often each stands there. `missing_in` is the template
+    that does not mention it, empty where it does or where that is not known.
     """
     head = f"parameter `{name}`"
     if detail is None:
-        return f"{head}\n\n`{template}` does not mention it." if template else head
+        return f"{head}\n\n`{missing_in}` does not mention it." if missing_in else head
     parts = [f"{head}: {detail.kind}" if detail.kind else head, detail.doc]
     if detail.default is not None:
         parts.append("Optional.")

@@ -16,8 +16,9 @@ import anyio
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.language import Key, ParameterValue, TemplateDetail
 from ckwatch.wire.values import Unit
-from ckwatch_lsp.documents import Kind
+from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.folder import Folder
+from ckwatch_lsp.kernel_file.document import KernelFile
 from ckwatch_lsp.kernel_file.keys import Keys
 from ckwatch_lsp.parts import Part
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 0.012
 """How long a list of values waits for the daemon's judgement; the editor asks again when it comes later."""
 
-FIRST_S = 2.0
+FIRST_S = 5.0
 """How long an answer waits for what the daemon has never told."""
 
 VALUES_KEPT_S = 30.0
@@ -36,13 +37,12 @@ VALUES_KEPT = 200
 Answer = TypeVar("Answer")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Kept(Generic[Answer]):
     """An answer, and what the folder's count of news was when it was asked for."""
 
     answer: Answer
     news: int
-    asking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Knowledge(Part):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._kept: dict[tuple[Folder, str], _Kept[Any]] = {}
+        self._asking: dict[tuple[Folder, str], anyio.Event] = {}
         self._news: dict[Folder, int] = {}
         self._values: dict[tuple[Folder, str, str, str], _Judged] = {}
 
@@ -69,6 +70,24 @@ class Knowledge(Part):
             self._values.clear()
         if any(topic == "standing" or topic.startswith("unit/") for topic in topics):
             self._news[folder] = self._news.get(folder, 0) + 1
+        if "standing" in topics and folder.client is not None:
+            for document in self._session.documents.values():
+                self.opened(document)
+
+    def opened(self, document: Document) -> None:
+        """What will be asked about it is asked for now."""
+        folder = self._session.folder_for(document)
+        if folder is not None and folder.client is not None and document.kind in (Kind.KERNEL_FILE, Kind.SETTINGS):
+            self._session.start(self._prepare, folder, document)
+
+    async def _prepare(self, folder: Folder, document: Document) -> None:
+        await self.keys(folder, document.kind)
+        if document.kind is Kind.KERNEL_FILE:
+            await self.templates(folder)
+            template = KernelFile(document.text).template
+            name = None if template is None else template.read()
+            if isinstance(name, str):
+                await self.template(folder, name)
 
     async def keys(self, folder: Folder, kind: Kind) -> Keys:
         """The keys of kernel files or of `ckwatch.toml`; none while there is no daemon."""
@@ -122,24 +141,22 @@ class Knowledge(Part):
     async def _answer(self, folder: Folder, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
         key, news = (folder, what), self._news.get(folder, 0)
         kept = self._kept.get(key)
+        if (kept is None or kept.news != news) and key not in self._asking:
+            self._asking[key] = anyio.Event()
+            self._session.start(self._ask, key, news, ask)
         if kept is None:
             with anyio.move_on_after(FIRST_S):
-                return await self._ask(key, news, ask)
-            return None
-        if kept.news != news and not kept.asking:
-            kept.asking = True
-            self._session.start(self._ask, key, news, ask)
-        found: Answer = kept.answer
-        return found
+                await self._asking[key].wait()
+            kept = self._kept.get(key)
+        return None if kept is None else kept.answer
 
-    async def _ask(self, key: tuple[Folder, str], news: int, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+    async def _ask(self, key: tuple[Folder, str], news: int, ask: Callable[[], Awaitable[Any]]) -> None:
         try:
-            answer = await ask()
+            self._kept[key] = _Kept(await ask(), news)
         except CkwatchError:
             self._kept.pop(key, None)
-            return None
-        self._kept[key] = _Kept(answer, news)
-        return answer
+        finally:
+            self._asking.pop(key).set()
 
 
 async def _keys(folder: Folder) -> tuple[Keys, Keys]:

@@ -12,13 +12,13 @@ from ckwatch.wire.language import ParameterDetail
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.kernel_file.completion import Known, complete, parameter_at
-from ckwatch_lsp.kernel_file.document import KernelFile, is_parameter, values_of
+from ckwatch_lsp.kernel_file.document import Instance, KernelFile, is_parameter, values_of
 from ckwatch_lsp.kernel_file.names import NameKind, inner_range, name_at
 from ckwatch_lsp.kernel_file.outline import folds, highlights, selections, symbols
 from ckwatch_lsp.kernel_file.spots import SpotKind, spot_at
 from ckwatch_lsp.kernels.acting import Actions
 from ckwatch_lsp.kernels.converting import fold, item, symbol
-from ckwatch_lsp.kernels.files import KernelFiles
+from ckwatch_lsp.kernels.files import KernelFiles, subject_of
 from ckwatch_lsp.kernels.hovering import key_text, parameter_text
 from ckwatch_lsp.kernels.knowledge import Knowledge
 from ckwatch_lsp.kernels.navigating import Navigation
@@ -63,9 +63,10 @@ class KernelLanguage(Language):
         name = parameter_at(file, position)
         whole = True
         if name is not None:
-            unit = self._files.unit_of(folder, document, file.instance_at(position) or file.sweep_at(position))
+            subject = subject_of(file, position, name)
+            unit = self._files.unit_of(folder, document, subject)
             if unit is not None:
-                instance = file.instance_at(position) or file.instance(unit.instance)
+                instance = subject if isinstance(subject, Instance) else file.instance(unit.instance)
                 others = file.effective(instance) if instance is not None else values_of(file.defaults)
                 values, whole = await self._knowledge.values(folder, unit, name, others)
                 known = Known(keys, names, parameters, values)
@@ -200,12 +201,13 @@ class KernelLanguage(Language):
         return () if detail is None else detail.parameters
 
     async def _parameter(self, folder: Folder, file: KernelFile, name: str, reach: Range) -> Told:
-        detail = next((one for one in await self._parameters(folder, file) if one.name == name), None)
+        parameters = await self._parameters(folder, file)
+        detail = next((one for one in parameters if one.name == name), None)
         default = values_of({name: file.defaults[name]}).get(name) if name in file.defaults else None
         texts = (pair.value.text for _, pair in file.parameter_pairs() if pair.name == name and pair.value is not None)
         others = Counter(" ".join(text.split()) for text in texts).most_common()
-        template = "" if file.template is None else str(file.template.read())
-        return Told(parameter_text(name, detail, default, others, template), reach)
+        missing_in = str(file.template.read()) if parameters and detail is None and file.template is not None else ""
+        return Told(parameter_text(name, detail, default, others, missing_in), reach)
 
 
 def _list(

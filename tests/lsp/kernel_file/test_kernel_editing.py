@@ -17,7 +17,7 @@ from ckwatch_lsp.kernel_file.editing import (
     Edit,
     applied,
     apply_parameters,
-    expansion,
+    combinations,
     set_parameter,
     string_text,
     to_instances,
@@ -98,7 +98,7 @@ def test_a_sweep_is_written_out() -> None:
         "B = [0x10, 32]\n# orders\nO = [[1, 0], [0, 1]]\nF = true # fixed\n\n[[shape]]\nM = 1\n"
     )
     sweep = document.sweeps[0]
-    instances = expansion(sweep)
+    instances = combinations(sweep)
     assert instances is not None
     text = after(document, to_instances(document, sweep, instances))
     found = tomllib.loads(text)
@@ -118,18 +118,19 @@ def test_a_sweep_is_written_out() -> None:
 def test_conditions_are_for_the_daemon() -> None:
     document = KernelFile('[[sweep]]\nname = "s"\nwhere = "B > 1"\nparameters = { B = [1, 2] }\n')
     sweep = document.sweeps[0]
-    assert expansion(sweep) is None
+    assert sweep.has_conditions
+    assert combinations(sweep) == {"s_1": {"B": 1}, "s_2": {"B": 2}}
     text = after(document, to_instances(document, sweep, {"s_2": {"B": 2, "Other": 3}}))
     assert tomllib.loads(text) == {"instance": [{"name": "s_2", "B": 2}]}
 
 
-def test_expansion_is_that_of_the_daemon(tmp_path: Path) -> None:
+def test_combinations_are_that_of_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "ckwatch.toml").write_text("")
     sweep = '[[sweep]]\nname = "s"\n[sweep.parameters]\nMPerBlock = [128, 64, 128]\nBlkGemmPipelineVer = ["v1", "v 2"]\nAK1 = 8\n'
     sweep += "BBlockLdsExtraN = [true]\nABlockTransferSrcAccessOrder = [[1, 0, 2]]\n"
     (tmp_path / "k.kernel.toml").write_text(HEAD + sweep)
     (kernel,) = load_workspace(tmp_path).kernels
-    found = expansion(KernelFile(HEAD + sweep).sweeps[0])
+    found = combinations(KernelFile(HEAD + sweep).sweeps[0])
     assert found is not None
     assert list(found) == [instance.name for instance in kernel.instances]
     for instance in kernel.instances:
@@ -146,7 +147,7 @@ def test_there_and_back_again() -> None:
         expected = tomllib.loads(TEXT)["instance"][at]
         assert len(swept.instances) == len(document.instances) - 1
         (sweep,) = swept.sweeps
-        instances = expansion(sweep)
+        instances = combinations(sweep)
         assert instances is not None
         assert len(instances) == 1
         back = tomllib.loads(after(swept, to_instances(swept, sweep, instances)))["instance"]
