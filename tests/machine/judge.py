@@ -27,10 +27,11 @@ def verify_fresh(state: State, disk: Disk, unread: set[str]) -> None:
                 _verify_unit(unit, disk, scope, *there[name])
 
 
-def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, str]) -> None:
+def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, str], broken: set[str]) -> None:
     """Nothing is left to do: each client sees all units, as a fresh computation has them.
 
-    `rested`: the tokens of the workspace's units at the last rest; what was edited since has been compiled.
+    `rested`: the tokens of the workspace's units at the last rest; what was edited since has been compiled. `broken`:
+    artifacts of which an analysis broke down.
     """
     if disk.files.get(TOML) is None:
         return
@@ -47,12 +48,12 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
                 edited = client == MAIN and rested.get(name, seen.tokens) != seen.tokens
                 assert not edited, f"{seen.key} was edited and not compiled"
                 assert not is_wanted(state, seen), f"{seen.key} was wanted and not compiled"
-            _verify_analyzed(seen)
+            _verify_analyzed(seen, broken)
             if client == MAIN:
                 _verify_timed(state, seen)
 
 
-def _verify_analyzed(unit: UnitState) -> None:
+def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
     """What was compiled or edited has been looked into, unless nothing can be told of it."""
     assert unit.to_analyze is None, f"{unit.key} waits to be looked into for ever"
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
@@ -60,7 +61,7 @@ def _verify_analyzed(unit: UnitState) -> None:
     artifact = unit.result.artifact
     if (
         "code-object" in unit.result.products
-        and unit.unanalyzed != artifact
+        and artifact not in {unit.unanalyzed, *broken}
         and (unit.edited or not unit.result.from_store)
     ):
         assert unit.figures is not None, f"{unit.key} has no figures"

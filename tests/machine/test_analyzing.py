@@ -8,7 +8,6 @@ from ckwatch.events import (
     Analyzed,
     AnalyzeRequested,
     BuildRequested,
-    Ended,
     Focused,
     OverlayChanged,
     RequestDropped,
@@ -210,11 +209,12 @@ def test_a_breakdown_fails_no_build() -> None:
     world = World(FILES, State(root="/ws"))
     world.send(BuildRequested("r", "", ("k2",)))
     ready(world, *ALL_BUT_ANALYSES)
-    work = world.works.pop(world.find(WorkKind.ANALYZE)).effect.work
-    world.send(Ended(work, "OSError: no more processes"))
+    world.answer(world.find(WorkKind.ANALYZE), fault="OSError: no more processes")
     assert said(world) == ["tell r k2/c", "tell r end"]
     assert unit(world, C).outcome == "built"
     assert unit(world, C).diagnostics == ()
+    world.send(Focused("ann", frozenset({C})))
+    assert ready(world, *QUICK) == ["analyze k2/c whole"], "it is tried again when somebody cares"
     world.drain()
 
 

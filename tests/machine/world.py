@@ -57,7 +57,8 @@ QUICK = (WorkKind.LOAD, WorkKind.SCAN, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKi
 class World:
     """Everything but the machine.
 
-    `inbox` holds news that the watcher has posted, `unread` the scopes whose last load broke down. `said` is what the
+    `inbox` holds news that the watcher has posted, `unread` the scopes whose last load broke down, `broken`
+    the artifacts of which an analysis did. `said` is what the
     machine did since it was last asked: `render k1/a`, `ann: compile k1/a`, `stop compile k1/a`, `tell r k1/a`.
     """
 
@@ -71,6 +72,7 @@ class World:
         self.continues = 0
         self.unread: set[str] = set()
         self.rested: dict[str, str] = {}
+        self.broken: set[str] = set()
         self.said: list[str] = []
         self.take(start(self.state))
 
@@ -203,6 +205,8 @@ class World:
         ended = fault is not None or cancelled
         event: AnyEvent = Ended(work, fault) if ended else self.workers.end(self.works[number], seed)
         del self.works[number]
+        if work.kind is WorkKind.ANALYZE and ended:
+            self.broken.add(work.tokens)
         if work.kind is WorkKind.LOAD:
             (self.unread.add if fault else self.unread.discard)(work.key.scope)
         self.send(event)
@@ -257,7 +261,7 @@ class World:
         assert is_at_rest(self.state)
         for asked in self.audience.requests.values():
             assert asked.done, f"{asked.event.request} was never answered"
-        verify_rest(self.state, self.disk, set(self.audience.units), self.rested)
+        verify_rest(self.state, self.disk, set(self.audience.units), self.rested, self.broken)
         self.rested = {name: unit.tokens for name, unit in self.state.main.units.items() if unit.tokens}
 
 

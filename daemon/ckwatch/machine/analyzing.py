@@ -150,12 +150,13 @@ def analyzed(state: State, out: Effects, event: Analyzed) -> None:
 
 
 def ended(state: State, out: Effects, event: Ended, *, ran: bool) -> None:
-    """An analysis was stopped, and is wanted still or not; or it broke down, which says nothing of the kernel."""
+    """An analysis was stopped, and is wanted still or not; or it broke down, and is tried again when the unit is wanted
+    or comes to rest the next time."""
     unit = _end(state, event.work)
     if unit is None:
         return
     if ran and unit.result is not None and unit.result.artifact == event.work.tokens:
-        unit.to_analyze, unit.unanalyzed = None, event.work.tokens
+        unit.to_analyze = None
     _go_on(state, out, unit)
 
 
