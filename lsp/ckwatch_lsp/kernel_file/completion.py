@@ -80,7 +80,7 @@ def complete(document: KernelFile, position: Position, known: Known) -> list[Can
 
 
 def _keys(document: KernelFile, spot: Spot, known: Known, settings: Mapping[str, str]) -> Iterator[Candidate]:
-    there = {*spot.siblings, *(_tables_within(document, spot.path) if not _is_array(spot) else ())}
+    there = {*spot.siblings, *_tables_within(document, spot)}
     has_equals = spot.pair is not None and spot.pair.equals is not None
     for at, key in enumerate(known.keys.of_table(spot.path, settings)):
         name = key.path.rpartition(".")[2]
@@ -217,15 +217,16 @@ def _quoted(spot: Spot) -> bool:
     return spot.value is not None and spot.value.kind is Kind.STRING
 
 
-def _is_array(spot: Spot) -> bool:
-    return spot.table.index is not None
-
-
-def _tables_within(document: KernelFile, path: tuple[str, ...]) -> Iterator[str]:
-    """Keys of the table at `path` that have a header of their own."""
+def _tables_within(document: KernelFile, spot: Spot) -> Iterator[str]:
+    """Keys of the table at a spot that have a header of their own; those of an array's table stand right below it."""
+    depth = len(spot.path)
     for table in document.toml.tables:
-        if len(table.path) > len(path) and table.path[: len(path)] == path:
-            yield table.path[len(path)]
+        if spot.table.index is not None and table.start <= spot.table.start:
+            continue
+        if table.path[:depth] == spot.path and len(table.path) > depth:
+            yield table.path[depth]
+        elif spot.table.index is not None:
+            return
 
 
 def _doc(key: Key) -> str:

@@ -1,0 +1,128 @@
+"""Names of instances and parameters, and what is shown of a file as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch_lsp.kernel_file.document import KernelFile
+from ckwatch_lsp.kernel_file.names import places_at, why_no_instance_name, why_no_parameter_name
+from ckwatch_lsp.kernel_file.outline import Symbol, folds, highlights, selections, symbols
+from ckwatch_lsp.text import Range
+from marked import marked
+
+TEXT = """\
+# one
+# two
+template = "k.hip.j2"
+
+[defaults]
+Tile = 1
+
+[[instance]]
+name = "i"
+Tile = 2
+"Odd key" = 3
+
+[[sweep]]
+name = "s"
+base = "i"
+where = ["Tile > 1 and max(Tile, 2) == 'Tile'", "Order[0] | first == 1"]
+
+[sweep.parameters]
+Tile = [
+  1, # first
+  2,
+]
+Order = [[1, 0], [0, 1]]
+"""
+
+
+def texts(document: KernelFile, ranges: tuple[Range, ...]) -> list[str]:
+    return [document.text[document.toml.offset(one.start) : document.toml.offset(one.end)] for one in ranges]
+
+
+@pytest.mark.parametrize(
+    ("before", "kind", "name", "count"),
+    [
+        ('i"\nTile', "instance", "i", 2),
+        ('i"\nwhere', "instance", "i", 2),
+        ("Tile = 1", "parameter", "Tile", 5),
+        ("Tile > 1", "parameter", "Tile", 5),
+        ("Tile, 2", "parameter", "Tile", 5),
+        ("Order = ", "parameter", "Order", 2),
+        ("Order[0]", "parameter", "Order", 2),
+        ("k.hip.j2", "template", "k.hip.j2", 1),
+        ('Odd key"', "parameter", "Odd key", 1),
+    ],
+)
+def test_all_places_of_a_name(before: str, kind: str, name: str, count: int) -> None:
+    text, position = marked(TEXT.replace(before, "‸" + before, 1))
+    document = KernelFile(text)
+    found = places_at(document, position)
+    assert found is not None
+    assert (found.kind.value, found.name) == (kind, name)
+    assert texts(document, tuple(place.range for place in found.places)) == [name] * count
+    assert highlights(document, position) == tuple(place.range for place in found.places)
+
+
+@pytest.mark.parametrize("before", ["max(", "and", "'Tile'\"", "first", "# one", "[[instance]]", "name = ", 's"\nbase'])
+def test_no_names(before: str) -> None:
+    text, position = marked(TEXT.replace(before, "‸" + before, 1))
+    assert places_at(KernelFile(text), position) is None
+
+
+def test_names_that_can_be_taken() -> None:
+    document = KernelFile(TEXT + '[[instance]]\nname = "j"\n')
+    assert why_no_instance_name(document, "i", "i") is None
+    assert why_no_instance_name(document, "ü 2", "i") is None
+    for name in ("", " a", "a/b", "a@b", "..", "x" * 121, "j", "a\nb"):
+        assert why_no_instance_name(document, name, "i"), name
+    assert why_no_parameter_name("Tile_2") is None
+    for name in ("", "2", "a b", "not", "ü"):
+        assert why_no_parameter_name(name), name
+
+
+def shown(symbol: Symbol) -> object:
+    return [symbol.name, *(shown(child) for child in symbol.children)] if symbol.children else symbol.name
+
+
+def test_symbols() -> None:
+    document = KernelFile(TEXT)
+    found = symbols(document.toml)
+    assert [shown(one) for one in found] == [
+        "template",
+        ["defaults", "Tile"],
+        ["i", "Tile", "Odd key"],
+        ["s", "base", "where", ["sweep.parameters", "Tile", "Order"]],
+    ]
+    assert [one.kind.value for one in found] == ["key", "table", "instance", "sweep"]
+    for one in found:
+        assert one.range.covers(one.selection)
+        assert all(one.range.covers(child.range) for child in one.children)
+    assert texts(document, (found[2].selection,)) == ['"i"']
+    assert symbols(KernelFile("[[instance]]\n[[instance]]\n[\n").toml)[1].name == "instance 2"
+
+
+def test_folds() -> None:
+    found = [(one.start, one.end, one.comment) for one in folds(KernelFile(TEXT).toml)]
+    assert found == [(0, 1, True), (4, 5, False), (7, 10, False), (12, 15, False), (17, 22, False), (18, 21, False)]
+
+
+def test_selections() -> None:
+    text, position = marked(TEXT.replace("  2,", "  ‸2,"))
+    document = KernelFile(text)
+    found = texts(document, selections(document.toml, position))
+    assert found[0] == "2"
+    assert found[1] == "  2,"
+    assert found[2].startswith("1, # first") or found[2].startswith("[\n")
+    assert found[-2].startswith("[sweep.parameters]")
+    assert found[-1] == TEXT
+    text, position = marked('name = "a‸b" # c\n')
+    document = KernelFile(text)
+    assert texts(document, selections(document.toml, position)) == [
+        "ab",
+        '"ab"',
+        'name = "ab"',
+        'name = "ab" # c',
+        text,
+    ]
