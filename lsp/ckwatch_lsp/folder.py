@@ -49,8 +49,11 @@ class Folder:
         self.workspace: Workspace | None = None
         self.units: dict[str, Unit] = {}
         """In the order of the kernel files."""
+        self._by_path: dict[str, dict[str, Unit]] = {}
         self.files: dict[str, File] = {}
         """Diagnostics by absolute path."""
+        self.lent: dict[str, dict[str, int]] = {}
+        """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
         self.client: Client | None = None
         self.lender = Lender()
         self._told = told
@@ -107,7 +110,10 @@ class Folder:
 
     def units_at(self, path: str) -> list[Unit]:
         """The units whose instances stand in the kernel file at `path`."""
-        return [unit for unit in self.units.values() if unit.place.path == path]
+        known = self._by_path.get(path)
+        if known is None:
+            return []
+        return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
 
     def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), everything: bool = False) -> None:
         """Have these units worked on first, and built whenever they change."""
@@ -159,15 +165,18 @@ class Folder:
         kind, _, name = change.topic.partition("/")
         state = change.state
         if kind == "unit":
+            before = self.units.pop(name, None) if not isinstance(state, Unit) else self.units.get(name)
+            if before is not None:
+                self._by_path[before.place.path].pop(name)
             if isinstance(state, Unit):
                 self.units[name] = state
-            else:
-                self.units.pop(name, None)
+                self._by_path.setdefault(state.place.path, {})[name] = state
         elif kind == "file":
             if isinstance(state, File):
                 self.files[name] = state
             else:
                 self.files.pop(name, None)
+            self.lent[name] = self.lender.sent()
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
         self.touch(change.topic)
