@@ -18,6 +18,12 @@ return {
     workspace = { textDocumentContent = { dynamicRegistration = false } },
     experimental = { serverStatusNotification = true },
   },
+  -- Told to ask again, Neovim 0.12 asks for the workspace's diagnostics and drops those of buffers that are open: the
+  -- server shall send them instead.
+  before_init = function(params)
+    params.capabilities.textDocument.diagnostic = nil
+    params.capabilities.workspace.diagnostics = nil
+  end,
   -- vim.lsp answers workspace/configuration from here: see |ckwatch-settings|.
   settings = { ckwatch = vim.empty_dict() },
   handlers = {
