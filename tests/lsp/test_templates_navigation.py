@@ -191,6 +191,9 @@ async def test_rename(root: Path, template: Path) -> None:
             "tail.j2": [(0, "TileSize")],
             "saxpy.kernel.toml": [(10, "TileSize"), (14, "TileSize")],
         }
+        kernel = root / "saxpy.kernel.toml"
+        await made.open(kernel)
+        assert edited(await made.at("textDocument/rename", kernel, "Tile = 64", newName="TileSize")) == edited(edit)
         edit = await made.at("textDocument/rename", template, "value=bound", newName="content")
         assert edited(edit) == {"saxpy.hip.j2": [(6, "content")], "macros.j2": [(1, "content"), (2, "content")]}
         with pytest.raises(LspError, match=r"'i' means something else in saxpy\.hip\.j2, line 6"):

@@ -101,7 +101,7 @@ class Index:
             case Role.ATTRIBUTE:
                 return self._of_attribute(file, mention)
             case Role.PARAMETER:
-                return (self.parameter(file.path, mention.name),)
+                return (self._parameter(file.path, mention.name),)
             case Role.FILTER:
                 return (KnownWord("filter", mention.name),)
             case Role.TEST:
@@ -316,9 +316,9 @@ class Index:
             return KnownWord("hook", name)
         if name in self.words.globals:
             return KnownWord("global", name)
-        return self.parameter(path, name)
+        return self._parameter(path, name)
 
-    def parameter(self, path: str, name: str) -> InstanceParameter:
+    def _parameter(self, path: str, name: str) -> InstanceParameter:
         """The parameter `name`, the same one in all templates that lead to each other by templates that mention it."""
         groups = self._groups.get(name)
         if groups is None:

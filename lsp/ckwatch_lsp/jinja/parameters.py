@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch_lsp.jinja.entities import Entity, InstanceParameter, Place
+from ckwatch_lsp.jinja.entities import Entity, InstanceParameter
 from ckwatch_lsp.jinja.index import Index
 from ckwatch_lsp.jinja.tags import Role
 from ckwatch_lsp.text import Range
@@ -29,14 +29,6 @@ def parameters_of(index: Index, path: str, *, besides: int = -1) -> list[str]:
                         found.add(name)
                     break
     return sorted(found)
-
-
-def parameter_places(index: Index, template: str, name: str) -> list[Place]:
-    """Where the parameter `name` of the instances of the template at the path `template` is mentioned."""
-    if template not in index.files:
-        return []
-    entity = index.parameter(template, name)
-    return list(index.places(entity)) if template in entity.templates else []
 
 
 def printing_tags(index: Index, path: str, entity: Entity) -> list[Range]:

@@ -71,7 +71,7 @@ class _Reader:
             case "set":
                 self._targets(Role.SET, "=")
                 self.body.opens = self.text() != "="
-                self.expression()
+                self.expression(inner=self.body.opens)
             case "macro" | "call":
                 self._signature(keyword)
             case "block":

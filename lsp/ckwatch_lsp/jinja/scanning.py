@@ -21,7 +21,7 @@ TokenKind = Literal["begin", "end", "name", "string", "integer", "float", "opera
 TAG_LIMIT = 65_536
 """Characters of the longest tag; one that does not end before that has no end."""
 
-TAG_COUNT_LIMIT = 200_000
+TAG_COUNT_LIMIT = 50_000
 """Tags of one text; what comes after them is taken for text."""
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}

@@ -38,6 +38,9 @@ from ckwatch_templates import ROOT
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
 
+COLOURED = 512 * 1024
+"""Characters of a document that is coloured as a whole; an editor may ask for the tokens of what it shows."""
+
 START = Range(Position(0, 0), Position(0, 0))
 
 
@@ -216,6 +219,8 @@ class TemplateLanguage(Language):
         if found is None:
             return ()
         _, shelf, file = found
+        if within is None and len(file.template.text) > COLOURED:
+            return ()
         first, last = (0, None) if within is None else (within.start.line, within.end.line)
         return await to_thread.run_sync(_tokens, partial(semantic_tokens, shelf.index, file.path, first, last))
 

@@ -32,6 +32,7 @@ class _Keeper:
         self.files = TemplateFiles()
         self.words = words()
         self.has_words = False
+        self.learns = False
         self.folders: tuple[str, ...] = (str(folder.root / "templates"), str(ROOT))
         self.look = True
         self.lock = anyio.Lock()
@@ -80,7 +81,8 @@ class TemplateLibrary(Part):
         keeper = self._keeper(folder)
         keeper.look = True
         settings = f"file/{folder.root / 'ckwatch.toml'}"
-        if folder.client is not None and ("standing" in topics or settings in topics or not keeper.has_words):
+        known = keeper.has_words or keeper.learns
+        if folder.client is not None and ("standing" in topics or settings in topics or not known):
             self._session.start(self._learn, keeper)
 
     def opened(self, document: Document) -> None:
@@ -110,6 +112,7 @@ class TemplateLibrary(Part):
         return keeper
 
     async def _learn(self, keeper: _Keeper) -> None:
+        keeper.learns = True
         try:
             client = keeper.folder.ready
             known = await client.vocabulary()
@@ -117,6 +120,8 @@ class TemplateLibrary(Part):
         except CkwatchError as error:
             _log.info("%s: %s", keeper.folder.root, error)
             return
+        finally:
+            keeper.learns = False
         found = words(known.hooks, known.filters, known.tests, known.globals, known.tags)
         changed = found != keeper.words or detail.template_folders != keeper.folders
         keeper.words, keeper.has_words = (found if found != keeper.words else keeper.words), True
