@@ -16,11 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Loan:
-    """A document's text. `given` is the revision that the daemon has, -1 for none."""
+    """A document's text. `given` is the revision that the daemon has, `sent` the one that it has or is about to have,
+    -1 for none."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.given = -1
+        self.given = self.sent = -1
         self.changed = anyio.Event()
         self.saved = False
         self.closed = False
@@ -52,6 +53,10 @@ class Lender:
         """The revision of the document that the daemon has; -1 where it reads the file."""
         loan = self._loans.get(path)
         return -1 if loan is None else loan.given
+
+    def sent(self) -> dict[str, int]:
+        """The revisions that the daemon has, or is about to have, by path; files that it reads are not there."""
+        return {path: loan.sent for path, loan in self._loans.items() if loan.sent != -1}
 
     async def settled(self, document: Document) -> None:
         """Return when the daemon has the document as it is, or reads the file."""
@@ -91,7 +96,7 @@ class Lender:
                 loan.scope.cancel()
 
     def _give(self, loan: _Loan, revision: int) -> None:
-        loan.given = revision
+        loan.given = loan.sent = revision
         self._moved.set()
         self._moved = anyio.Event()
 
@@ -122,6 +127,7 @@ class Lender:
         """Lend until the file says the same; the revision of which that is so."""
         revision = loan.document.revision
         loan.changed = anyio.Event()
+        loan.sent = revision
         async with client.overlay(path, loan.document.text) as overlay:
             self._give(loan, revision)
             while True:
@@ -129,7 +135,7 @@ class Lender:
                     await loan.changed.wait()
                 loan.changed = anyio.Event()
                 if loan.document.revision != loan.given:
-                    revision = loan.document.revision
+                    loan.sent = revision = loan.document.revision
                     await overlay.change(loan.document.text)
                     self._give(loan, revision)
                 elif loan.saved:

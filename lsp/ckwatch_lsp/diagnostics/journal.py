@@ -26,11 +26,6 @@ class Journal:
         """The document has `revision` by these edits."""
         self._edits.extend((revision, edit) for edit in edits)
 
-    def forget(self, revision: int) -> None:
-        """Nobody will ask for what led to `revision`."""
-        while self._edits and self._edits[0][0] <= revision:
-            self._edits.popleft()
-
     def since(self, revision: int) -> list[Edit]:
         """The edits after `revision`, in order."""
         return [edit for at, edit in self._edits if at > revision]

@@ -7,7 +7,7 @@ kept while the unit is on its way to a result, so that nothing disappears that w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ckwatch.wire.values import Diagnostic, Fix, Position, Related, Span, Unit
@@ -26,11 +26,14 @@ Edits = Mapping[str, Sequence[Edit]]
 @dataclass(frozen=True, slots=True)
 class Known:
     """A diagnostic: as it was `told`, and as it is `now`, None where its text was deleted. `kept`: it was told before,
-    and not the last time."""
+    and not the last time. `counted` are its units, and of how many, as they were when all had been rendered; None while
+    that was never so. `otherwise` is where it is unless it was told of an older text, which it seems to have been."""
 
     told: Diagnostic
     now: Diagnostic | None
     kept: bool = False
+    counted: tuple[tuple[str, ...], int] | None = None
+    otherwise: Diagnostic | None = None
 
 
 def moved(diagnostic: Diagnostic, edits: Edits) -> Diagnostic | None:
@@ -87,7 +90,9 @@ def paths_of(diagnostic: Diagnostic) -> set[str]:
 def edited(known: Iterable[Known], edits: Edits) -> list[Known]:
     """The same after edits of some files."""
     return [
-        one if one.now is None or paths_of(one.now).isdisjoint(edits) else replace(one, now=moved(one.now, edits))
+        one
+        if one.now is None or paths_of(one.now).isdisjoint(edits)
+        else replace(one, now=moved(one.now, edits), otherwise=one.otherwise and moved(one.otherwise, edits))
         for one in known
     ]
 
@@ -96,14 +101,28 @@ def taken(
     known: Sequence[Known],
     told: Sequence[Diagnostic],
     *,
-    place: Callable[[Diagnostic], Diagnostic | None],
+    places: Callable[[Diagnostic], Iterator[Diagnostic | None]],
     is_new: Callable[[Diagnostic], bool],
     waiting: Callable[[Diagnostic], tuple[str, ...] | None],
 ) -> list[Known]:
-    """What is known when the daemon tells these. `place` moves one from the daemon's text to the present one; `is_new`
-    tells whether it was found anew, though it reads as before; `waiting` gives the units for whose sake one that is not
-    told any more is kept, None if it is not.
+    """What is known when the daemon tells these.
+
+    `places` moves one from the daemon's text to the present one, then from older texts that it may be of; that is
+    believed where the same is known to be at that place. `is_new` tells whether it was found anew, though it reads as
+    before; `waiting` gives the units for whose sake one that is not told any more is kept, None if it is not.
     """
+    present = {identity(one.now) for one in known if one.now is not None}
+
+    def placed(diagnostic: Diagnostic, count: tuple[tuple[str, ...], int] | None) -> Known:
+        candidates = places(diagnostic)
+        first = next(candidates)
+        if first is None or identity(first) in present:
+            return Known(diagnostic, first, counted=count)
+        for other in candidates:
+            if other is not None and identity(other) in present:
+                return Known(diagnostic, other, counted=count, otherwise=first)
+        return Known(diagnostic, first, counted=count)
+
     before = _by(identity, known)
     matched = [_first(before, identity(diagnostic)) for diagnostic in told]
     left = [one for rest in before.values() for one in rest]
@@ -114,15 +133,19 @@ def taken(
         old = same
         if old is None and diagnostic.stale and (old := _first(alike, _words(diagnostic))) is not None:
             left.remove(old)
-        if old is None or (not diagnostic.stale and is_new(diagnostic)):
-            found.append(Known(diagnostic, place(diagnostic)))
+        if old is None:
+            found.append(placed(diagnostic, None))
+        elif not diagnostic.stale and is_new(diagnostic):
+            found.append(placed(diagnostic, old.counted))
         else:
-            found.append(Known(diagnostic, _with_units(old.now, diagnostic)))
+            again = (_with_units(old.now, diagnostic), _with_units(old.otherwise, diagnostic))
+            found.append(Known(diagnostic, again[0], counted=old.counted, otherwise=again[1]))
     for one in left:
         units = waiting(one.told)
         if units is not None:
             now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
-            found.append(Known(one.told.model_copy(update={"units": units, "stale": True}), now, kept=True))
+            was = one.told.model_copy(update={"units": units, "stale": True})
+            found.append(Known(was, now, kept=True, counted=one.counted))
     return found
 
 
@@ -150,16 +173,50 @@ def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
     return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
 
 
+def counted(known: Iterable[Known]) -> list[Known]:
+    """The same when all units have been rendered: nothing speaks of an older text, and how many have each is known."""
+    settled = (one if one.otherwise is None else replace(one, now=one.otherwise, otherwise=None) for one in known)
+    return [one if one.now is None else replace(one, counted=_count(one, one.now)) for one in settled]
+
+
+def _count(one: Known, now: Diagnostic) -> tuple[tuple[str, ...], int]:
+    before = one.counted
+    if before is not None and before[1] == now.unit_count and set(before[0]) == set(now.units):
+        return before
+    return now.units, now.unit_count
+
+
 def shown(known: Iterable[Known]) -> list[Diagnostic]:
-    """What is to be shown, in the order of the text; those that stand at the same place now are one."""
+    """What is to be shown, in the order of the text; those that stand at the same place now are one.
+
+    Units are those that were counted last, so that a message does not change with each unit that is rendered. What a
+    unit that is on its way has told is hidden by what another tells instead, of the new text.
+    """
+    present = [one for one in known if one.now is not None]
+    new: dict[tuple[object, ...], set[str]] = {}
+    for one in present:
+        if one.counted is None and one.now is not None and not one.now.stale:
+            new.setdefault(_place_of(one.now), set()).add(one.now.message)
     found: dict[tuple[object, ...], Diagnostic] = {}
-    for one in known:
+    for one in present:
         if one.now is None:
             continue
-        key = identity(one.now)
+        if (
+            one.now.stale
+            and one.now.source in RENDERED
+            and one.now.message not in new.get(_place_of(one.now), {one.now.message})
+        ):
+            continue
+        units, count = one.counted or ((), 0)
+        now = one.now.model_copy(update={"units": units, "unit_count": count})
+        key = identity(now)
         other = found.get(key)
-        found[key] = one.now if other is None else _joined(other, one.now)
+        found[key] = now if other is None else _joined(other, now)
     return sorted(found.values(), key=lambda one: (range_in(one.span), one.code, one.message))
+
+
+def _place_of(now: Diagnostic) -> tuple[object, ...]:
+    return (now.severity, now.source, now.code, range_in(now.span).start)
 
 
 def units_waiting(

@@ -86,6 +86,12 @@ class Reports:
         found = (*items, *self._session.diagnostics.at(path))
         version = None if document is None else document.version
         last = self._last.get(path)
+        if (
+            last is not None
+            and self._tracker.is_moving(path)
+            and list(map(_looks, last.items)) == list(map(_looks, found))
+        ):
+            found = last.items  # which unit explains it is settled when all have been rendered
         if last is None or last.items != found:
             self._number += 1
             number = str(self._number)
@@ -99,3 +105,7 @@ class Reports:
         path = diagnostic.span.path
         units = (self._session.unit(name) for name in diagnostic.units[:1])
         return [found[1].id for found in units if found is not None and found[1].place.path == path]
+
+
+def _looks(item: types.Diagnostic) -> tuple[object, ...]:
+    return (item.range, item.message, item.severity, item.code)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckwatch.wire.values import Diagnostic, File
 from ckwatch_lsp.diagnostics.journal import Journal
-from ckwatch_lsp.diagnostics.known import Edits, Known, edited, moved, paths_of, shown, taken, units_waiting
+from ckwatch_lsp.diagnostics.known import Edits, Known, counted, edited, moved, paths_of, shown, taken, units_waiting
 from ckwatch_lsp.documents import Document, Edit, Kind
 from ckwatch_lsp.folder import Folder, Standing
 
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
 
-PATIENCE = 10
-"""How often a file is looked at again before what is told of it is taken although the daemon has an older text."""
+
+OLDER = 4
+"""Revisions before the one that the daemon has of which a result may still arrive."""
 
 
 @dataclass(slots=True)
@@ -35,14 +36,16 @@ class Tracker:
         self._session = session
         self._folders: dict[Path, dict[str, _File]] = {}
         self._journals: dict[str, Journal] = {}
-        self._told: dict[tuple[Path, str], int] = {}
+        self._told: dict[tuple[Path, str], None] = {}
         self._settled: set[Path] = set()
+        self._uncounted: dict[Path, set[str]] = {}
+        self._looked_at: set[Path] = set()
         self._kernel_files: dict[Path, dict[str, str]] = {}
 
     @property
     def pending(self) -> bool:
         """Whether something was told that has not been taken."""
-        return bool(self._told)
+        return bool(self._told or self._looked_at)
 
     def paths(self) -> Iterable[str]:
         """The files of which something is known."""
@@ -54,9 +57,14 @@ class Tracker:
             known for files in self._folders.values() if (file := files.get(path)) is not None for known in file.known
         )
 
+    def is_moving(self, path: str) -> bool:
+        """Whether units are being rendered that may have something else to tell of the file."""
+        return any(path in paths for paths in self._uncounted.values())
+
     def concerns(self, path: str, units: Collection[str]) -> bool:
         """Whether any of `units` has diagnostics in the file."""
-        return any(not set(one.units).isdisjoint(units) for one in self.at(path))
+        files = (files[path] for files in self._folders.values() if path in files)
+        return any(not set(one.told.units).isdisjoint(units) for file in files for one in file.known)
 
     # Documents.
 
@@ -106,43 +114,46 @@ class Tracker:
         for topic in topics:
             kind, _, name = topic.partition("/")
             if kind == "file":
-                self._told[folder.root, name] = 0
+                self._told[folder.root, name] = None
             elif kind == "unit" and name in folder.units:
                 kernel_files[name] = folder.units[name].place.path
         if any(topic in ("workspace", "standing") or topic.startswith("unit/") for topic in topics):
             for path, file in files.items():
                 if any(one.kept for one in file.known):
-                    self._told.setdefault((folder.root, path), 0)
+                    self._told.setdefault((folder.root, path), None)
+        if folder.root in self._uncounted:
+            self._looked_at.add(folder.root)
         if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
             self._settled.add(folder.root)
             for path, file in files.items():
                 if any(not one.told.units for one in file.known):
-                    self._told.setdefault((folder.root, path), 0)
+                    self._told.setdefault((folder.root, path), None)
 
     def take(self) -> set[str]:
-        """Take what was told where the daemon is not behind the editor; the files of which it was."""
+        """Take what was told; the files of which something else may have to be shown."""
         found = set()
+        told, self._told = self._told, {}
         settled, self._settled = self._settled, set()
-        for (root, path), tries in list(self._told.items()):
+        for root, path in told:
             folder = self._session.folders.get(root)
-            if folder is None:
-                del self._told[root, path]
-            elif tries < PATIENCE and self._is_behind(folder, path):
-                self._told[root, path] = tries + 1
-                if root in settled:
-                    self._settled.add(root)
-            else:
-                del self._told[root, path]
+            if folder is not None:
                 self._take(folder, path, settled=root in settled)
+                self._uncounted.setdefault(root, set()).add(path)
                 found.add(path)
-        return found
+        self._looked_at |= {root for root, _ in told}
+        looked_at, self._looked_at = self._looked_at, set()
+        return found.union(*(self._count(root) for root in looked_at if root in self._uncounted))
 
-    def _is_behind(self, folder: Folder, path: str) -> bool:
-        document = self._session.open_at(path)
-        if document is None:
-            return False
-        given = folder.lender.given(path)
-        return given not in (-1, document.revision)
+    def _count(self, root: Path) -> set[str]:
+        """Count units anew if none is on its way to be rendered."""
+        folder = self._session.folders.get(root)
+        if folder is None or not _is_loaded(folder) or _is_rendering(folder):
+            return set()
+        paths = self._uncounted.pop(root)
+        files = self._folders.get(root, {})
+        for path in paths & files.keys():
+            files[path].known = counted(files[path].known)
+        return paths
 
     def _take(self, folder: Folder, path: str, *, settled: bool) -> None:
         files = self._folders.setdefault(folder.root, {})
@@ -150,14 +161,18 @@ class Tracker:
         state = folder.files.get(path) or File.model_construct(path=path, diagnostics=(), generations={})
         before = {} if file.state is None else file.state.generations
         anew = file.state is None
-        loaded = folder.standing is Standing.READY and folder.workspace is not None and folder.workspace.loaded
+        loaded = _is_loaded(folder)
+        lent = folder.lent.get(path, {})
         edits: dict[str, Sequence[Edit]] = {}
         broken: dict[str, bool] = {}
+        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and _is_rendering(folder) else ()
 
-        def place(diagnostic: Diagnostic) -> Diagnostic | None:
+        def places(diagnostic: Diagnostic) -> Iterator[Diagnostic | None]:
             for one in paths_of(diagnostic) - edits.keys():
-                edits[one] = self._unseen(folder, one)
-            return moved(diagnostic, {one: made for one, made in edits.items() if made})
+                edits[one] = self._unseen(one, lent.get(one))
+            yield moved(diagnostic, edits)
+            for revision in older:
+                yield moved(diagnostic, {**edits, path: self._unseen(path, revision)})
 
         def is_new(diagnostic: Diagnostic) -> bool:
             if not diagnostic.units:
@@ -175,18 +190,24 @@ class Tracker:
                 broken[kernel_file] = any(not one.units and one.severity == "error" for one in told)
             return broken[kernel_file]
 
-        file.known = taken(file.known, state.diagnostics, place=place, is_new=is_new, waiting=waiting)
+        file.known = taken(file.known, state.diagnostics, places=places, is_new=is_new, waiting=waiting)
         file.state = state
         if not file.known and path not in folder.files:
             del files[path]
 
-    def _unseen(self, folder: Folder, path: str) -> list[Edit]:
-        """The edits of a file that the daemon has not seen."""
+    def _unseen(self, path: str, lent: int | None) -> list[Edit]:
+        """The edits of a file since the text that the daemon had: that of a revision that was lent, else the file's."""
         document, journal = self._session.open_at(path), self._journals.get(path)
         if document is None or journal is None:
             return []
-        given = folder.lender.given(path)
-        if given == -1:
-            return journal.since_saved(document.text)
-        journal.forget(given)
-        return journal.since(given)
+        return journal.since_saved(document.text) if lent is None else journal.since(lent)
+
+
+def _is_loaded(folder: Folder) -> bool:
+    """Whether there is a daemon that knows its workspace."""
+    return folder.standing is Standing.READY and folder.workspace is not None and folder.workspace.loaded
+
+
+def _is_rendering(folder: Folder) -> bool:
+    """Whether units are on their way from a new text to a result."""
+    return any(unit.phase in ("waiting", "rendering") for unit in folder.units.values())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from ckwatch.wire.values import Diagnostic, Fix, Position, Related, Span, Unit
-from ckwatch_lsp.diagnostics.known import Known, edited, moved, shown, taken, units_waiting
+from ckwatch_lsp.diagnostics.known import Known, counted, edited, moved, shown, taken, units_waiting
 from ckwatch_lsp.documents import Edit
 from ckwatch_lsp.text import Position as At
 from ckwatch_lsp.text import Range
@@ -30,7 +30,7 @@ def take(
     known: Sequence[Known], *diagnostics: Diagnostic, new: bool = False, waiting: tuple[str, ...] | None = None
 ) -> list[Known]:
     """As if the daemon had the text of which it tells."""
-    return taken(known, diagnostics, place=lambda one: one, is_new=lambda _: new, waiting=lambda _: waiting)
+    return taken(known, diagnostics, places=lambda one: iter((one,)), is_new=lambda _: new, waiting=lambda _: waiting)
 
 
 def lines(known: Sequence[Known]) -> list[tuple[int, str]]:
@@ -80,16 +80,52 @@ def test_what_was_deleted_is_not_shown_and_comes_back_when_it_is_found_again() -
 
 def test_what_two_units_tell_of_one_place_is_one() -> None:
     """One has been rendered anew and tells of the present text, the other will."""
-    known = edited(take([], told(4, units=("k/a@x", "k/b@x"))), LINE_ABOVE)
+    known = edited(counted(take([], told(4, units=("k/a@x", "k/b@x")))), LINE_ABOVE)
     known = taken(
         known,
         [told(4, units=("k/b@x",), stale=True), told(5, units=("k/a@x",))],
-        place=lambda one: one,
+        places=lambda one: iter((one,)),
         is_new=lambda one: not one.stale,
         waiting=lambda _: None,
     )
     (one,) = shown(known)
     assert (one.span.start.line, one.units, one.stale) == (5, ("k/a@x", "k/b@x"), False)
+
+
+def test_what_is_told_of_an_older_text_is_known_by_its_place() -> None:
+    """Two lines were inserted above; one unit has been rendered in between, with the first of them."""
+    known = edited(edited(take([], told(4, units=("k/a@x", "k/b@x"))), LINE_ABOVE), LINE_ABOVE)
+    given = [told(4, units=("k/b@x",), stale=True), told(5, units=("k/a@x",))]
+
+    def places(one: Diagnostic) -> Iterator[Diagnostic | None]:
+        yield one
+        yield moved(one, LINE_ABOVE)
+
+    known = taken(known, given, places=places, is_new=lambda one: not one.stale, waiting=lambda _: None)
+    assert lines(known) == [(6, "bad")]
+    assert lines(edited(known, LINE_ABOVE)) == [(7, "bad")]
+    assert lines(counted(known)) == [(5, "bad"), (6, "bad")], "it was the present text after all"
+
+
+def test_units_are_counted_when_all_have_been_rendered() -> None:
+    known = take([], told(4, units=("k/a@x",)))
+    assert [one.units for one in shown(known)] == [()]
+    known = take(known, told(4, units=("k/b@x", "k/a@x")))
+    assert [one.units for one in shown(known)] == [()]
+    known = counted(known)
+    assert [one.units for one in shown(known)] == [("k/b@x", "k/a@x")]
+    known = take(known, told(4, units=("k/a@x",), stale=True))
+    assert [(one.units, one.unit_count) for one in shown(known)] == [(("k/b@x", "k/a@x"), 3)]
+    known = counted(take(known, told(4, units=("k/a@x", "k/b@x")), new=True))
+    assert [one.units for one in shown(known)] == [("k/b@x", "k/a@x")], "the order is no news"
+    assert [one.units for one in shown(counted(take(known, told(4))))] == [("k/a@x",)]
+
+
+def test_what_is_told_of_the_new_text_hides_what_was_told_of_the_old_one() -> None:
+    known = counted(take([], told(4, "'x' is undefined"), told(4, "other", code="template/y")))
+    old = [told(4, "'x' is undefined", stale=True), told(4, "other", stale=True, code="template/y")]
+    known = take(known, *old, told(4, "'xx' is undefined", units=("k/b@x",)))
+    assert lines(known) == [(4, "'xx' is undefined"), (4, "other")]
 
 
 def test_related_places_and_fixes_move_too() -> None:

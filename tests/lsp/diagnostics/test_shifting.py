@@ -144,5 +144,3 @@ def test_a_journal_has_what_led_from_any_revision_to_the_present(
         whole = after if after is not None else Range(Position(0, 0), Position(0, 0))
         whole = Range(Position(0, 0), max(whole.end, edit.end))
     assert whole.end == position(document.text, len(document.text))
-    journal.forget(revision)
-    assert len(journal.since(-1)) == document.revision - revision
