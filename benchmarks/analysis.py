@@ -108,7 +108,7 @@ def measure() -> list[Row]:
     slowest = max(found, key=lambda path: statistics.median(found[path].ours))
     return [
         row(
-            f"analysis of {KERNEL}/{slowest.stem}, the slowest of {len(found)}",
+            f"analysis of a code object of {KERNEL}, the slowest of {len(found)}",
             found[slowest].ours,
             found[slowest].others,
             reference_name="llvm-objdump -d",
