@@ -52,7 +52,9 @@ def settings_from(given: object) -> tuple[Settings, list[str]]:
                 problems.append(f"ckwatch.{key} is no setting" + (f"; did you mean ckwatch.{near[0]}?" if near else ""))
         elif value is None:
             continue
-        elif (allowed := _allowed(hints[name])) and not any(value is one or value == one for one in allowed):
+        elif (allowed := _allowed(hints[name])) and not any(
+            type(value) is type(one) and value == one for one in allowed
+        ):
             problems.append(f"ckwatch.{key} is {value!r}; it must be {_listed(allowed)}")
         elif not allowed and not isinstance(value, str):
             problems.append(f"ckwatch.{key} must be a string")

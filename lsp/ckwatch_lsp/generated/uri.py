@@ -42,7 +42,8 @@ def parse_generated(uri: str) -> Generated | None:
         return None
     try:
         parts = urlsplit(uri)
-        query = parts.query or unquote(uri).partition("?")[2]
+        query = parts.query or unquote(parts.path).partition("?")[2]
+        query = query if "=" in query else unquote(query)
         folders = parse_qs(query, errors="surrogateescape").get("folder", [])
     except ValueError:
         return None
