@@ -222,8 +222,7 @@ def _computed(name: str, sources: list[Lanes]) -> Lanes | None:
         return None
     if name in _SMALL_FACTORS and any(value >= 1 << 23 for source in sources[:2] for value in source.values):
         return None
-    columns = zip(*(source.values for source in sources), strict=True)
-    return Lanes(tuple(operation(*column) & _BITS for column in columns), exact)
+    return Lanes(tuple([value & _BITS for value in map(operation, *(source.values for source in sources))]), exact)
 
 
 def _scales(name: str, sources: list[Lanes]) -> bool:
