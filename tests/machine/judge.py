@@ -60,7 +60,8 @@ def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
         return
     artifact = unit.result.artifact
     if (
-        "code-object" in unit.result.products
+        unit.unit.arch.startswith("gfx")
+        and "code-object" in unit.result.products
         and artifact not in {unit.unanalyzed, *broken}
         and (unit.edited or not unit.result.from_store)
     ):

@@ -9,6 +9,9 @@ from ckwatch.events import (
     AnalyzeRequested,
     BuildRequested,
     Focused,
+    MeasureRequested,
+    Options,
+    OptionsChanged,
     OverlayChanged,
     RequestDropped,
     WorkKind,
@@ -278,4 +281,44 @@ def test_a_host_kernel_has_no_code_object() -> None:
     world = World(FILES | {K1: "template t1.cpp.j2\ninstance a 1", host: "token 0"}, State(root="/ws"))
     world.send(BuildRequested("r", "", ("k1",)))
     assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k1/a", "tell r end"]
+    world.drain()
+
+
+def test_nothing_is_looked_into_while_the_processor_is_timed() -> None:
+    host = "/ws/templates/t1.cpp.j2"
+    world = found_in_the_store({K1: "template t1.cpp.j2\nshape 64\ninstance a 1", host: "token 0"})
+    world.send(MeasureRequested(1, (A,)))
+    world.send(BuildRequested("r", "", ("k2",)))
+    assert ready(world, *HURRIED) == []
+    world.answer(world.find(WorkKind.MEASURE))
+    assert said(world) == ["analyze k2/c kept"]
+    world.drain()
+
+
+def test_what_is_looked_at_comes_first() -> None:
+    world = found_in_the_store()
+    world.send(BuildRequested("r", "", None))
+    assert ready(world, *HURRIED) == ["analyze k1/a kept"]
+    world.send(Focused("ann", frozenset({C})))
+    ready(world, *HURRIED)
+    world.answer(world.find(WorkKind.ANALYZE))
+    assert said(world) == ["analyze k2/c kept"]
+    world.drain()
+
+
+def test_another_baseline_is_not_forgotten_meanwhile() -> None:
+    world = built()
+    said(world)
+    world.send(AnalyzeRequested("", (A, B), again=True))
+    world.send(Focused("ann", frozenset({B})))
+    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept"]
+    world.drain()
+
+
+def test_what_nvcc_made_is_no_code_object_of_amd() -> None:
+    world = built()
+    world.send(OptionsChanged("ann", Options(("sm_90",))))
+    ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
+    world.send(BuildRequested("r", "ann", ("k2",)))
+    assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k2/c@sm_90", "tell r end"]
     world.drain()
