@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch_lsp.settings import NAMES, Settings, settings_from
 
-ROWS = [
+ROWS: list[tuple[object, Settings, list[str]]] = [
     (None, Settings(), []),
     ({}, Settings(), []),
     ({"hints": False, "shape": "4096"}, Settings(hints=False, shape="4096"), []),
