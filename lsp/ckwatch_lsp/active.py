@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
 
 
+MEMBERS = frozenset({"units", "readers", "standing"})
+"""Topics after which other units may belong to a document."""
+
+
 class Active(Part):
     """The units of documents, and the one among them that was chosen: by the user, else the first."""
 
@@ -22,6 +26,8 @@ class Active(Part):
         self._session = session
         self._chosen: dict[str, str] = {}
         self._readers: dict[str, tuple[str, ...]] = {}
+        self._first: dict[str, str] = {}
+        """The first unit of each open document, by URI, until there are other units."""
         self._asked: set[str] = set()
 
     def units(self, document: Document) -> list[Unit]:
@@ -43,11 +49,18 @@ class Active(Part):
 
     def unit(self, document: Document) -> Unit | None:
         """The active unit of a document; None where nothing is made of it, as far as is known."""
-        units = self.units(document)
-        chosen = self._chosen.get(document.path or "")
-        of_last = self._chosen.get("")
-        names = {unit.id: unit for unit in units}
-        return names.get(chosen or "") or names.get(of_last or "") or next(iter(units), None)
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return None
+        for place in (document.path or "", "", None):
+            name = self._first.get(document.uri, "") if place is None else self._chosen.get(place, "")
+            unit = folder.units.get(name)
+            if unit is not None and self._is_of(unit, document):
+                return unit
+        first = next(iter(self.units(document)), None)
+        if first is not None and document.uri in self._session.documents:
+            self._first[document.uri] = first.id
+        return first
 
     def choose(self, document: Document | None, unit: Unit) -> None:
         """Make `unit` the active one of the document, and of every other that is made of it and has no choice yet; the
@@ -85,6 +98,8 @@ class Active(Part):
 
     def told(self, folder: Folder, topics: frozenset[str]) -> None:
         """Who reads which file may be another."""
+        if topics & MEMBERS:
+            self._first.clear()
         if any(topic.startswith("unit/") or topic == "standing" for topic in topics):
             for document in self._documents(folder):
                 if document.kind is Kind.TEMPLATE:
@@ -94,6 +109,13 @@ class Active(Part):
     def configured(self) -> None:
         """What is built may be something else."""
         self._look()
+
+    def _is_of(self, unit: Unit, document: Document) -> bool:
+        if document.generated is not None:
+            return document.generated.unit == unit.id
+        if document.kind is Kind.KERNEL_FILE:
+            return unit.place.path == document.path
+        return unit.id in self._readers.get(document.path or "", ())
 
     def _documents(self, folder: Folder) -> list[Document]:
         return [each for each in self._session.documents.values() if self._session.folder_for(each) is folder]

@@ -39,7 +39,7 @@ class Standing(enum.Enum):
 
 class Folder:
     """The workspace at `root`. `told` is called with the topics that are others (`unit/ID`, `file/PATH`, `workspace`,
-    `standing`, `readers`), soon after."""
+    `standing`, `readers`), soon after; `units` where there are others, or they stand elsewhere."""
 
     def __init__(self, root: Path, told: Callable[[Folder, frozenset[str]], None], *, start: bool = True) -> None:
         self.root = root
@@ -166,6 +166,8 @@ class Folder:
         state = change.state
         if kind == "unit":
             before = self.units.pop(name, None) if not isinstance(state, Unit) else self.units.get(name)
+            if before is None or not isinstance(state, Unit) or before.place != state.place:
+                self.touch("units")
             if before is not None:
                 self._by_path[before.place.path].pop(name)
             if isinstance(state, Unit):

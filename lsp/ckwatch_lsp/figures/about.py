@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import islice
 
 from ckwatch.wire.timing_words import NO_FIGURES, digits, error_of, is_figure, rate_of, time_of
 from ckwatch.wire.timings import Timing
@@ -11,7 +13,7 @@ from ckwatch.wire.values import Figures, Unit
 from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
 from ckwatch_lsp.figures.page import Block, Line, Table, Title
 from ckwatch_lsp.figures.sparkline import sparkline
-from ckwatch_lsp.figures.standing import against, figures_standing, shown_timing, timing_standing
+from ckwatch_lsp.figures.standing import Brief, against, figures_standing, timing_standing
 
 COMPARED = ("previous", "baseline", "library")
 
@@ -62,18 +64,18 @@ def about_unit(unit: Unit, past: Past = NOTHING) -> list[Block]:
     return blocks
 
 
-def about_sweep(name: str, units: Sequence[Unit], shape: str = "") -> list[Block]:
+def about_sweep(name: str, briefs: Sequence[Brief], shape: str = "") -> list[Block]:
     """The page about a sweep: its best units."""
-    timed = [(timing.median_us, unit) for unit in units if (timing := shown_timing(unit, shape)) is not None]
-    best = [unit for _, unit in sorted(timed, key=lambda each: each[0])]
-    known = {unit.id for unit in best}
-    others = [unit for unit in units if unit.id not in known]
-    listed = [*best, *others][:SHOWN_OF_SWEEP]
-    note = f"({len(units)} instances, {len(best)} timed{f' on {shape}' if shape else ''})"
+    timed = [brief for brief in briefs if brief.timing is not None]
+    listed = [brief.unit for brief in nsmallest(SHOWN_OF_SWEEP, timed, key=lambda brief: brief.median_us)]
+    if len(listed) < SHOWN_OF_SWEEP:
+        others = (brief.unit for brief in briefs if brief.timing is None)
+        listed += islice(others, SHOWN_OF_SWEEP - len(listed))
+    note = f"({len(briefs)} instances, {len(timed)} timed{f' on {shape}' if shape else ''})"
     rows = tuple((unit.instance, trimmed(unit_label(unit, shape))) for unit in listed)
     blocks: list[Block] = [Title(name, note), Table(("instance", "figures"), rows)]
-    if len(units) > len(listed):
-        blocks.append(Line(f"and {len(units) - len(listed)} more"))
+    if len(briefs) > len(listed):
+        blocks.append(Line(f"and {len(briefs) - len(listed)} more"))
     return blocks
 
 

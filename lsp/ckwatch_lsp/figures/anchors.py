@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ckwatch.wire.values import Unit
+from ckwatch_lsp.active import MEMBERS
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.figures.headers import Header, Macro, defines_kernel, definition_line, headers, macros, units_by_header
 from ckwatch_lsp.parts import Part
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 TOP_LEVEL = (".hip.j2", ".cu.j2", ".cpp.j2")
 """Ends of the names of templates that kernel files name."""
+
+
+OTHERS = MEMBERS | {"active"}
+"""Topics after which other units may stand somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ class Anchors(Part):
     def units(self, document: Document, anchor: Anchor) -> list[Unit]:
         """The units as they are now."""
         folder = self._session.folder_for(document)
-        return [] if folder is None else [folder.units[name] for name in anchor.units if name in folder.units]
+        if folder is None:
+            return []
+        known = folder.units
+        return [known[name] for name in anchor.units if name in known]
 
     def shape(self, document: Document) -> Shape:
         """Where things are defined in a template."""
@@ -106,8 +114,13 @@ class Anchors(Part):
         self._headers.pop(document.uri, None)
         self._shapes.pop(document.uri, None)
 
-    def told(self, folder: Folder, topics: frozenset[str]) -> None:  # noqa: ARG002  # any of them may concern any
-        """Other units, or another active one."""
+    def told(self, folder: Folder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
+        """There are other units, or another one is active."""
+        if topics & OTHERS:
+            self._anchors.clear()
+
+    def configured(self) -> None:
+        """Other files may be recognised."""
         self._anchors.clear()
 
     def _forget(self, document: Document) -> None:
@@ -116,8 +129,7 @@ class Anchors(Part):
     def _in_kernel_file(self, document: Document) -> list[Anchor]:
         kept = self._headers.get(document.uri)
         if kept is None or kept[0] != document.revision:
-            lines = document.text.split("\n")
-            kept = self._headers[document.uri] = (document.revision, headers([line.rstrip("\r") for line in lines]))
+            kept = self._headers[document.uri] = (document.revision, headers(document.text))
         folder = self._session.folder_for(document)
         units = [] if folder is None else folder.units_at(document.path or "")
         arch = self._arch(document, units)

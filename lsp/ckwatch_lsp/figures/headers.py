@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.wire.values import Unit
 
-_HEADER = re.compile(r"\s*\[\[\s*(instance|sweep)\s*\]\]\s*(?:#.*)?$")
-_TABLE = re.compile(r"\s*\[")
-_NAME = re.compile(r"""\s*name\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*')""")
+_MARK = re.compile(
+    r"""^[ \t]*(?:\[\[[ \t]*(instance|sweep)[ \t]*\]\][ \t]*(?:\#[^\n]*?)?(?=\r?$)
+      | name[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')
+      | \[)""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""A header of a table of instances, a name, or another header."""
+
 _FENCES = ('"""', "'''")
 _ESCAPE = re.compile(r'\\(["\\])')
 
@@ -41,21 +46,24 @@ class Macro:
     line: int
 
 
-def headers(lines: Sequence[str]) -> list[Header]:
+def headers(text: str) -> list[Header]:
     """The named tables of a kernel file, however broken it is."""
     found: list[Header] = []
     kind: Literal["instance", "sweep"] | None = None
-    at = column = 0
-    for number, line in _outside_strings(lines):
-        header = _HEADER.match(line)
-        if header is not None:
-            kind = "instance" if header.group(1) == "instance" else "sweep"
-            at, column = number, len(line)
-        elif kind is not None and (name := _NAME.match(line)) is not None:
-            start, end = name.span(1)
-            found.append(Header(kind, at, column, _value(name.group(1)), number, start, end))
+    at = column = line = passed = 0
+    text = _without_long_strings(text)
+    for mark in _MARK.finditer(text):
+        start = mark.start()
+        line += text.count("\n", passed, start)
+        passed = start
+        if mark.group(1):
+            kind = "instance" if mark.group(1) == "instance" else "sweep"
+            at, column = line, mark.end() - start
+        elif kind is not None and mark.group(2):
+            first, last = mark.span(2)
+            found.append(Header(kind, at, column, _value(mark.group(2)), line, first - start, last - start))
             kind = None
-        elif _TABLE.match(line):
+        elif not mark.group(2):
             kind = None
     return found
 
@@ -114,18 +122,19 @@ def _sweep_of(name: str, sweeps: frozenset[str]) -> str | None:
     return None
 
 
-def _outside_strings(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The lines that do not begin within a string of several lines."""
+def _without_long_strings(text: str) -> str:
+    """The same lines, those within a string of several lines empty."""
+    if not any(fence in text for fence in _FENCES):
+        return text
+    lines = text.split("\n")
     fence = ""
     for number, line in enumerate(lines):
         if fence:
+            lines[number] = ""
             fence = "" if fence in line else fence
-            continue
-        yield number, line
-        for mark in _FENCES:
-            if line.count(mark) % 2 and not line.lstrip().startswith("#"):
-                fence = mark
-                break
+        elif not line.lstrip().startswith("#"):
+            fence = next((each for each in _FENCES if line.count(each) % 2), "")
+    return "\n".join(lines)
 
 
 def _value(written: str) -> str:

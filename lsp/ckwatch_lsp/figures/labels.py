@@ -12,6 +12,7 @@ from ckwatch.wire.timing_words import time_of
 from ckwatch.wire.timings import Timing
 from ckwatch.wire.values import Figures, Unit
 from ckwatch_lsp.figures.standing import (
+    Brief,
     Standing,
     change_of,
     failed_timing,
@@ -48,19 +49,20 @@ def unit_label(unit: Unit, shape: str = "") -> str:
     return _filled(MARKS["running" if is_running(unit) else "fresh"] + state_words(unit, shape))
 
 
-def sweep_label(units: Sequence[Unit], shape: str = "") -> str:
+def sweep_label(briefs: Sequence[Brief]) -> str:
     """The best and the worst time of a sweep's units, how many have one, and which is the best."""
-    timed = [(unit, timing) for unit in units if (timing := shown_timing(unit, shape)) is not None]
-    names = max(len(unit.instance) for unit in units)
-    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(len(units))) + 4 + 2 + names)
+    timed = [brief for brief in briefs if brief.timing is not None]
+    count = len(briefs)
+    names = max(len(brief.unit.instance) for brief in briefs)
+    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(count)) + 4 + 2 + names)
     if timed:
-        return _filled(_best(timed, len(units)), width)
-    known = [unit for unit in units if unit.figures is not None]
+        return _filled(_best(timed, count), width)
+    known = [brief for brief in briefs if brief.unit.figures is not None]
     if known:
         return _filled(_ranges(known), width)
-    built = sum(unit.fresh and unit.outcome == "built" for unit in units)
-    mark = MARKS["running" if any(is_running(unit) for unit in units) else "fresh"]
-    return _filled(f"{mark}{_right(built, len(str(len(units))))} of {len(units)} built", width)
+    built = sum(brief.unit.fresh and brief.unit.outcome == "built" for brief in briefs)
+    mark = MARKS["running" if any(brief.running for brief in briefs) else "fresh"]
+    return _filled(f"{mark}{_right(built, len(str(count)))} of {count} built", width)
 
 
 def timing_cells(timing: Timing) -> str:
@@ -126,19 +128,18 @@ def trimmed(label: str) -> str:
     return "  ".join(cell for cell in cells if cell)
 
 
-def _best(timed: Sequence[tuple[Unit, Timing]], count: int) -> str:
-    unit, timing = min(timed, key=lambda each: each[1].median_us)
-    worst = max(each.median_us for _, each in timed)
-    running = any(timing_standing(*each) == "running" for each in timed)
-    mark = MARKS["running" if running else timing_standing(unit, timing)]
-    times = f"{_right(time_of(timing.median_us), 8)} – {_right(time_of(worst), 8)}"
-    return f"{mark}{times}  {_right(len(timed), len(str(count)))} of {count}  {unit.instance}"
+def _best(timed: Sequence[Brief], count: int) -> str:
+    best = min(timed, key=lambda brief: brief.median_us)
+    worst = max(brief.median_us for brief in timed)
+    mark = MARKS["running" if any(brief.standing == "running" for brief in timed) else best.standing]
+    times = f"{_right(time_of(best.median_us), 8)} – {_right(time_of(worst), 8)}"
+    return f"{mark}{times}  {_right(len(timed), len(str(count)))} of {count}  {best.unit.instance}"
 
 
-def _ranges(known: Sequence[Unit]) -> str:
+def _ranges(known: Sequence[Brief]) -> str:
     """Like a unit's, with the least and the most of each figure."""
-    figures = [unit.figures for unit in known if unit.figures is not None]
-    standings = {figures_standing(unit) for unit in known}
+    figures = [brief.unit.figures for brief in known if brief.unit.figures is not None]
+    standings = {brief.standing for brief in known}
     mark = MARKS["running" if "running" in standings else "stale" if "stale" in standings else "fresh"]
     waves = [each.occupancy for each in figures if each.occupancy is not None]
     uses = [round(100 * each.matrix_use) for each in figures if each.matrix_use is not None]

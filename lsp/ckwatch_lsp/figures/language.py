@@ -33,11 +33,7 @@ class FiguresLanguage(Language):
         """A label at the end of each line that has figures."""
         if not self._session.settings.hints or document.uri not in self._session.documents:
             return ()
-        here = [
-            (anchor, label)
-            for anchor, label in self._shown.labels(document)
-            if within.start.line <= anchor.end.line <= within.end.line
-        ]
+        here = self._shown.labels(document, within.start.line, within.end.line)
         at_once = not self._resolves and len(here) <= TOOLTIPS
         return [self._hint(document, anchor, label, at_once=at_once) for anchor, label in here]
 
@@ -70,15 +66,17 @@ class FiguresLanguage(Language):
         anchors = self._shown.anchors.of(document)
         active = self._session.active.unit(document)
         is_template = document.kind is Kind.TEMPLATE
+        crowded = len(anchors) > ROOM
         for anchor in anchors:
-            units = self._shown.anchors.units(document, anchor)
-            if not units:
+            if crowded and active is not None and active.id not in anchor.units:
+                continue
+            briefs = [self._shown.brief(unit) for unit in self._shown.anchors.units(document, anchor)]
+            if not briefs:
                 continue
             if anchor.sweep:
-                lenses = sweep_lenses(anchor.sweep, units, document.uri)
+                lenses = sweep_lenses(anchor.sweep, briefs, document.uri)
             else:
-                brief = len(anchors) > ROOM and units[0] is not active
-                lenses = unit_lenses(units[0], document.uri, choosable=is_template, brief=brief)
+                lenses = unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
             found += [(anchor.end.line, lens) for lens in lenses]
         return found + self._affected(document) if is_template else found
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ckwatch.wire.values import Unit
-from ckwatch_lsp.figures.standing import is_running, shown_timing
+from ckwatch_lsp.figures.standing import Brief
 
 ROOM = 64
-"""Instances of a file up to which each has all of its lenses; beyond that only the active one has."""
+"""Instances of a file up to which each has its lenses; of more only the active one has: an editor asks for all of them
+whenever one is another."""
 
 
 class Lens(NamedTuple):
@@ -20,30 +20,29 @@ class Lens(NamedTuple):
     argument: dict[str, Any]
 
 
-def unit_lenses(unit: Unit, uri: str, *, choosable: bool = False, brief: bool = False) -> list[Lens]:
+def unit_lenses(brief: Brief, uri: str, *, choosable: bool = False) -> list[Lens]:
     """Those of one unit: only what can be done. `choosable`: there are others to choose from."""
-    about = {"uri": uri, "unit": unit.id}
+    about = {"uri": uri, "unit": brief.unit.id}
     lenses = [Lens("run", "ckwatch.run", about)]
-    if is_running(unit):
+    if brief.running:
         lenses.append(Lens("cancel", "ckwatch.cancel", about))
-    if not brief:
-        if shown_timing(unit) is not None:
-            lenses.append(Lens("set baseline", "ckwatch.setBaseline", about))
-            lenses.append(Lens("compare", "ckwatch.compare", about))
-        lenses.append(Lens("source", "ckwatch.openSource", about))
-        if unit.arch.startswith("gfx"):
-            lenses.append(Lens("ISA", "ckwatch.openIsa", about))
+    if brief.timing is not None:
+        lenses.append(Lens("set baseline", "ckwatch.setBaseline", about))
+        lenses.append(Lens("compare", "ckwatch.compare", about))
+    lenses.append(Lens("source", "ckwatch.openSource", about))
+    if brief.unit.arch.startswith("gfx"):
+        lenses.append(Lens("ISA", "ckwatch.openIsa", about))
     if choosable:
         lenses.append(Lens("choose instance", "ckwatch.chooseInstance", {"uri": uri}))
     return lenses
 
 
-def sweep_lenses(sweep: str, units: Sequence[Unit], uri: str) -> list[Lens]:
+def sweep_lenses(sweep: str, briefs: Sequence[Brief], uri: str) -> list[Lens]:
     """Those of a sweep: they mean all of its units."""
-    first = units[0]
-    about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(units) > 1 else first.id}
+    first = briefs[0].unit
+    about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(briefs) > 1 else first.id}
     lenses = [Lens("run", "ckwatch.run", about)]
-    if any(is_running(unit) for unit in units):
+    if any(brief.running for brief in briefs):
         lenses.append(Lens("cancel", "ckwatch.cancel", about))
     return lenses
 

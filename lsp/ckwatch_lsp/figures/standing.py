@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.wire.timing_words import is_figure
@@ -53,3 +54,24 @@ def change_of(timing: Timing) -> Comparison | None:
 def against(comparisons: Sequence[Comparison], kind: str) -> Comparison | None:
     """The comparison with `previous`, `library …` or `baseline …`."""
     return next((each for each in comparisons if each.against.split(" ")[0] == kind), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What is needed of a unit to sum up thousands: the timing that is shown, its median in microseconds (0 without),
+    how that stands, and whether something is on its way."""
+
+    unit: Unit
+    timing: Timing | None
+    median_us: float
+    standing: Standing
+    running: bool
+
+
+def brief_of(unit: Unit, shape: str = "") -> Brief:
+    """The brief of a unit, for `shape` or the first with a timing."""
+    timing = shown_timing(unit, shape)
+    running = is_running(unit)
+    if timing is not None:
+        return Brief(unit, timing, timing.median_us, timing_standing(unit, timing), running)
+    return Brief(unit, None, 0.0, figures_standing(unit), running)

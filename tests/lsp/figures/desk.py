@@ -112,7 +112,9 @@ class Desk:
         """What lenses of this title run with."""
         asked = await self.answers.lenses(types.CodeLensParams(types.TextDocumentIdentifier(uri)))
         commands = [lens.command for lens in asked or () if lens.command is not None]
-        return [(each.arguments or [{}])[0] for each in commands if each.title == title]
+        return [
+            cast("Mapping[str, Any]", each.arguments[0]) for each in commands if each.title == title and each.arguments
+        ]
 
     async def hover(self, uri: str, line: int, column: int = 0) -> str:
         """The text; empty where there is none."""

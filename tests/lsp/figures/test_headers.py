@@ -37,7 +37,7 @@ name = "s_5"
 
 
 def test_named_tables() -> None:
-    found = [(each.kind, each.name, each.line, each.name_line) for each in headers(KERNEL_FILE.split("\n"))]
+    found = [(each.kind, each.name, each.line, each.name_line) for each in headers(KERNEL_FILE)]
     assert found == [
         ("instance", "one", 4, 5),
         ("instance", 'two "quoted"', 8, 10),
@@ -51,7 +51,7 @@ def test_named_tables() -> None:
     "text", ["", "[[instance]]", "[[instance]\nname = 'x'", "name = 'x'", '[[instance]]\nname = "x']
 )
 def test_what_is_being_written_has_none(text: str) -> None:
-    assert headers(text.split("\n")) == []
+    assert headers(text) == []
 
 
 def test_units_belong_to_headers_by_their_names() -> None:
@@ -61,7 +61,7 @@ def test_units_belong_to_headers_by_their_names() -> None:
 
 
 def given(units: list) -> list:  # type: ignore[type-arg]  # what it takes and gives is tested
-    return units_by_header(headers(KERNEL_FILE.split("\n")), units)
+    return units_by_header(headers(KERNEL_FILE), units)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from ckwatch.wire.values import Unit
 from ckwatch_lsp.figures.labels import FIGURE_SPACE, WIDTH, change_cell, error_cell, sweep_label, trimmed, unit_label
+from ckwatch_lsp.figures.standing import brief_of
 from lsp.figures.made_up import compared, figures, timing, unit
 
 SLOWER = timing(123456.0, comparisons=(compared(1.5, "SLOW"),))
@@ -82,22 +83,26 @@ def test_changes(ratio: float, text: str) -> None:
 SWEEP = [unit(f"s_{tile}", timings=(timing(float(tile)),)) for tile in (64, 128, 256)]
 
 
+def label_of(units: list[Unit]) -> str:
+    return sweep_label([brief_of(each) for each in units])
+
+
 def test_a_sweep_shows_the_best_and_the_worst() -> None:
     known = [*SWEEP, unit("s_512")]
-    assert trimmed(sweep_label(known)) == "64.00 µs – 256.0 µs  3 of 4  s_64"
+    assert trimmed(label_of(known)) == "64.00 µs – 256.0 µs  3 of 4  s_64"
     again = SWEEP[0].model_copy(update={"phase": "compiling"})
-    assert trimmed(sweep_label([again, *known[1:]])) == "…64.00 µs – 256.0 µs  3 of 4  s_64"
+    assert trimmed(label_of([again, *known[1:]])) == "…64.00 µs – 256.0 µs  3 of 4  s_64"
     old = unit("s_64", timings=(timing(64.0, standing="stale"),))
-    assert trimmed(sweep_label([old, *known[1:]])) == "·64.00 µs – 256.0 µs  3 of 4  s_64"
-    assert len({len(sweep_label(given)) for given in ([again, *known[1:]], known, [old, *known[1:]])}) == 1
+    assert trimmed(label_of([old, *known[1:]])) == "·64.00 µs – 256.0 µs  3 of 4  s_64"
+    assert len({len(label_of(given)) for given in ([again, *known[1:]], known, [old, *known[1:]])}) == 1
 
 
 def test_a_sweep_without_times() -> None:
     known = [unit("s_1", figures=figures()), unit("s_2", figures=figures(vgprs=200, occupancy=2, vgpr_spills=7))]
-    assert trimmed(sweep_label(known)) == "occ 2–5  100–200 VGPR  0–7 spills  MFMA 50 %"
-    assert trimmed(sweep_label([unit("s_1"), unit("s_2", outcome=None)])) == "1 of 2 built"
+    assert trimmed(label_of(known)) == "occ 2–5  100–200 VGPR  0–7 spills  MFMA 50 %"
+    assert trimmed(label_of([unit("s_1"), unit("s_2", outcome=None)])) == "1 of 2 built"
 
 
 def test_a_sweep_with_long_names_keeps_its_own_width() -> None:
     units = [unit("s_" + "9" * 60), unit("s_1", timings=(timing(),))]
-    assert len(sweep_label(units)) == len(sweep_label([*units[:1], unit("s_1")])) > WIDTH
+    assert len(label_of(units)) == len(label_of([*units[:1], unit("s_1")])) > WIDTH

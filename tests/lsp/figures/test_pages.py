@@ -6,6 +6,7 @@ from ckwatch.wire.values import Unit
 from ckwatch_lsp.figures.about import Past, Predicted, about_sweep, about_unit
 from ckwatch_lsp.figures.page import Line, Table, Title, markdown, plain
 from ckwatch_lsp.figures.sparkline import sparkline
+from ckwatch_lsp.figures.standing import brief_of
 from lsp.figures.made_up import compared, figures, timing, unit
 
 WHOLE = unit(
@@ -63,7 +64,7 @@ def test_what_is_going_on() -> None:
 
 def test_a_sweep_lists_its_best() -> None:
     units = [unit(f"s_{at}", timings=(timing(100.0 - at),)) for at in range(12)]
-    found = plain(about_sweep("k/s", [unit("s_x"), *units], "4096")).split("\n")
+    found = plain(about_sweep("k/s", [brief_of(each) for each in (unit("s_x"), *units)], "4096")).split("\n")
     assert found[0] == "k/s (13 instances, 12 timed on 4096)"
     assert found[3].split() == ["s_11", "89.00", "µs", "±1.00", "%", "100", "TFLOP/s", "50", "%"]
     assert found[-1] == "and 3 more"
