@@ -167,9 +167,8 @@ def _parameter_values(document: KernelFile, spot: Spot, known: Known, name: str)
 
 def _used(document: KernelFile, name: str) -> Iterator[str]:
     """The values that a parameter has in the file, on one line each."""
-    for table, pair in document.parameter_pairs():
-        value = pair.value
-        if pair.name != name or value is None or not value.closed or value.kind is Kind.OTHER:
+    for table, value in document.parameter_values(name):
+        if not value.closed or value.kind is Kind.OTHER:
             continue
         swept = table.path[0] == "sweep" and value.kind is Kind.ARRAY
         yield from (one.text for one in (value.items if swept else (value,)) if "\n" not in one.text)

@@ -20,11 +20,16 @@ OWN_KEYS: Mapping[tuple[str, ...], tuple[str, ...]] = {("instance",): ("name",)}
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An `[[instance]]`. `parameters` are its own, by name; `name` is empty where it has none."""
+    """An `[[instance]]`; `name` is empty where it has none."""
 
     table: Table
     name: str
-    parameters: Mapping[str, Pair]
+
+    @property
+    def parameters(self) -> Mapping[str, Pair]:
+        """Its own, by name."""
+        pairs = self.table.pairs
+        return {pair.name: pair for pair in pairs if pair.keys and is_parameter(("instance",), pair.name)}
 
     @property
     def name_value(self) -> Value | None:
@@ -89,9 +94,7 @@ class KernelFile:
     @cached_property
     def instances(self) -> tuple[Instance, ...]:
         """In their order."""
-        return tuple(
-            Instance(table, _string(table, "name") or "", _parameters(table)) for table in self.tables(("instance",))
-        )
+        return tuple(Instance(table, _string(table, "name") or "") for table in self.tables(("instance",)))
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
@@ -118,7 +121,7 @@ class KernelFile:
 
     def tables(self, path: tuple[str, ...]) -> Iterator[Table]:
         """The tables with this path."""
-        return (table for table in self.toml.tables if table.keys and table.path == path)
+        return (table for table in self.toml.tables if table.path == path and table.has_header)
 
     def setting(self, path: tuple[str, ...]) -> Any:
         """The value at a path through tables and inline tables; None if there is none."""
@@ -133,7 +136,9 @@ class KernelFile:
     def instance_at(self, position: Position) -> Instance | None:
         """The instance whose table a place is in."""
         table = self.toml.table_at(self.toml.offset(position))
-        return next((one for one in self.instances if one.table.start == table.start), None)
+        if table.path != ("instance",) or table.index is None:
+            return None
+        return Instance(table, _string(table, "name") or "")
 
     def sweep_at(self, position: Position) -> Sweep | None:
         """The sweep whose tables a place is in."""
@@ -155,15 +160,32 @@ class KernelFile:
         """All parameters of an instance: the defaults, and its own over them. What cannot be read is left out."""
         return values_of(self.defaults) | values_of(instance.parameters)
 
-    def parameter_pairs(self) -> Iterator[tuple[Table, Pair]]:
-        """Every place where a template parameter gets a value."""
+    def parameter_pairs(self, name: str | None = None) -> Iterator[tuple[Table, Pair]]:
+        """Every place where a template parameter, or that called `name`, gets a value."""
         for table in self.toml.tables:
-            if table.path in PARAMETER_TABLES:
-                yield from ((table, pair) for pair in table.pairs if is_parameter(table.path, pair.name) and pair.keys)
-            elif table.path == ("sweep",):
-                inline = table.value("parameters")
-                if inline is not None:
-                    yield from ((table, pair) for pair in inline.pairs if pair.keys)
+            if name is not None and not any(name in (pair.name, *_inline(pair)) for pair in table.unplaced()):
+                continue
+            yield from ((table, pair) for pair in _parameter_pairs(table, table.pairs) if name in (None, pair.name))
+
+    def parameter_values(self, name: str) -> Iterator[tuple[Table, Value]]:
+        """The values that the parameter `name` gets; their offsets are not those of the file."""
+        for table in self.toml.tables:
+            pairs = tuple(pair for pair in table.unplaced() if pair.name in (name, "parameters"))
+            for pair in _parameter_pairs(table, pairs) if pairs else ():
+                if pair.name == name and pair.value is not None:
+                    yield table, pair.value
+
+
+def _parameter_pairs(table: Table, pairs: tuple[Pair, ...]) -> Iterator[Pair]:
+    if table.path in PARAMETER_TABLES:
+        yield from (pair for pair in pairs if pair.keys and is_parameter(table.path, pair.name))
+    elif table.path == ("sweep",):
+        inline = next((pair.value for pair in pairs if pair.name == "parameters"), None)
+        yield from (pair for pair in (() if inline is None else inline.pairs) if pair.keys)
+
+
+def _inline(pair: Pair) -> tuple[str, ...]:
+    return () if pair.value is None else tuple(inner.name for inner in pair.value.pairs)
 
 
 def is_parameter(path: tuple[str, ...], name: str) -> bool:
@@ -177,12 +199,8 @@ def values_of(pairs: Mapping[str, Pair]) -> dict[str, Any]:
     return {name: value for name, value in read if value is not None}
 
 
-def _parameters(table: Table) -> Mapping[str, Pair]:
-    return {pair.name: pair for pair in table.pairs if pair.keys and is_parameter(table.path, pair.name)}
-
-
 def _string(table: Table, name: str) -> str | None:
-    value = table.value(name)
+    value = next((pair.value for pair in table.unplaced() if pair.name == name), None)
     read = value.read() if value is not None and value.kind is Kind.STRING else None
     return read if isinstance(read, str) else None
 

@@ -98,11 +98,10 @@ def instance_places(document: KernelFile, name: str) -> Iterator[Place]:
 
 def parameter_places(document: KernelFile, name: str) -> Iterator[Place]:
     """Where a parameter gets a value, and where conditions of sweeps mention it."""
-    for _, pair in document.parameter_pairs():
-        if pair.name == name:
-            part = pair.keys[-1]
-            quoted = document.text[part.start] in "\"'"
-            yield Place(document.toml.range(part.start + quoted, part.end - quoted), defines=True)
+    for _, pair in document.parameter_pairs(name):
+        part = pair.keys[-1]
+        quoted = document.text[part.start] in "\"'"
+        yield Place(document.toml.range(part.start + quoted, part.end - quoted), defines=True)
     for sweep in document.sweeps:
         where = sweep.table.value("where")
         for text in () if where is None else (where, *where.items):

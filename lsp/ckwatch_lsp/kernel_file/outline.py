@@ -122,7 +122,7 @@ def _of_table(file: TomlFile, table: Table) -> Symbol:
     kind = _NAMED.get(table.path, SymbolKind.TABLE)
     name_value = table.value("name")
     named = name_value.read() if name_value is not None and kind is not SymbolKind.TABLE else None
-    children = tuple(_of_pair(file, pair) for pair in table.pairs if pair.keys and pair.value is not name_value)
+    children = tuple(_of_pair(file, pair) for pair in table.pairs if pair.keys and pair.value != name_value)
     path = ".".join(table.path) or "?"
     if isinstance(named, str) and named and name_value is not None:
         selection = file.range(name_value.start, name_value.end)

@@ -1,15 +1,24 @@
 """Reading TOML, whatever it is: every text gives a file, and a broken line hides no other.
 
 Where TOML is broken, a value ends with its line, and an array or inline table that nobody closes before a line that
-looks like a header or a key with `=`. One pass over the text, with a fast way for the usual lines.
+like a header or a key with `=`. A text is read in pieces, which begin with a header each and are remembered: after
+an edit one of them is read again.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from functools import lru_cache
+from typing import NamedTuple
 
-from ckwatch_lsp.kernel_file.syntax import Comment, Kind, Pair, Part, Table, TomlFile, Value
+from ckwatch_lsp.kernel_file.syntax import Block, Comment, Kind, Pair, Part, Table, TomlFile, Value
+
+PIECES_KEPT = 8192
+"""Pieces that are remembered, of some hundred characters each."""
+
+EXTENSIONS = 16
+"""A piece that does not end is read again with the next one so many times, then with all that follows."""
 
 DEPTH_LIMIT = 64
 """Arrays within arrays; deeper ones are not looked into."""
@@ -31,13 +40,60 @@ _LINE_BEGINS_ANEW = re.compile(
     r"[ \t]*(?:\[\[?[ \t]*[A-Za-z_\"'][^\[\]\r\n,]*\]\]?[ \t]*(?:#|\r?$)|[A-Za-z0-9_\"'-][A-Za-z0-9_.\"' \t-]*=)",
     re.MULTILINE,
 )
+_HEADER_LINE = re.compile(r"^[ \t]*\[(?![^\r\n]*,)", re.MULTILINE)
 _BASIC = re.compile(r"\"(?:[^\"\\\r\n]|\\[^\r\n])*(\"?)")
 _LITERAL = re.compile(r"'[^'\r\n]*('?)")
 
 
 def parse(text: str) -> TomlFile:
     """What `text` says, and where."""
-    return _Scanner(text).file()
+    starts = [0, *(found.start() for found in _HEADER_LINE.finditer(text) if found.start() > 0), len(text)]
+    tables: list[Table] = []
+    comments: list[Comment] = []
+    counts: dict[tuple[str, ...], int] = {}
+    at = 0
+    while at < len(starts) - 1:
+        start = starts[at]
+        piece = _read(text[start : starts[at + 1]])
+        at += 1
+        # what nobody closed may go on behind what looked like a header
+        for more in range(EXTENSIONS):
+            if not piece.goes_on or at >= len(starts) - 1:
+                break
+            at = at + 1 if more < EXTENSIONS - 1 else len(starts) - 1
+            piece = _read(text[start : starts[at]])
+        first = 0 if start == 0 else 1  # the top of a piece that begins with a header is empty
+        for block in piece.blocks[first:]:
+            if tables:
+                tables[-1].next = block.start + start
+            tables.append(Table(block, start, _index(block, counts), len(text)))
+        comments += [Comment(one.start + start, one.end + start) for one in piece.comments]
+    return TomlFile(text, tables or [Table(_EMPTY, 0, None, len(text))], comments)
+
+
+def _index(block: Block, counts: dict[tuple[str, ...], int]) -> int | None:
+    if not block.double:
+        return None
+    path = tuple(part.name for part in block.keys)
+    index = counts.get(path, 0)
+    counts[path] = index + 1
+    return index
+
+
+class _Piece(NamedTuple):
+    """What was read from a piece of text. `goes_on`: its last value has no end in it."""
+
+    blocks: tuple[Block, ...]
+    comments: tuple[Comment, ...]
+    goes_on: bool
+
+
+_EMPTY = Block((), False, (), 0, 0, 0)
+
+
+@lru_cache(maxsize=PIECES_KEPT)
+def _read(text: str) -> _Piece:
+    return _Scanner(text).piece()
 
 
 class _Scanner:
@@ -45,17 +101,17 @@ class _Scanner:
         self._text = text
         self._length = len(text)
         self._comments: list[Comment] = []
+        self._goes_on = False
+        """Whether something that may end later was open where the text ended."""
 
-    def file(self) -> TomlFile:
+    def piece(self) -> _Piece:
         text, length = self._text, self._length
         at = 1 if text.startswith("\ufeff") else 0
-        tables: list[Table] = []
-        counts: dict[tuple[str, ...], int] = {}
+        blocks: list[Block] = []
         keys: tuple[Part, ...] = ()
-        index: int | None = None
+        double = False
         start = header_end = end = at
         pairs: list[Pair] = []
-
         while at < length:
             plain = _PLAIN_PAIR.match(text, at)
             if plain is not None:
@@ -73,9 +129,9 @@ class _Scanner:
             elif mark == "#":
                 at = self._comment(first)
             elif mark == "[":
-                tables.append(Table(keys, index, tuple(pairs), start, header_end, end, first))
+                blocks.append(Block(keys, double, tuple(pairs), start, header_end, end))
                 start = first
-                keys, index, at = self._header(first, counts)
+                keys, double, at = self._header(first)
                 header_end = end = at
                 pairs = []
                 at = self._end_of_line(at)
@@ -84,10 +140,10 @@ class _Scanner:
                 pairs.append(pair)
                 end = pair.end
                 at = max(self._end_of_line(pair.end), first + 1)
-        tables.append(Table(keys, index, tuple(pairs), start, header_end, end, length))
+        blocks.append(Block(keys, double, tuple(pairs), start, header_end, end))
         # behind an array that nobody closed, a comment is met twice
         comments = {comment.start: comment for comment in self._comments}
-        return TomlFile(text, tables, [comments[start] for start in sorted(comments)])
+        return _Piece(tuple(blocks), tuple(comments[one] for one in sorted(comments)), self._goes_on)
 
     def _comment(self, at: int) -> int:
         end = _REST.match(self._text, at).end()  # type: ignore[union-attr]  # matches anything
@@ -103,19 +159,14 @@ class _Scanner:
         marked = self._text.find("#", first, rest)
         return self._comment(marked) if marked >= 0 else rest
 
-    def _header(self, at: int, counts: dict[tuple[str, ...], int]) -> tuple[tuple[Part, ...], int | None, int]:
+    def _header(self, at: int) -> tuple[tuple[Part, ...], bool, int]:
         double = self._text.startswith("[[", at)
         keys, end = self._keys(_BLANK.match(self._text, at + 1 + double).end())  # type: ignore[union-attr]
         close = _BLANK.match(self._text, end).end()  # type: ignore[union-attr]  # matches anything
         for _ in range(1 + double):
             if self._text.startswith("]", close):
                 close = end = close + 1
-        path = tuple(part.name for part in keys)
-        if not double:
-            return keys, None, end
-        index = counts.get(path, 0)
-        counts[path] = index + 1
-        return keys, index, end
+        return keys, double, end
 
     def _keys(self, at: int) -> tuple[tuple[Part, ...], int]:
         """A dotted key; the offset where it ends."""
@@ -171,6 +222,7 @@ class _Scanner:
             while True:
                 end = text.find(mark * 3, end)
                 if end < 0:
+                    self._goes_on = True
                     line = _REST.match(text, at).end()  # type: ignore[union-attr]  # matches anything
                     return Value(Kind.STRING, at, line, text[at:line], closed=False)
                 escaped = len(text[at + 3 : end]) - len(text[at + 3 : end].rstrip("\\"))
@@ -229,6 +281,7 @@ class _Scanner:
             line = self._text.rfind("\n", at, stop) + 1
             if _LINE_BEGINS_ANEW.match(self._text, line) is not None:
                 return at, True
+        self._goes_on = self._goes_on or stop >= self._length
         if "#" in filled:
             self._comments += [Comment(at + one.start(), at + one.end()) for one in _FILL_COMMENT.finditer(filled)]
         return stop, False

@@ -6,8 +6,7 @@ import enum
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ckwatch_lsp.text import Position, Range
 
@@ -24,8 +23,7 @@ class Kind(enum.Enum):
     """A date or time, or what is no value (yet)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One part of a dotted key; `name` is without quotes."""
 
     name: str
@@ -33,8 +31,7 @@ class Part:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value at the offsets `start` to `end`. `items` are an array's, `pairs` an inline table's."""
 
     kind: Kind
@@ -63,8 +60,7 @@ class Value:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """`key = value`, where one of `=` and the value may be missing. `equals` is the offset of `=`."""
 
     keys: tuple[Part, ...]
@@ -76,7 +72,8 @@ class Pair:
     @property
     def name(self) -> str:
         """The key, with dots."""
-        return ".".join(part.name for part in self.keys)
+        keys = self.keys
+        return keys[0].name if len(keys) == 1 else ".".join(part.name for part in keys)
 
     @property
     def key_end(self) -> int:
@@ -84,43 +81,110 @@ class Pair:
         return self.keys[-1].end if self.keys else self.start
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of the file: its header, if any, and the pairs below it.
-
-    `index` counts the tables of an array (`[[instance]]`), None for others. `start` is where the header stands, `end`
-    where the last thing that belongs to it ends, `next` where the next table's header begins.
-    """
+class Block(NamedTuple):
+    """A table with offsets from the beginning of the piece of text that it was read in. `double`: one of an array."""
 
     keys: tuple[Part, ...]
-    index: int | None
+    double: bool
     pairs: tuple[Pair, ...]
     start: int
     header_end: int
     end: int
-    next: int
+
+
+class Table:
+    """A table of the file: its header, if any, and the pairs below it.
+
+    `index` counts the tables of an array (`[[instance]]`), None for others. `start` is where the header stands, `end`
+    where the last thing that belongs to it ends, `next` where the next table's header begins. It is made of a block,
+    whose offsets are moved when somebody asks for them: an edit leaves the blocks before and behind it as they are.
+    """
+
+    __slots__ = ("_block", "_pairs", "_shift", "index", "next")
+
+    def __init__(self, block: Block, shift: int, index: int | None, following: int) -> None:
+        self.index = index
+        self.next = following
+        self._block = block
+        self._shift = shift
+        self._pairs: tuple[Pair, ...] | None = None
+
+    @property
+    def start(self) -> int:
+        """Where the header stands."""
+        return self._block.start + self._shift
+
+    @property
+    def header_end(self) -> int:
+        """Where the header ends."""
+        return self._block.header_end + self._shift
+
+    @property
+    def end(self) -> int:
+        """Where the last of it ends."""
+        return self._block.end + self._shift
+
+    @property
+    def keys(self) -> tuple[Part, ...]:
+        """The parts of its header."""
+        return tuple(_moved_part(part, self._shift) for part in self._block.keys)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether there is a name in its header."""
+        return bool(self._block.keys)
 
     @property
     def path(self) -> tuple[str, ...]:
         """Its name, part by part; empty for the top of the file."""
-        return tuple(part.name for part in self.keys)
+        return tuple(part.name for part in self._block.keys)
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Its keys and values in their order."""
+        if self._pairs is None:
+            self._pairs = tuple(_moved(pair, self._shift) for pair in self._block.pairs)
+        return self._pairs
 
     def pair(self, name: str) -> Pair | None:
         """The pair whose key is `name`, the first one."""
-        return next((pair for pair in self.pairs if pair.name == name), None)
+        found = next((pair for pair in self._block.pairs if pair.name == name), None)
+        return None if found is None else _moved(found, self._shift)
 
     def value(self, name: str) -> Value | None:
         """The value of `name`."""
         pair = self.pair(name)
         return None if pair is None else pair.value
 
+    def unplaced(self) -> tuple[Pair, ...]:
+        """The pairs where only their names and texts matter: their offsets are not those of the file."""
+        return self._block.pairs
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+
+class Comment(NamedTuple):
     """From `#` to the end of the line."""
 
     start: int
     end: int
+
+
+def _moved_part(part: Part, shift: int) -> Part:
+    return Part(part.name, part.start + shift, part.end + shift)
+
+
+def _moved(pair: Pair, shift: int) -> Pair:
+    keys = tuple(_moved_part(part, shift) for part in pair.keys)
+    value = None if pair.value is None else _moved_value(pair.value, shift)
+    return Pair(keys, None if pair.equals is None else pair.equals + shift, value, pair.start + shift, pair.end + shift)
+
+
+def _moved_value(value: Value, shift: int) -> Value:
+    return value._replace(
+        start=value.start + shift,
+        end=value.end + shift,
+        items=tuple(_moved_value(item, shift) for item in value.items),
+        pairs=tuple(_moved(pair, shift) for pair in value.pairs),
+    )
 
 
 class TomlFile:

@@ -204,7 +204,7 @@ class KernelLanguage(Language):
         parameters = await self._parameters(folder, file)
         detail = next((one for one in parameters if one.name == name), None)
         default = values_of({name: file.defaults[name]}).get(name) if name in file.defaults else None
-        texts = (pair.value.text for _, pair in file.parameter_pairs() if pair.name == name and pair.value is not None)
+        texts = (value.text for _, value in file.parameter_values(name))
         others = Counter(" ".join(text.split()) for text in texts).most_common()
         missing_in = str(file.template.read()) if parameters and detail is None and file.template is not None else ""
         return Told(parameter_text(name, detail, default, others, missing_in), reach)

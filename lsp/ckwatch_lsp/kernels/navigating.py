@@ -127,7 +127,7 @@ class Navigation:
                     edit = await language.rename(template, mentioned[1].start, name)
                     if edit is not None:
                         return edit
-        if any(pair.name == name for _, pair in file.parameter_pairs()):
+        if any(True for _ in file.parameter_values(name)):
             raise CkwatchError(f"the file has a parameter `{name}` already")
         return workspace_edit(self._session, document, [Edit(place.range, name) for place in old.places])
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ckwatch
 from ckwatch_lsp.kernel_file.document import KernelFile
 from ckwatch_lsp.kernel_file.outline import folds, highlights, selections, symbols
-from ckwatch_lsp.kernel_file.scanning import parse
+from ckwatch_lsp.kernel_file.scanning import _read, _Scanner, parse
 from ckwatch_lsp.kernel_file.spots import spot_at
 from ckwatch_lsp.kernel_file.syntax import TomlFile, Value
 from ckwatch_lsp.text import Position
@@ -167,6 +167,60 @@ def test_prefixes_and_mutations_are_read(name: str, data: st.DataObject) -> None
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read(text: str) -> None:
     ask_everywhere(text)
+
+
+def in_one_piece(text: str) -> list[object]:
+    """The tables as they are read when the text is not taken apart."""
+    counts: dict[tuple[str, ...], int] = {}
+    found: list[object] = []
+    for block in _Scanner(text).piece().blocks:
+        path = tuple(part.name for part in block.keys)
+        index = counts.get(path, 0) if block.double else None
+        counts[path] = counts.get(path, 0) + block.double
+        found.append((path, index, block.start, block.header_end, block.end, block.pairs))
+    return found
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "[x]",
+                "[[x]]",
+                "[",
+                "a = 1",
+                "a = [",
+                "]",
+                "[1]",
+                "[1, 2],",
+                "b = {",
+                "}",
+                'c = """',
+                '"""',
+                "# c",
+                "",
+                "'",
+                "  [y",
+            ]
+        ),
+        max_size=12,
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_pieces_make_no_difference(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    found = [(one.path, one.index, one.start, one.header_end, one.end, one.pairs) for one in parse(text).tables]
+    assert found == in_one_piece(text)
+    assert parse(text).comments == _Scanner(text).piece().comments
+
+
+def test_an_edit_is_read_again_and_nothing_else() -> None:
+    text = FILES["gemm/gemm_f16.kernel.toml"]
+    parse(text)
+    before = _read.cache_info().misses
+    for size in ("1280", "12", "1", ""):
+        parse(text.replace("MPerBlock = 128", f"MPerBlock = {size}", 1))
+    assert _read.cache_info().misses - before <= 5
 
 
 def test_deep_arrays_end() -> None:
