@@ -100,8 +100,8 @@ def symbol_candidate(index: Index, file: File, name: str, symbol: Symbol) -> Can
         called = callables(index, (variable,))
         return Candidate(name, "macro", called[0].label, called[0].doc)
     if binding.role is Role.MODULE:
-        link = next((link.name for link in file.names.links if link.tag == binding.tag), "")
-        return Candidate(name, "module", link)
+        link = file.names.link_of(binding.tag)
+        return Candidate(name, "module", link.name if link is not None else "")
     return Candidate(name, "variable", _source_line(file, symbol), comment_above(file.template, binding.tag), rank=0)
 
 

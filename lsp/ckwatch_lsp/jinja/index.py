@@ -60,6 +60,7 @@ class Index:
                 self._targets[path, link.start] = target
                 self._users[target].append((file, link))
         self._tops: dict[str, frozenset[str]] = {}
+        self._families: dict[str, frozenset[str]] = {}
         self._groups: dict[str, dict[str, frozenset[str]]] = {}
         self._free: dict[tuple[str, str], tuple[Entity, ...]] = {}
 
@@ -125,12 +126,9 @@ class Index:
 
     def module(self, file: File, symbol: Symbol) -> File | None:
         """The template that `symbol` is an import of."""
-        for binding in symbol.bindings:
-            if binding.role is Role.MODULE:
-                for link in file.names.links:
-                    if link.tag == binding.tag:
-                        return self.target(file, link)
-        return None
+        binding = symbol.first(Role.MODULE)
+        link = file.names.link_of(binding.tag) if binding is not None else None
+        return self.target(file, link) if link is not None else None
 
     def callee(self, file: File, tag: int, word: int) -> tuple[Entity, ...]:
         """What the word of a call stands for."""
@@ -140,37 +138,39 @@ class Index:
     def macro(self, entity: Entity) -> tuple[File, Mention] | None:
         """Where the macro `entity` is defined; None for what is no macro."""
         if isinstance(entity, Variable) and (symbol := self.symbol(entity)) is not None:
-            for binding in symbol.bindings:
-                if binding.role is Role.MACRO:
-                    return self.files[entity.path], binding
+            binding = symbol.first(Role.MACRO)
+            if binding is not None:
+                return self.files[entity.path], binding
         return None
 
-    def free(self, path: str, name: str, seen: frozenset[tuple[str, int]] = frozenset()) -> tuple[Entity, ...]:
+    def free(self, path: str, name: str) -> tuple[Entity, ...]:
         """What `name` means in the template at `path`, which does not bind it."""
         known = self._free.get((path, name))
         if known is not None:
             return known
         found: dict[Entity, None] = {}
-        used = False
-        for user, link in self._users.get(path, ()):
-            if not link.with_context or (user.path, link.start) in seen:
+        seen: set[str] = set()
+        waiting = [path]
+        while waiting:
+            member = waiting.pop()
+            if member in seen:
                 continue
-            used = True
-            if link.keyword == "extends":
-                symbol = user.names.top.symbols.get(name)
-            else:
-                symbol = user.names.lookup(name, link.scope, link.start, link.branch, link.tag)
-            if symbol is not None:
-                found[self._of_symbol(user, symbol)] = None
-            else:
-                found.update(dict.fromkeys(self.free(user.path, name, seen | {(user.path, link.start)})))
-        extended = self._extended(path, name)
-        found.update(dict.fromkeys(extended))
-        if not extended and (not used or not found or path.endswith(TOP_LEVEL)):
-            found[self._outside(path, name)] = None
-        answer = tuple(found)
-        if not seen:
-            self._free[path, name] = answer
+            seen.add(member)
+            users = [(user, link) for user, link in self._users.get(member, ()) if link.with_context]
+            for user, link in users:
+                if link.keyword == "extends":
+                    symbol = user.names.top.symbols.get(name)
+                else:
+                    symbol = user.names.lookup(name, link.scope, link.start, link.branch, link.tag)
+                if symbol is not None:
+                    found[self._of_symbol(user, symbol)] = None
+                else:
+                    waiting.append(user.path)
+            extended = self._extended(member, name)
+            found.update(dict.fromkeys(extended))
+            if not extended and (not users or member.endswith(TOP_LEVEL)):
+                found[self._outside(path, name)] = None
+        self._free[path, name] = answer = tuple(found) or (self._outside(path, name),)
         return answer
 
     def places(self, entity: Entity) -> Iterator[Place]:
@@ -203,6 +203,9 @@ class Index:
 
     def family(self, path: str) -> frozenset[str]:
         """The templates that share blocks with the one at `path`: those it extends and those that extend it."""
+        known = self._families.get(path)
+        if known is not None:
+            return known
         family: set[str] = set()
         waiting = [path]
         while waiting:
@@ -214,7 +217,9 @@ class Index:
             for link in self.files[member].names.links:
                 if link.keyword == "extends" and (target := self._targets.get((member, link.start))) is not None:
                     waiting.append(target)
-        return frozenset(family)
+        answer = frozenset(family)
+        self._families.update(dict.fromkeys(answer, answer))
+        return answer
 
     def tops(self, path: str) -> frozenset[str]:
         """The templates that kernel files name and that see what is at `path`: itself, or what includes it."""
@@ -253,18 +258,17 @@ class Index:
         """A symbol as an entity; what is imported under its own name is what it is there."""
         if not symbol.bindings:
             return KnownWord("special", symbol.name)
-        for binding in symbol.bindings:
-            if binding.role is Role.IMPORTED:
-                found = self._imported(file, binding)
-                if found is not None and found.name == symbol.name:
-                    return found
+        binding = symbol.first(Role.IMPORTED)
+        found = self._imported(file, binding) if binding is not None else None
+        if found is not None and found.name == symbol.name:
+            return found
         return Variable(file.path, symbol.scope.index, symbol.name)
 
     def _imported(self, file: File, mention: Mention) -> Entity | None:
         """What a name in `from … import` is in the other template."""
         body = file.template.tags[mention.tag].body
         source = next((there for there, here in body.imports if mention.word in (there, here)), None)
-        link = next((link for link in file.names.links if link.tag == mention.tag), None)
+        link = file.names.link_of(mention.tag)
         target = self.target(file, link) if link is not None else None
         if source is None or target is None:
             return None

@@ -8,7 +8,7 @@ do not see each other's bindings. A block sees the template's outermost names on
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from ckwatch_lsp.jinja.syntax import Block, Tag, Template
@@ -57,6 +57,16 @@ class Symbol:
     name: str
     scope: Scope
     bindings: list[Mention] = field(default_factory=list)
+    _firsts: dict[str, Mention] = field(default_factory=dict)
+
+    def bind(self, mention: Mention) -> None:
+        """Add what binds it."""
+        self.bindings.append(mention)
+        self._firsts.setdefault(mention.role.value, mention)
+
+    def first(self, role: Role) -> Mention | None:
+        """The first of its bindings with this role."""
+        return self._firsts.get(role.value)
 
     @property
     def role(self) -> Role | None:
@@ -190,12 +200,17 @@ class Names:
         """The mention made by a word of a tag."""
         return next((mention for mention in self.mentions_of(tag) if mention.word == word), None)
 
+    def link_of(self, tag: int) -> Link | None:
+        """The first link of a tag."""
+        at = bisect_left(self.links, tag, key=lambda link: link.tag)
+        return self.links[at] if at < len(self.links) and self.links[at].tag == tag else None
+
     def exported(self) -> dict[str, Symbol]:
         """What an import of this template has as attributes: outermost variables and macros."""
         return {
             name: symbol
             for name, symbol in self.top.symbols.items()
-            if not name.startswith("_") and any(b.role in (Role.SET, Role.MACRO) for b in symbol.bindings)
+            if not name.startswith("_") and (symbol.first(Role.SET) or symbol.first(Role.MACRO))
         }
 
     def _read(self) -> None:
@@ -247,7 +262,7 @@ class Names:
                 symbol = own.symbols.get(word.text)
                 if symbol is None:
                     symbol = own.symbols[word.text] = Symbol(word.text, own)
-                symbol.bindings.append(mention)
+                symbol.bind(mention)
                 mention.symbol = symbol
         if made:
             self._of_tag[index] = (len(self.mentions), len(self.mentions) + len(made))

@@ -10,6 +10,9 @@ from ckwatch_lsp.jinja.reading import tag_body
 from ckwatch_lsp.jinja.scanning import extents
 from ckwatch_lsp.jinja.tags import BRANCHES, TagBody
 
+DEPTH_LIMIT = 100
+"""Blocks within one another; what is opened within that many is no block. Jinja2 itself gives up not much later."""
+
 
 class Tag(NamedTuple):
     """A tag at [start, end) of the text."""
@@ -96,7 +99,7 @@ class Template:
             keyword = tag.body.keyword
             if not keyword:
                 continue
-            if tag.body.opens:
+            if tag.body.opens and len(open_blocks) < DEPTH_LIMIT:
                 block = Block(keyword, index, tag.start, open_blocks[-1])
                 open_blocks[-1].children.append(block)
                 open_blocks.append(block)
