@@ -163,9 +163,12 @@ class KernelFile:
     def parameter_pairs(self, name: str | None = None) -> Iterator[tuple[Table, Pair]]:
         """Every place where a template parameter, or that called `name`, gets a value."""
         for table in self.toml.tables:
-            if name is not None and not any(name in (pair.name, *_inline(pair)) for pair in table.unplaced()):
+            if name is None:
+                yield from ((table, pair) for pair in _parameter_pairs(table, table.pairs))
                 continue
-            yield from ((table, pair) for pair in _parameter_pairs(table, table.pairs) if name in (None, pair.name))
+            near = [pair.name for pair in table.unplaced() if pair.name in (name, "parameters")]
+            pairs = tuple(pair for one in near if (pair := table.pair(one)) is not None)
+            yield from ((table, pair) for pair in _parameter_pairs(table, pairs) if pair.name == name)
 
     def parameter_values(self, name: str) -> Iterator[tuple[Table, Value]]:
         """The values that the parameter `name` gets; their offsets are not those of the file."""
@@ -182,10 +185,6 @@ def _parameter_pairs(table: Table, pairs: tuple[Pair, ...]) -> Iterator[Pair]:
     elif table.path == ("sweep",):
         inline = next((pair.value for pair in pairs if pair.name == "parameters"), None)
         yield from (pair for pair in (() if inline is None else inline.pairs) if pair.keys)
-
-
-def _inline(pair: Pair) -> tuple[str, ...]:
-    return () if pair.value is None else tuple(inner.name for inner in pair.value.pairs)
 
 
 def is_parameter(path: tuple[str, ...], name: str) -> bool:
