@@ -16,7 +16,9 @@ from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.runtime import language_docs, language_words
 from ckwatch.runtime.language_keys import kernel_file_keys, settings_keys
+from ckwatch.runtime.language_templates import template_detail
 from ckwatch.wire.language import Key, Word
+from ckwatch_templates import ROOT
 
 DOCS = Path(ckwatch.__file__).parents[2] / "docs"
 PLACE = span("/k", 0, 0, 0, 0)
@@ -184,3 +186,17 @@ def test_every_key_has_a_word_said_about_it(keys: tuple[Key, ...], docs: dict[st
 def test_what_a_key_takes(path: str, type_: str, values: tuple[str, ...], default: str, required: bool) -> None:
     found = {key.path: key for key in (*settings_keys(), *kernel_file_keys())}[path]
     assert (found.type, found.values, found.default, found.required) == (type_, values, default, required)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ck/gemm_universal.hip.j2", "hip/gemm_tiled.hip.j2", "cpp/gemm_blocked.cpp.j2", "cutlass/gemm_universal.cu.j2"],
+)
+def test_shipped_templates_say_what_their_parameters_mean(name: str) -> None:
+    found = template_detail(name, [ROOT], {}, TENSORS, ())
+    assert found is not None
+    assert found.missing == ()
+    assert [one.name for one in found.parameters if not one.doc] == []
+    page = "".join((DOCS / f"{one}.md").read_text() for one in ("templates", "templates-hip-cpp", "templates-cuda"))
+    if not name.startswith("ck/"):
+        assert [one.name for one in found.parameters if f"`{one.name}`" not in page] == []

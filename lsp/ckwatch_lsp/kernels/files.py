@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 KEPT = 16
 LARGE = 20_000
-"""Characters from which a text is read in a thread."""
+"""Characters from which a text is worked on in a thread."""
+
+LINE = 30
+"""Characters of a line, about."""
+
+Answer = TypeVar("Answer")
 
 
 class KernelFiles:
@@ -41,6 +47,10 @@ class KernelFiles:
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return file
+
+    async def with_care(self, document: Document, work: Callable[[], Answer]) -> Answer:
+        """Do what takes as long as the text is large: in a thread where it is."""
+        return work() if document.line_count < LARGE // LINE else await to_thread.run_sync(work)
 
     def unit_of(self, folder: Folder, document: Document, instance: Instance | Sweep | None) -> Unit | None:
         """The unit to ask the daemon about: of this instance or sweep, else the document's active one."""

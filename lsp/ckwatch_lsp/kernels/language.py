@@ -125,7 +125,7 @@ class KernelLanguage(Language):
     async def symbols(self, document: Document) -> Sequence[types.DocumentSymbol]:
         """Tables with their keys."""
         file = await self._files.of(document)
-        return [symbol(document, one) for one in symbols(file.toml)]
+        return await self._files.with_care(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Kernels, instances and sweeps."""
