@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import anyio
 import pytest
 
-from tools.editors.example import Example
 from tools.editors.install import install
 from tools.editors.places import EDITORS, Installed, installed
 from tools.editors.stage import Stage
@@ -47,17 +46,3 @@ def stage() -> Iterator[Stage]:
     """A workspace whose server is `scripted_server`."""
     with Stage("scripted_server") as made:
         yield made
-
-
-@pytest.fixture
-def example() -> Iterator[Callable[..., Example]]:
-    """Makes workspaces with a daemon each; they end with the test."""
-    made: list[Example] = []
-
-    def make(name: str, kernel: str, *instances: str, templates: tuple[str, ...] = ()) -> Example:
-        made.append(Example(name, kernel, instances, templates=templates).__enter__())
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.__exit__(None, None, None)

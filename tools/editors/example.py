@@ -33,7 +33,16 @@ def cache_home() -> str:
 class Example:
     """A copy of `examples/NAME` with one kernel and some of its instances; gone when the context ends."""
 
-    def __init__(self, name: str, kernel: str, instances: Sequence[str] = (), *, templates: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        kernel: str,
+        instances: Sequence[str] = (),
+        *,
+        templates: Sequence[str] = (),
+        trusted: bool = True,
+    ) -> None:
+        self._trusted = trusted
         self.folder = Path(tempfile.mkdtemp(prefix="ck-"))
         self.root = self.folder / name
         self.kernel = self.root / f"{kernel}.kernel.toml"
@@ -63,7 +72,8 @@ class Example:
         }
 
     def __enter__(self) -> Self:
-        self.ckwatch("trust")
+        if self._trusted:
+            self.ckwatch("trust")
         return self
 
     def __exit__(

@@ -1,0 +1,203 @@
+"""Neovim with the real language server, daemon, compiler and example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.editors.example import Example
+from tools.editors.neovim_session import Neovim
+
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
+UNIT = f"gemm_f16/{INSTANCES[0]}@gfx942"
+EPILOGUE = "ck/epilogue.j2"
+LONG_S = 300.0
+
+ERRORS = "vim.diagnostic.get(0, { severity = vim.diagnostic.severity.ERROR })"
+FIGURES = "vim.iter(vim.lsp.inlay_hint.get({ bufnr = 0 })):map(function(h) return h.inlay_hint.label end):join(' ')"
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Iterator[Example]:
+    """Two instances of the f16 GEMM, built, and a template of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+        made.ckwatch("build")
+        yield made
+
+
+@pytest.fixture
+def open_file(neovim: str) -> Iterator[Callable[[Example, Path], Neovim]]:
+    """Opens a file of an example in a Neovim of its own."""
+    opened: list[Neovim] = []
+
+    def start(example: Example, path: Path) -> Neovim:
+        session = Neovim(neovim, path, directory=example.root, env=example.env).__enter__()
+        opened.append(session)
+        return session
+
+    yield start
+    for session in opened:
+        session.__exit__(None, None, None)
+
+
+Open = Callable[[Example, Path], Neovim]
+
+
+def substitute(nvim: Neovim, old: str, new: str) -> None:
+    """Type `new` for the first `old`."""
+    nvim.lua("local old, new = ...; vim.fn.cursor(1, 1); vim.cmd(('/%s/s//%s/'):format(old, new))", old, new)
+
+
+def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    line = gemm.line_of("MXdlPerWave = 2")
+    substitute(nvim, "MXdlPerWave = 2", "MXdlPerWave = 3")
+    error = nvim.wait_for(f"{ERRORS}[1]")
+    assert (error["lnum"], error["col"], error["code"]) == (line, len("MXdlPerWave = "), "rule/m-per-block")
+    assert error["message"].startswith("MPerBlock % (MPerXdl * MXdlPerWave) == 0")
+    related = [one["message"] for one in error["user_data"]["lsp"]["relatedInformation"]]
+    assert "MPerBlock = 128" in related
+    substitute(nvim, "MXdlPerWave = 3", "MXdlPerWave = 2")
+    nvim.wait_for(f"#{ERRORS} == 0")
+    nvim.wait_for(f"({FIGURES}):find('194 VGPR')")
+
+
+def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.root / "templates" / EPILOGUE)
+    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    nvim.lua("vim.api.nvim_buf_set_lines(0, 0, 0, false, { '// {{ activaton }}' })")
+    error = nvim.wait_for(f"{ERRORS}[1]")
+    assert (error["lnum"], error["col"], error["source"]) == (0, len("// {{ "), "ckwatch")
+    assert "activaton" in error["message"]
+    nvim.lua("vim.api.nvim_buf_set_lines(0, 0, 1, false, {})")
+    nvim.wait_for(f"#{ERRORS} == 0")
+
+
+def test_a_lens_shows_the_generated_source_whose_lines_lead_back(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    nvim.lua(
+        """
+        vim.ui.select = function(lenses, options, choose)
+          for _, lens in ipairs(lenses) do
+            if options.format_item(lens):find('^source') then return choose(lens) end
+          end
+          error('no lens shows the source')
+        end
+        vim.api.nvim_win_set_cursor(0, { ... + 1, 0 })
+        vim.lsp.codelens.run()
+        """,
+        gemm.line_of("[[instance]]"),
+    )
+    shown = "vim.fn.bufnr('^ckwatch://source')"
+    nvim.wait_for(f"{shown} > 0 and vim.api.nvim_buf_line_count({shown}) > 50")
+    assert INSTANCES[0] in nvim.lua(f"return vim.api.nvim_buf_get_name({shown})")
+    nvim.lua(f"vim.api.nvim_set_current_win(vim.fn.win_findbuf({shown})[1]); vim.fn.search('GemmMultiD_Xdl')")
+    nvim.lua("vim.lsp.buf.definition()")
+    nvim.wait_for("vim.endswith(vim.api.nvim_buf_get_name(0), '.j2')")
+
+
+def test_the_listing_is_shown(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+    nvim.lua("vim.cmd.Ckwatch({ args = { 'isa', ... } })", UNIT)
+    shown = "vim.fn.bufnr('^ckwatch://isa')"
+    text = f"table.concat(vim.api.nvim_buf_get_lines({shown}, 0, -1, false), ' ')"
+    nvim.wait_for(f"{shown} > 0 and ({text}):find('v_mfma_f32_32x32x8_f16')", timeout_s=LONG_S)
+    assert nvim.lua(f"return vim.bo[{shown}].filetype") == "asm"
+
+
+def test_a_hover_tells_figures(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    nvim.lua("vim.api.nvim_win_set_cursor(0, { ... + 1, 3 }); vim.lsp.buf.hover()", gemm.line_of("[[instance]]"))
+    text = nvim.wait_for(
+        "vim.b.lsp_floating_preview and"
+        " table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(vim.b.lsp_floating_preview), 0, -1, false), '\\n')"
+    )
+    assert "VGPR" in text
+
+
+def test_completion_offers_the_keys_of_an_instance(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    nvim.lua("vim.api.nvim_buf_set_lines(0, -1, -1, false, { 'MPer' })")
+    offered = nvim.lua(
+        """
+        local last = vim.api.nvim_buf_line_count(0) - 1
+        local params = { textDocument = { uri = vim.uri_from_bufnr(0) }, position = { line = last, character = 4 } }
+        local answer = vim.lsp.buf_request_sync(0, 'textDocument/completion', params, 20000)
+        local _, first = next(answer)
+        return vim.tbl_map(function(item) return item.label end, first.result.items)
+        """
+    )
+    assert "MPerXDL" in offered
+
+
+def test_an_action_mends_a_mistake(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    line = gemm.line_of("MXdlPerWave = 2")
+    substitute(nvim, "MXdlPerWave = 2", "MXdlPerWave = 3")
+    nvim.wait_for(f"#{ERRORS} > 0")
+    nvim.lua("vim.api.nvim_win_set_cursor(0, { ... + 1, 14 })", line)
+    nvim.lua(
+        """
+        local wanted = function(one) return one.title == 'Set MXdlPerWave to 2' end
+        vim.lsp.buf.code_action({ filter = wanted, apply = true })
+        """
+    )
+    nvim.wait_for(f"#{ERRORS} == 0")
+    assert nvim.lua("local at = ... return vim.api.nvim_buf_get_lines(0, at, at + 1, false)", line) == [
+        "MXdlPerWave = 2"
+    ]
+
+
+def test_a_lost_daemon_is_replaced(open_file: Open, gemm: Example) -> None:
+    nvim = open_file(gemm, gemm.kernel)
+    nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+    killed = gemm.kill_daemon()
+    substitute(nvim, "MXdlPerWave = 2", "MXdlPerWave = 3")
+    nvim.wait_for(f"{ERRORS}[1]", timeout_s=LONG_S)
+    substitute(nvim, "MXdlPerWave = 3", "MXdlPerWave = 2")
+    nvim.wait_for(f"#{ERRORS} == 0")
+    nvim.wait_for(f"({FIGURES}):find('194 VGPR')", timeout_s=LONG_S)
+    assert gemm.status()["pid"] != killed
+
+
+def test_nothing_runs_before_somebody_trusts_the_workspace(open_file: Open) -> None:
+    with Example("gemm", "gemm_f16", INSTANCES[:1], trusted=False) as example:
+        nvim = open_file(example, example.kernel)
+        nvim.lua(
+            "asked = {}; vim.ui.select = function(items, options, choose)"
+            " table.insert(asked, { options.prompt, items }); choose(items[1], 1) end"
+        )
+        nvim.wait_for(f"({FIGURES}):find('VGPR')", timeout_s=LONG_S)
+        prompt, actions = nvim.lua("return asked[1]")
+        assert "not trusted" in prompt
+        assert [action["title"] for action in actions] == ["Trust", "Not now"]
+        assert nvim.lua("return #asked") == 1
+
+
+def test_a_kernel_is_timed_and_the_time_is_in_its_line(open_file: Open) -> None:
+    with Example("cpp", "gemm_f32") as example:
+        nvim = open_file(example, example.kernel)
+        nvim.lua(
+            "progress = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(event)"
+            " table.insert(progress, event.data.params.value) end })"
+        )
+        nvim.wait_for("#vim.lsp.codelens.get({ bufnr = 0 }) > 0", timeout_s=LONG_S)
+        unit = nvim.lua(
+            "return vim.iter(vim.lsp.codelens.get({ bufnr = 0 })):find(function(one)"
+            " return one.lens.command.command == 'ckwatch.run' end).lens.command.arguments[1].unit"
+        )
+        nvim.lua("vim.cmd.Ckwatch({ args = { 'run', ... } })", unit)
+        nvim.wait_for(f"({FIGURES}):find('[µm]s')", timeout_s=LONG_S)
+        kinds = nvim.wait_for("#progress > 1 and vim.tbl_map(function(one) return one.kind end, progress)")
+        assert kinds[0] == "begin"
+        nvim.wait_for("require('ckwatch').statusline():find('^ckwatch ') ~= nil")
