@@ -204,7 +204,7 @@ def test_what_nothing_can_be_told_of_is_tried_once() -> None:
     world.send(Focused("ann", frozenset({C})))
     assert ready(world, *QUICK) == []
     world.send(AnalyzeRequested("", (C,)))
-    assert ready(world, *QUICK) == ["analyze k2/c kept", "analyze k2/c whole"], "but whoever asks gets it tried again"
+    assert ready(world, *QUICK) == ["analyze k2/c whole"], "but whoever asks gets it tried again"
     world.drain()
 
 
@@ -227,9 +227,9 @@ def test_another_baseline_is_looked_into_again() -> None:
     world.send(AnalyzeRequested("", (A, B)))
     assert ready(world, *QUICK) == []
     world.send(AnalyzeRequested("", (A, "k1/none@gfx942"), again=True))
-    assert said(world) == ["analyze k1/a kept"]
+    assert said(world) == ["analyze k1/a whole"]
     world.send(AnalyzeRequested("", (A,), again=True))
-    assert ready(world, *QUICK) == ["stop analyze k1/a", "analyze k1/a kept"], (
+    assert ready(world, *QUICK) == ["stop analyze k1/a", "analyze k1/a whole"], (
         "what began before may have seen the old one"
     )
     world.drain()
@@ -311,7 +311,7 @@ def test_another_baseline_is_not_forgotten_meanwhile() -> None:
     said(world)
     world.send(AnalyzeRequested("", (A, B), again=True))
     world.send(Focused("ann", frozenset({B})))
-    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept"]
+    assert ready(world, *QUICK) == ["analyze k1/a whole", "analyze k1/b whole"]
     world.drain()
 
 
@@ -321,4 +321,16 @@ def test_what_nvcc_made_is_no_code_object_of_amd() -> None:
     ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
     world.send(BuildRequested("r", "ann", ("k2",)))
     assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k2/c@sm_90", "tell r end"]
+    world.drain()
+
+
+def test_who_looks_at_everything_sees_what_is_kept() -> None:
+    world = found_in_the_store()
+    result = unit(world, A).result
+    assert result is not None
+    world.workers.kept.add(result.artifact)
+    world.send(Focused("ann", frozenset(), everything=True))
+    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept", "analyze k2/c kept"]
+    assert unit(world, A).figures is not None
+    assert unit(world, B).figures is None, "thousands of units are not looked into"
     world.drain()

@@ -179,7 +179,7 @@ class ShapeTiming:
 
 
 class Depth(StrEnum):
-    """How far an analysis goes: what is kept of an earlier one, or all of it."""
+    """How far an analysis goes: what is kept of an earlier one, or all of it where nothing is."""
 
     KEPT = "kept"
     WHOLE = "whole"

@@ -1,8 +1,9 @@
 """When code objects are looked into: after a compile, and where a unit was edited, is looked at or was asked for.
 
 What an artifact of the store tells is mostly kept on disk with it (`Depth.KEPT`), and read where somebody cares for the
-unit: thousands of units that a daemon finds at its start cost nothing. What is not kept takes LLVM's tools a fraction
-of a second (`Depth.WHOLE`). One analysis runs at a time, beside compilers, but for those that nobody waits for.
+unit: thousands of units that a daemon finds at its start cost nothing, and little where a client looks at everything.
+What is not kept takes LLVM's tools a fraction of a second (`Depth.WHOLE`). One analysis runs at a time, beside
+compilers, but for those that nobody waits for.
 
 Who asked for a unit is told of it when its figures are there, as its warnings are among them. The store may have
 thousands of artifacts that were never looked into: a request waits for some of them only (`PATIENCE`).
@@ -23,7 +24,7 @@ CODE_OBJECT = "code-object"
 """The kind of product that can be looked into, `ckwatch.compile.request.ProductKind`."""
 
 LATER = OTHERS + 1
-"""The rank of what the store had and nobody waits for: it comes when no compiler is at work."""
+"""The rank of what the store had and nobody waits for: the tools look into it when no compiler is at work."""
 
 PATIENCE = 30
 """So many artifacts of the store are looked into while a request waits for them: some seconds."""
@@ -36,8 +37,8 @@ def consider(state: State, unit: UnitState) -> None:
         _forget(state, unit)
     elif _knows(unit, result):
         if unit.to_analyze is not None:  # once more, against another baseline
-            _want(state, unit, Depth.KEPT)
-    elif result.from_store and not _is_cared_for(state, unit):
+            _want(state, unit, Depth.WHOLE)
+    elif result.from_store and not _is_cared_for(state, unit) and not _is_seen(state, unit):
         _forget(state, unit)
     elif unit.to_analyze is None or unit.analyzing is None or unit.analyzing.tokens != result.artifact:
         _want(state, unit, Depth.KEPT if result.from_store else Depth.WHOLE)
@@ -55,6 +56,12 @@ def _knows(unit: UnitState, result: CompileFacts) -> bool:
 def _is_cared_for(state: State, unit: UnitState) -> bool:
     asked = any(not request.check_only for request in awaiting(state, unit))
     return bool(unit.edited) or asked or is_looked_at(state, unit)
+
+
+def _is_seen(state: State, unit: UnitState) -> bool:
+    """Whether a client looks at everything: then it sees what is kept."""
+    name = unit.key.unit
+    return any(focus.everything and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
 def _want(state: State, unit: UnitState, depth: Depth) -> None:
@@ -93,7 +100,7 @@ def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> No
             stop(state, out, unit.analyzing)
         if event.again or not _knows(unit, result):
             unit.unanalyzed = ""
-            _want(state, unit, Depth.KEPT)
+            _want(state, unit, Depth.WHOLE)
 
 
 def act(state: State, out: Effects) -> None:
@@ -115,7 +122,7 @@ def start(state: State, out: Effects) -> None:
             continue
         if state.measuring is not None and state.measuring.exclusive:
             return
-        if _rank(state, unit) == LATER and _is_compiling(state):
+        if unit.to_analyze is Depth.WHOLE and _rank(state, unit) == LATER and _is_compiling(state):
             return
         state.analyze_queue.remove(key)
         work = begin(state, WorkKind.ANALYZE, key, unit.generation, unit.result.artifact)
@@ -139,6 +146,8 @@ def analyzed(state: State, out: Effects, event: Analyzed) -> None:
     present = unit.result is not None and unit.result.artifact == work.tokens and unit.to_analyze is not None
     if present and ran and figures is not None:
         unit.figures, unit.to_analyze, unit.unanalyzed = figures, None, ""
+    elif present and ran and unit.to_analyze is Depth.KEPT and not _is_cared_for(state, unit):
+        unit.to_analyze = None
     elif present and ran and unit.to_analyze is Depth.KEPT:
         unit.to_analyze = Depth.WHOLE
         for request in awaiting(state, unit):
