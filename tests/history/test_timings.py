@@ -165,6 +165,23 @@ def test_baselines(timings: Timings) -> None:
     assert [one.name for one in timings.baselines()] == ["v2"]
 
 
+def test_the_artifact_of_a_baseline(timings: Timings) -> None:
+    assert timings.baseline_artifact(UNIT) is None
+    timings.add([record(artifact_key="a1"), record(OTHER, artifact_key="o1")])
+    timings.set_baseline(UNIT, "v1", 10.0)
+    timings.set_baseline(OTHER, "v1", 10.0)
+    timings.add([record(artifact_key="a2"), record(shape="large", artifact_key="a2")])
+    assert timings.baseline_artifact(UNIT) == ("v1", "a1")
+    timings.set_baseline(UNIT, "v2", 20.0)
+    assert timings.baseline_artifact(UNIT) == ("v2", "a2"), "the one that was set last"
+    assert timings.baseline_artifact(OTHER) == ("v1", "o1")
+    assert timings.units_of_baseline("v1") == sorted([UNIT, OTHER])
+    assert timings.units_of_baseline("v2") == [UNIT]
+    assert timings.units_of_baseline("v3") == []
+    timings.remove_baseline("v2")
+    assert timings.baseline_artifact(UNIT) == ("v1", "a1")
+
+
 def test_pruning_keeps_the_newest_and_baselines(timings: Timings) -> None:
     timings.add([record(artifact_key="first"), failed(artifact_key="f0")])
     timings.set_baseline(UNIT, "b", 1.0)
