@@ -176,15 +176,18 @@ class TemplateLanguage(Language):
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Macros, blocks and outermost variables of the workspaces' templates."""
         found: list[types.WorkspaceSymbol] = []
+        documents: dict[str, Document | None] = {}
         for folder in list(self._session.folders.values()):
             shelf = await self._library.shelf(folder)
             for name, kind, container, path, reach in await to_thread.run_sync(
                 matching_symbols, shelf, query, str(folder.root)
             ):
-                found += [
-                    types.WorkspaceSymbol(location, name, kind, container_name=container)
-                    for location in await locations(self._session, [(path, reach)])
-                ]
+                if path not in documents:
+                    documents[path] = await self._session.text_at(path)
+                document = documents[path]
+                if document is not None:
+                    location = types.Location(document.uri, document.places.their_range(reach))
+                    found.append(types.WorkspaceSymbol(location, name, kind, container_name=container))
         return found
 
     async def folds(self, document: Document) -> Sequence[types.FoldingRange]:
