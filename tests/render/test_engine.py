@@ -208,6 +208,7 @@ BAD = [
     ("a\n  {% fi x %}\n", "template/syntax", "2:6", "unknown tag 'fi'"),
     ("a {{ x | uper }}", "template/syntax", "1:10", "Did you mean 'upper'"),
     ("{{ (1 + }}", "template/syntax", "1:9", "unexpected"),
+    ("a\n{{ b ? c }}", "template/syntax", "2:6", "unexpected char '?'"),
     ("x\n{{ 1 // 0 }}", "template/error", "2:1", "ZeroDivisionError"),
     ("{% include 'nope.j2' %}", "template/not-found", "1:1", "'nope.j2' is not found"),
     ("{{ X.__class__ }}", "template/forbidden", "1:1", "unsafe"),
@@ -226,6 +227,7 @@ BAD = [
 def test_mistakes(tmp_path: Path, template: str, code: str, start: str, message: str) -> None:
     (diagnostic,) = render(tmp_path, {"a.hip.j2": template}).diagnostics
     assert (diagnostic.code, str(diagnostic.span.start)) == (code, start)
+    assert diagnostic.span.path == str(tmp_path / "a.hip.j2")
     assert message in diagnostic.message
 
 

@@ -100,7 +100,7 @@ class TemplateSource:
         self.path = path
         self.text = normalise(source)
         self.lines = LineIndex(self.text)
-        self.tags = tuple(_tags(self.text, lexer.tokeniter(source, None)))
+        self.tags = tuple(_tags(self.text, lexer.tokeniter(source, None, path)))
         self.mentioned = frozenset(name for tag in self.tags for name, _ in tag.names)
         self._starts = [tag.start for tag in self.tags]
 
