@@ -14,8 +14,8 @@ from ckwatch_lsp.figures.composition import add_figures
 from ckwatch_lsp.generated.commands import GeneratedCommands
 from ckwatch_lsp.generated.language import GeneratedLanguage
 from ckwatch_lsp.kernels.composition import add_kernels
-from ckwatch_lsp.templates.composition import add_templates
 from ckwatch_lsp.manners import Manners
+from ckwatch_lsp.templates.composition import add_templates
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer

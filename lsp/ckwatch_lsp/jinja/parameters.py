@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ckwatch_lsp.jinja.entities import Entity, InstanceParameter
-from ckwatch_lsp.jinja.index import Index
+from ckwatch_lsp.jinja.index import File, Index
+from ckwatch_lsp.jinja.names import Mention
 from ckwatch_lsp.jinja.tags import Role
 from ckwatch_lsp.text import Range
 
@@ -16,19 +19,34 @@ def parameters_of(index: Index, path: str, *, besides: int = -1) -> list[str]:
     tops = index.tops(path)
     found: set[str] = set()
     for own, file in index.files.items():
-        if index.tops(own).isdisjoint(tops):
-            continue
-        for name, mentions in file.names.by_name.items():
-            if name in found:
-                continue
-            for mention in mentions:
-                if own == path and mention.start <= besides <= mention.end:
-                    continue
-                if mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None):
-                    if any(isinstance(entity, InstanceParameter) for entity in index.entities(file, mention)):
-                        found.add(name)
-                    break
+        if not index.tops(own).isdisjoint(tops):
+            found.update(_parameters_in(index, file))
+    written = index.files[path].names.mention_at(besides) if besides >= 0 else None
+    if written is not None and written.name in found and not _has_another(index, written, tops):
+        found.discard(written.name)
     return sorted(found)
+
+
+def _parameters_in(index: Index, file: File) -> Iterator[str]:
+    for name, mentions in file.names.by_name.items():
+        first = next((mention for mention in mentions if _is_outside(mention)), None)
+        if first is not None and any(isinstance(each, InstanceParameter) for each in index.entities(file, first)):
+            yield name
+
+
+def _has_another(index: Index, written: Mention, tops: frozenset[str]) -> bool:
+    """Whether the name of `written` is mentioned elsewhere, too."""
+    return any(
+        mention is not written and _is_outside(mention)
+        for own, file in index.files.items()
+        if not index.tops(own).isdisjoint(tops)
+        for mention in file.names.by_name.get(written.name, ())
+    )
+
+
+def _is_outside(mention: Mention) -> bool:
+    """Whether it may be a parameter: nothing in its template binds it."""
+    return mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None)
 
 
 def printing_tags(index: Index, path: str, entity: Entity) -> list[Range]:

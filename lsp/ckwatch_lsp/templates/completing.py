@@ -74,7 +74,8 @@ def _families(shelf: Shelf) -> tuple[str, ...]:
 
 def _item(candidate: Candidate, number: int, reach: types.Range) -> types.CompletionItem:
     text = candidate.insert or candidate.label
-    doc = types.MarkupContent(types.MarkupKind.Markdown, candidate.doc) if candidate.doc else None
+    first = candidate.doc.partition("\n\n")[0]
+    doc = types.MarkupContent(types.MarkupKind.Markdown, first) if first else None
     return types.CompletionItem(
         label=candidate.label,
         kind=_KINDS[candidate.kind],

@@ -63,7 +63,7 @@ class TemplateLanguage(Language):
         folder, shelf, file = found
         parameters: dict[str, str] = {}
         unit = self._session.active.unit(document)
-        if unit is not None and (detail := await self._values.detail(folder, unit, at_once=True)) is not None:
+        if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
             parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
         return await to_thread.run_sync(complete, document, shelf, file, position, parameters, context)
 

@@ -29,7 +29,10 @@ KEPT = 16
 """Units and templates of which something is kept."""
 
 PATIENCE_S = 0.25
-"""So long somebody who points at something waits for the daemon."""
+"""So long somebody who points at something waits for the daemon's first answer about it."""
+
+AGAIN_S = 0.015
+"""So long for a newer one: what is known will do, and the newer one is there the next time."""
 
 SHOWN_VALUES = 4
 """Different texts of one expression that are shown."""
@@ -59,11 +62,9 @@ class Values:
         self._rendered: dict[tuple[Path, str], _Kept[RenderedText]] = {}
         self._templates: dict[tuple[Path, str], _Kept[TemplateDetail]] = {}
 
-    async def detail(self, folder: Folder, unit: Unit, *, at_once: bool = False) -> UnitDetail | None:
-        """All about a unit, or about an earlier generation of it. `at_once`: that will do, if it is there."""
-        kept = _of(self._units, folder, unit.id)
-        patience_s = 0.0 if at_once and kept.answer is not None else PATIENCE_S
-        return await self._ask(kept, unit.generation, lambda: folder.ready.unit(unit), patience_s)
+    async def detail(self, folder: Folder, unit: Unit) -> UnitDetail | None:
+        """All about a unit, or about an earlier generation of it."""
+        return await self._ask(_of(self._units, folder, unit.id), unit.generation, lambda: folder.ready.unit(unit))
 
     async def printed(self, folder: Folder, unit: Unit, path: str, reaches: Sequence[Range]) -> list[str]:
         """The texts that the expressions at `reaches` of the template at `path` gave, each once."""
@@ -82,7 +83,6 @@ class Values:
         kept: _Kept[Answer],
         stamp: object,
         ask: Callable[[], Awaitable[Answer]],
-        patience_s: float = PATIENCE_S,
     ) -> Answer | None:
         if kept.stamp == stamp and kept.answer is not None:
             return kept.answer
@@ -90,7 +90,7 @@ class Values:
         if asked is None:
             asked = kept.asked = anyio.Event()
             self._session.start(_fetch, kept, stamp, ask, asked)
-        with anyio.move_on_after(patience_s):
+        with anyio.move_on_after(PATIENCE_S if kept.answer is None else AGAIN_S):
             await asked.wait()
         return kept.answer
 
