@@ -15,6 +15,8 @@ from lsprotocol import types
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.timings import Ranked
+from ckwatch.wire.values import Diagnostic, Span
+from ckwatch.wire.values import Position as WirePosition
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.kernels.acting import Actions
 from ckwatch_lsp.kernels.files import KernelFiles, subject_of
@@ -94,6 +96,11 @@ class FakeFolder:
             f"k/{name}@gfx942": unit_of(f"k/{name}@gfx942", place=place, timings=timed if name == "two" else ())
             for name in ("one", "two")
         }
+
+        self.told: list[Diagnostic] = []
+
+    def diagnostics(self, path: str) -> list[Diagnostic]:
+        return self.told if path == PATH else []
 
     def units_at(self, path: str) -> list[Any]:
         return [unit for unit in self.units.values() if unit.place.path == path]
@@ -228,6 +235,31 @@ async def test_the_best_measured_instance_is_offered() -> None:
     assert title not in await titles(TEXT, Position(5, 3), folder)
     folder.client.fault = CkwatchError("gone")
     assert list(await titles(TEXT, Position(5, 3), folder)) == ["Turn one into a sweep"]
+
+
+async def test_a_refused_default_is_set_for_the_instance_in_which_it_is_refused() -> None:
+    """Others may be content with it."""
+    text = TEXT + '\n[[instance]]\nname = "three"\n'
+    folder: Any = FakeFolder()
+    unit = folder.units["k/one@gfx942"]
+    folder.units["k/three@gfx942"] = unit.model_copy(update={"id": "k/three@gfx942", "instance": "three"})
+    start, end = WirePosition(line=3, column=7), WirePosition(line=3, column=8)
+    folder.told.append(
+        Diagnostic(
+            severity="error", source="rule", code="rule/x", message="", span=Span(path=PATH, start=start, end=end),
+            units=("k/three@gfx942",), unit_count=3,
+        )
+    )  # fmt: skip
+    reach = types.Range(types.Position(3, 7), types.Position(3, 8))
+    shown = types.Diagnostic(reach, "1 is refused", code="rule/x")
+    async with session(folder) as made:
+        actions = Actions(made, KernelFiles(made), Knowledge(made))
+        context = types.CodeActionContext(diagnostics=[shown], only=["quickfix"])
+        at = Position(3, 7)
+        [action] = await actions.of(document(text), Range(at, at), context)
+    assert (action.title, action.is_preferred, action.diagnostics) == ("Set Tile to 1", True, [shown])
+    assert folder.client.asked == [("values", "k/three@gfx942", "Tile", {"Tile": 1})]
+    assert tomllib.loads(text_after(text, action))["instance"][2] == {"name": "three", "Tile": 1}
 
 
 @pytest.mark.parametrize(

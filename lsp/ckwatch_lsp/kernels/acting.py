@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.timings import Ranked
+from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.kernel_file.document import Instance, KernelFile, Sweep, is_parameter, values_of
@@ -81,7 +82,8 @@ class Actions:
         if spot.kind is not SpotKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
             return []
         name = spot.path[-1]
-        unit = self._files.unit_of(folder, document, subject_of(file, position, name))
+        unit = _refused(folder, document, position, diagnostic)
+        unit = unit or self._files.unit_of(folder, document, subject_of(file, position, name))
         if unit is None:
             return []
         parameters = await self._parameters(folder, file, position, unit.id)
@@ -177,6 +179,14 @@ class Actions:
             diagnostics=None if diagnostic is None else [diagnostic],
             edit=workspace_edit(self._session, document, edits),
         )
+
+
+def _refused(folder: Folder, document: Document, position: Position, diagnostic: types.Diagnostic) -> Unit | None:
+    """The unit in which the daemon found what a diagnostic tells."""
+    for one in folder.diagnostics(document.path or ""):
+        if one.code == diagnostic.code and one.span.start.line == position.line:
+            return next((folder.units[name] for name in one.units if name in folder.units), None)
+    return None
 
 
 def wants(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:

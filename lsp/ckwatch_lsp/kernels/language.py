@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from ckwatch.wire.language import ParameterDetail
+from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document, Kind
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.kernel_file.completion import Known, complete, parameter_at
@@ -23,6 +24,7 @@ from ckwatch_lsp.kernels.hovering import key_text, parameter_text
 from ckwatch_lsp.kernels.knowledge import Knowledge
 from ckwatch_lsp.kernels.navigating import Navigation
 from ckwatch_lsp.parts import Language, Token, Told
+from ckwatch_lsp.session import range_of
 from ckwatch_lsp.text import Position, Range
 
 if TYPE_CHECKING:
@@ -133,22 +135,31 @@ class KernelLanguage(Language):
         found: list[types.WorkspaceSymbol] = []
         for folder in list(self._session.folders.values()):
             seen: set[tuple[str, str]] = set()
+            texts: dict[str, Document | None] = {}
             for unit in list(folder.units.values()):
                 for name, kind in ((unit.kernel, types.SymbolKind.File), (unit.instance, types.SymbolKind.Object)):
                     key = (unit.kernel, "" if name is unit.kernel else name)
                     if key in seen or wanted not in name.casefold():
                         continue
                     seen.add(key)
-                    location = await self._session.location(unit.place)
-                    if not key[1]:
-                        start = types.Position(0, 0)
-                        location = types.Location(location.uri, types.Range(start, start))
+                    location = await self._location(unit, texts, whole=not key[1])
                     found.append(
                         types.WorkspaceSymbol(location, name, kind, container_name=unit.kernel if key[1] else None)
                     )
                     if len(found) >= SYMBOL_LIMIT:
                         return found
         return found
+
+    async def _location(self, unit: Unit, texts: dict[str, Document | None], *, whole: bool) -> types.Location:
+        """Where an instance's name stands, or with `whole` its file."""
+        path = unit.place.path
+        if path not in texts:
+            texts[path] = await self._session.text_at(path)
+        document = texts[path]
+        if whole or document is None:
+            start = types.Position(0, 0)
+            return types.Location(self._session.uri_at(path), types.Range(start, start))
+        return types.Location(self._session.uri_at(path), document.places.their_range(range_of(unit.place)))
 
     async def folds(self, document: Document) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""
