@@ -1,4 +1,7 @@
-"""The VS Code extension, seen in a page: code-server, Chromium, the real language server, daemon and toolchain."""
+"""The VS Code extension, seen in a page: code-server, Chromium, the real language server, daemon and toolchain.
+
+With CKWATCH_SCREENSHOTS=docs/images the pictures of the documentation are taken anew.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,42 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from editors.vscode_page import Page, opened, served
 from tools.editors.vscode_install import VsCode, install, package_extension
 
-pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 KERNELS = "gemm_f16.kernel.toml"
+TEMPLATE = "gemm_universal.hip.j2"
+INCLUDED = "gemm_kernel.j2"
 INSTANCE = "v3_128x128x64_intrawave"
+CKWATCH = Path(sys.executable).with_name("ckwatch")
+
 EDITOR = ".editor-group-container.active"
+BESIDE = ".editor-group-container:not(.active)"
+LINKED = f"{BESIDE} .view-overlays [class*='TextEditorDecorationType']"
+STATUS = "[id$='ckwatch.status']"
+
+SETTINGS = {
+    "editor.accessibilitySupport": "off",
+    "editor.minimap.enabled": False,
+    "telemetry.telemetryLevel": "off",
+    "workbench.startupEditor": "none",
+    "workbench.tips.enabled": False,
+}
+
+Shoot = Callable[[str], None]
 
 
-def ckwatch(*arguments: str | Path, env: dict[str, str]) -> str:
-    command: list[str | Path] = [sys.executable, "-m", "ckwatch", *arguments]
-    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+def ckwatch(*arguments: str | Path, env: dict[str, str]) -> None:
+    subprocess.run([CKWATCH, *arguments], env=env, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +53,13 @@ def vscode() -> VsCode:
 
 
 @pytest.fixture(scope="module")
+def extension(vscode: VsCode) -> Path:
+    return package_extension(ROOT / "editors/vscode")
+
+
+@pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of a user who has a daemon, and whose sockets and state are the test's own."""
+    """That of a user who has a daemon; sockets and state are the test's own."""
     runtime = tmp_path_factory.mktemp("run")
     runtime.chmod(0o700)
     given = {name: value for name, value in os.environ.items() if name != "CKWATCH_NO_DAEMON"}
@@ -45,14 +70,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def workspace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Path]:
     """The GEMM example with its template beside it, built."""
     folder = tmp_path_factory.mktemp("editor") / "gemm"
-    shutil.copytree(ROOT / "examples/gemm", folder)
-    for kernel in folder.glob("*.kernel.toml"):
-        if kernel.name != KERNELS:
-            kernel.unlink()
+    folder.mkdir()
+    for name in ("ckwatch.toml", KERNELS):
+        shutil.copy(ROOT / "examples/gemm" / name, folder)
     shutil.copytree(ROOT / "templates/ckwatch_templates/ck", folder / "templates/ck")
     ckwatch("trust", folder, env=environment)
-    ckwatch("build", f"gemm_f16/{INSTANCE}", "-C", folder, env=environment)
     try:
+        ckwatch("build", f"gemm_f16/{INSTANCE}", "-C", folder, env=environment)
         yield folder
     finally:
         ckwatch("stop", "-C", folder, env=environment)
@@ -60,26 +84,160 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, s
 
 @pytest.fixture(scope="module")
 def page(
-    vscode: VsCode, workspace: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    vscode: VsCode,
+    extension: Path,
+    workspace: Path,
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Page]:
-    settings = {
-        "ckwatch.command": str(Path(sys.executable).with_name("ckwatch")),
-        "editor.minimap.enabled": False,
-        "editor.accessibilitySupport": "off",
-        "security.workspace.trust.enabled": False,
-        "telemetry.telemetryLevel": "off",
-        "workbench.startupEditor": "none",
-        "workbench.tips.enabled": False,
-    }
-    extension = package_extension(ROOT / "editors/vscode")
     home = tmp_path_factory.mktemp("code-server")
+    settings: dict[str, Any] = {
+        **SETTINGS,
+        "ckwatch.command": str(CKWATCH),
+        "security.workspace.trust.enabled": False,
+    }
     with (
         served(vscode, home, extension, settings, environment) as address,
         opened(vscode, f"{address}?folder={workspace}") as page,
     ):
-        page.wait("[id$='ckwatch.status']")
+        page.wait(STATUS, "12 units")
         yield page
 
 
-def test_the_status_item_says_that_the_daemon_is_there(page: Page) -> None:
-    page.wait("[id$='ckwatch.status']", "ckwatch")
+@pytest.fixture
+def shoot(page: Page, tmp_path: Path) -> Shoot:
+    """Takes a picture for the documentation, if there are to be any."""
+    folder = os.environ.get("CKWATCH_SCREENSHOTS")
+    return lambda name: page.screenshot((ROOT / folder if folder else tmp_path) / f"vscode-{name}.png")
+
+
+def line_of(path: Path, words: str) -> int:
+    """Counted from one."""
+    return next(number for number, line in enumerate(path.read_text().splitlines(), 1) if words in line)
+
+
+def test_figures_lenses_and_hover_at_an_instance(page: Page, workspace: Path, shoot: Shoot) -> None:
+    header = line_of(workspace / KERNELS, "[[instance]]")
+    page.open_file(KERNELS)
+    page.go_to(header, 4)
+    page.wait(f"{EDITOR} .view-line", "194 VGPR")
+    page.wait(f"{STATUS} .codicon-check")
+    for title in ("run", "source", "ISA"):
+        page.wait(f"{EDITOR} .codelens-decoration a", title)
+    page.press("Control+k", "Control+i")
+    page.wait(".monaco-hover", "waves per SIMD")
+    page.wait(".monaco-hover", INSTANCE)
+    shoot("figures")
+    page.press("Escape")
+
+
+def test_a_mistake_shows_while_it_is_typed_and_goes(page: Page, workspace: Path, shoot: Shoot) -> None:
+    line = line_of(workspace / KERNELS, "MPerBlock = 128")
+    page.open_file(KERNELS)
+    page.wait(f"{EDITOR} .squiggly-error", state="hidden")
+    page.go_to(line, len("MPerBlock = ") + 1)
+    page.press("Shift+End")
+    page.type("96")
+    page.wait(f"{EDITOR} .squiggly-error")
+    page.press("F8")
+    page.wait(".marker-widget", "96 % (32 * 2)")
+    shoot("error")
+    page.press("Escape")
+    page.press("Control+z")
+    page.wait(f"{EDITOR} .squiggly-error", state="hidden")
+    page.wait(f"{EDITOR} .tab.active:not(.dirty)")
+
+
+def test_a_name_that_no_template_knows(page: Page, workspace: Path) -> None:
+    page.open_file(TEMPLATE)
+    page.go_to(line_of(workspace / "templates/ck" / TEMPLATE, "using namespace {{ host_namespace }}"))
+    page.wait(f"{EDITOR} .view-line", "194 VGPR")
+    page.press("Home")
+    mistake = "{{ nowhere }} "
+    page.type(mistake)
+    page.wait(f"{EDITOR} .squiggly-error")
+    page.press("F8")
+    page.wait(".marker-widget", "nowhere")
+    page.press("Escape")
+    page.press(*["Control+z"] * len(mistake))
+    page.wait(f"{EDITOR} .squiggly-error", state="hidden")
+
+
+def test_the_isa_stands_beside_the_template_and_is_linked_with_it(page: Page, workspace: Path, shoot: Shoot) -> None:
+    page.open_file(TEMPLATE)
+    page.go_to(line_of(workspace / "templates/ck" / TEMPLATE, "def_kernel("))
+    page.click(f"{EDITOR} .codelens-decoration a", "ISA")
+    page.wait(f"{BESIDE} .tab", f"{INSTANCE}@gfx942.s")
+    page.wait(f"{BESIDE} .view-line", "s_load_dword")
+    # an included template is linked, too: where a call in it became instructions
+    page.open_file(INCLUDED)
+    page.go_to(line_of(workspace / "templates/ck" / INCLUDED, "SplitKBatchOffset offset"))
+    page.wait(LINKED)
+    shoot("isa")
+    page.go_to(1)
+    page.wait(LINKED, state="hidden")
+    page.click(f"{BESIDE} .view-line", "s_mul_i32")
+    page.wait(f"{EDITOR} .tab.active", f"{INSTANCE}@gfx942.s")
+    page.wait(LINKED)
+    page.press("Control+w")
+
+
+def test_the_tree_opens_the_generated_source(page: Page, shoot: Shoot) -> None:
+    page.click(".activitybar .action-item a[aria-label^='ckwatch']")
+    row = ".pane-body .monaco-list-row"
+    page.wait(row, INSTANCE)
+    page.wait(row, "12 units")
+    page.hover(row, INSTANCE)
+    shoot("kernels")
+    page.click(f"{row} a[aria-label='Open Generated Source']:visible")
+    page.wait(".tab", f"{INSTANCE}@gfx942.hip")
+    page.wait(f"{BESIDE} .view-line", "#include <hip/hip_runtime.h>")
+    page.click(".tab", f"{INSTANCE}@gfx942.hip")
+    page.press("Control+w")
+
+
+def test_a_unit_is_run_as_a_test(page: Page) -> None:
+    page.click(".activitybar .action-item a[aria-label^='Testing']")
+    row = ".test-explorer .monaco-list-row"
+    page.wait(row, "gemm_f16")
+    page.click(row, "gemm_f16")
+    page.press("ArrowRight")
+    page.wait(row, INSTANCE)
+    page.hover(row, INSTANCE)
+    page.click(f"{row}:has-text('{INSTANCE}') a[aria-label^='Run Test']")
+    page.wait(f"{row}:has-text('{INSTANCE}') .codicon-testing-passed-icon")
+
+
+def test_the_status_item_opens_the_daemons_log(page: Page) -> None:
+    page.click(STATUS)
+    page.wait(".tab.active", ".log")
+    page.wait(f"{EDITOR} .view-line", "ckwatch.serve.daemon")
+    page.press("Control+w")
+
+
+def test_without_trust_nothing_is_run_and_a_missing_command_is_told(
+    vscode: VsCode, extension: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "gemm"
+    folder.mkdir()
+    shutil.copy(ROOT / "examples/gemm" / KERNELS, folder)
+    (folder / "ckwatch.toml").touch()
+    # would leave a file behind
+    trap = tmp_path / "ckwatch"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    trap.chmod(0o755)
+    settings = {**SETTINGS, "ckwatch.command": str(trap), "security.workspace.trust.enabled": True}
+    with (
+        served(vscode, tmp_path / "code-server", extension, settings, environment) as address,
+        opened(vscode, f"{address}?folder={folder}") as page,
+    ):
+        page.click(".monaco-dialog-box .monaco-button", "No, I don't trust")
+        page.open_file(KERNELS)
+        page.wait(f"{EDITOR} .mtk1, {EDITOR} [class^='mtk']", "template")
+        page.wait(f"{STATUS} .codicon-shield")
+        assert not (tmp_path / "started").exists()
+        page.click(".activitybar .action-item a[aria-label^='ckwatch']")
+        page.click(".pane-body .monaco-button", "Manage Trust")
+        page.click(".workspace-trust-editor .monaco-button", "Trust")
+        page.wait(".notification-list-item", "is no ckwatch command")
+        assert (tmp_path / "started").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,13 @@ def test_no_lock_file_names_where_packages_come_from() -> None:
         packages = json.loads((folder / "package-lock.json").read_text())["packages"]
         assert not [name for name, package in packages.items() if "resolved" in package]
         assert all("integrity" in package for name, package in packages.items() if name and not package.get("inBundle"))
+
+
+def test_every_command_of_the_server_that_a_user_may_want_is_in_the_palette() -> None:
+    of_server = {
+        name
+        for path in (EXTENSION.parents[1] / "lsp/ckwatch_lsp").rglob("*.py")
+        for name in re.findall(r'add_command\("(ckwatch\.\w+)"', path.read_text())
+    }
+    offered = {each["command"] for each in MANIFEST["contributes"]["commands"]}
+    assert of_server - offered == {"ckwatch.document", "ckwatch.toGenerated", "ckwatch.toTemplate", "ckwatch.units"}

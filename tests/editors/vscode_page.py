@@ -81,7 +81,7 @@ class Page:
         self.press("Control+p")
         self.wait(".quick-input-widget input")
         self.type(name)
-        self.wait(".quick-input-list .monaco-list-row", Path(name).name)
+        self.wait(".quick-input-list .monaco-list-row.focused", Path(name).name)
         self.press("Enter")
         self.wait(".tab.active", Path(name).name)
         self.wait(".editor-group-container.active .monaco-editor .view-line")
@@ -91,7 +91,7 @@ class Page:
         self.press("F1")
         self.wait(".quick-input-widget input")
         self.type(title)
-        self.wait(".quick-input-list .monaco-list-row", title)
+        self.wait(".quick-input-list .monaco-list-row.focused", title)
         self.press("Enter")
 
     def go_to(self, line: int, column: int = 1) -> None:

@@ -50,7 +50,7 @@ export class UnitTests implements Disposable {
   private show(all: readonly Unit[]): void {
     this.controller.items.replace(
       kernelsOf(all).map((kernel) => {
-        const item = this.controller.createTestItem(`${kernel.folder}\0${kernel.name}`, kernel.name, Uri.parse(kernel.uri));
+        const item = this.controller.createTestItem(`${kernel.folder} ${kernel.name}`, kernel.name, Uri.parse(kernel.uri));
         item.children.replace(
           kernel.units.map((unit) => {
             const child = this.controller.createTestItem(keyOf(unit), nameIn(kernel, unit), Uri.parse(unit.uri));
@@ -138,6 +138,7 @@ export class UnitTests implements Disposable {
   }
 }
 
+/** VS Code keeps the null character for itself. */
 function keyOf(unit: Unit): string {
-  return `${unit.folder}\0${unit.id}`;
+  return `${unit.folder} ${unit.id}`;
 }

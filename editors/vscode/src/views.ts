@@ -18,6 +18,7 @@ import {
   type TextEditor,
   type Uri,
 } from "vscode";
+import { alignedTop, anchorOf } from "./anchor";
 import { Latest } from "./latest";
 import { asRange, type Server } from "./server";
 import type { Range as ProtocolRange } from "./units";
@@ -39,8 +40,12 @@ export async function showView(uri: Uri, takeFocus: boolean): Promise<void> {
   });
 }
 
+/** What is to be done with an editor, given the place in it that belongs to the leader's; null where there is none. */
+type Follow = (editor: TextEditor, range: Range | null) => void;
+
 export class LinkedViews implements Disposable {
-  private readonly latest: Latest;
+  private readonly cursors: Latest;
+  private readonly scrolls: Latest;
   private readonly listeners: Disposable[];
   private readonly mark = window.createTextEditorDecorationType({
     isWholeLine: true,
@@ -50,28 +55,26 @@ export class LinkedViews implements Disposable {
   });
 
   constructor(private readonly server: Server) {
-    this.latest = new Latest((reason) => {
+    const failed = (reason: unknown): void => {
       server.output.debug(`linked views: ${String(reason)}`);
-    });
+    };
+    this.cursors = new Latest(failed);
+    this.scrolls = new Latest(failed);
+    const again = (): void => {
+      if (window.activeTextEditor !== undefined) {
+        this.cursorMoved(window.activeTextEditor);
+      }
+    };
     this.listeners = [
+      window.onDidChangeTextEditorSelection(({ textEditor }) => {
+        this.cursorMoved(textEditor);
+      }),
       window.onDidChangeTextEditorVisibleRanges(({ textEditor, visibleRanges }) => {
-        const top = visibleRanges[0]?.start;
-        if (top !== undefined) {
-          this.lead(textEditor, new Position(top.line, 0), TextEditorRevealType.AtTop);
-        }
+        this.scrolled(textEditor, visibleRanges);
       }),
-      window.onDidChangeTextEditorSelection(({ textEditor, selections }) => {
-        const cursor = selections[0]?.active;
-        if (cursor !== undefined) {
-          this.lead(textEditor, cursor, TextEditorRevealType.InCenterIfOutsideViewport);
-        }
-      }),
-      window.onDidChangeVisibleTextEditors(() => {
-        const editor = window.activeTextEditor;
-        if (editor !== undefined) {
-          this.lead(editor, editor.selection.active, TextEditorRevealType.InCenterIfOutsideViewport);
-        }
-      }),
+      window.onDidChangeVisibleTextEditors(again),
+      // another artifact has other lines
+      server.onUnitsChanged(again),
     ];
   }
 
@@ -82,37 +85,55 @@ export class LinkedViews implements Disposable {
     this.mark.dispose();
   }
 
-  private lead(leader: TextEditor, position: Position, reveal: TextEditorRevealType): void {
+  private cursorMoved(leader: TextEditor): void {
+    this.lead(this.cursors, leader, leader.selection.active, (editor, range) => {
+      editor.setDecorations(this.mark, range === null ? [] : [range]);
+      if (range !== null) {
+        editor.revealRange(range, TextEditorRevealType.InCenterIfOutsideViewport);
+      }
+    });
+  }
+
+  private scrolled(leader: TextEditor, visible: readonly Range[]): void {
+    const top = visible[0]?.start.line ?? 0;
+    const anchor = anchorOf(leader.selection.active.line, top, visible.at(-1)?.end.line ?? top);
+    const position = anchor.offset === 0 ? new Position(anchor.line, 0) : leader.selection.active;
+    this.lead(this.scrolls, leader, position, (editor, range) => {
+      if (range !== null) {
+        const line = alignedTop(range.start.line, anchor);
+        editor.revealRange(new Range(line, 0, line, 0), TextEditorRevealType.AtTop);
+      }
+    });
+  }
+
+  private lead(latest: Latest, leader: TextEditor, position: Position, follow: Follow): void {
     const others = window.visibleTextEditors.filter((editor) => editor !== leader);
     const isView = viewOf(leader.document.uri) !== undefined;
     const isTemplate = leader.document.languageId.startsWith("ckwatch-");
     const linked = isView || (isTemplate && others.some((editor) => viewOf(editor.document.uri) !== undefined));
     const wanted = workspace.getConfiguration("ckwatch").get<boolean>("linkedScrolling", true);
-    if (leader !== window.activeTextEditor || !linked || !wanted || this.server.state !== "running") {
-      return;
+    if (leader === window.activeTextEditor && linked && wanted && this.server.state === "running") {
+      latest.run(() => (isView ? this.toTemplate(leader, position, others, follow) : this.toViews(leader, position, others, follow)));
     }
-    this.latest.run(() =>
-      isView ? this.toTemplate(leader, position, others, reveal) : this.toViews(leader, position, others, reveal),
-    );
   }
 
-  private async toViews(leader: TextEditor, position: Position, others: readonly TextEditor[], reveal: TextEditorRevealType): Promise<void> {
+  private async toViews(leader: TextEditor, position: Position, others: readonly TextEditor[], follow: Follow): Promise<void> {
     for (const editor of others) {
       const view = viewOf(editor.document.uri);
       if (view !== undefined) {
         const uri = this.server.written(leader.document.uri);
         const place = await this.ask("ckwatch.toGenerated", { uri, position: plain(position), ...view });
-        this.follow(editor, place, reveal);
+        follow(editor, this.rangeIn(editor, place));
       }
     }
   }
 
-  private async toTemplate(leader: TextEditor, position: Position, others: readonly TextEditor[], reveal: TextEditorRevealType): Promise<void> {
+  private async toTemplate(leader: TextEditor, position: Position, others: readonly TextEditor[], follow: Follow): Promise<void> {
     const uri = this.server.written(leader.document.uri);
     const place = await this.ask("ckwatch.toTemplate", { uri, position: plain(position) });
     for (const editor of others) {
       if (viewOf(editor.document.uri) === undefined) {
-        this.follow(editor, place, reveal);
+        follow(editor, this.rangeIn(editor, place));
       }
     }
   }
@@ -121,14 +142,8 @@ export class LinkedViews implements Disposable {
     return (await this.server.execute(command, argument)) as Place | null;
   }
 
-  private follow(editor: TextEditor, place: Place | null, reveal: TextEditorRevealType): void {
-    if (place === null || this.server.uri(place.uri)?.toString() !== editor.document.uri.toString()) {
-      editor.setDecorations(this.mark, []);
-      return;
-    }
-    const range: Range = asRange(place.range);
-    editor.setDecorations(this.mark, [range]);
-    editor.revealRange(range, reveal);
+  private rangeIn(editor: TextEditor, place: Place | null): Range | null {
+    return place !== null && this.server.uri(place.uri)?.toString() === editor.document.uri.toString() ? asRange(place.range) : null;
   }
 }
 
