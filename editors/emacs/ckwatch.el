@@ -205,7 +205,9 @@ CC mode would read Jinja's braces as C++, so this one is a mode of its own."
 (declare-function eglot--path-to-uri "eglot")
 (declare-function eglot--uri-to-path "eglot")
 (declare-function jsonrpc-request "jsonrpc")
+(declare-function jsonrpc-async-request "jsonrpc")
 (declare-function lsp-request "lsp-mode")
+(declare-function lsp-request-async "lsp-mode")
 (declare-function lsp-workspaces "lsp-mode")
 (declare-function lsp-register-client "lsp-mode")
 (declare-function lsp-stdio-connection "lsp-mode")
@@ -233,16 +235,38 @@ CC mode would read Jinja's braces as C++, so this one is a mode of its own."
                       (and (equal (ckwatch-workspace) root) (fboundp 'eglot-current-server) (eglot-current-server))))
                   (buffer-list)))))
 
+(defun ckwatch--request (command argument)
+  "The parameters of a request for ckwatch.COMMAND with ARGUMENT, a property list."
+  (list :command (concat "ckwatch." command) :arguments (vector (or argument (make-hash-table)))))
+
+(defun ckwatch--with-lsp-mode-p ()
+  "Whether lsp-mode serves this buffer."
+  (and (fboundp 'lsp-workspaces) (lsp-workspaces)))
+
+(defun ckwatch--no-server ()
+  "Say that there is no server."
+  (user-error "No language server of ckwatch runs here: M-x eglot"))
+
 (defun ckwatch-execute (command &rest argument)
   "Execute ckwatch.COMMAND at the server and return its result.
 ARGUMENT is a property list."
-  (let ((request (list :command (concat "ckwatch." command)
-                       :arguments (vector (or argument (make-hash-table))))))
+  (let ((request (ckwatch--request command argument)))
+    (cond ((ckwatch--server) (jsonrpc-request (ckwatch--server) :workspace/executeCommand request :timeout 60))
+          ((ckwatch--with-lsp-mode-p) (lsp-request "workspace/executeCommand" request))
+          (t (ckwatch--no-server)))))
+
+(defun ckwatch-start (command &rest argument)
+  "Have ckwatch.COMMAND executed at the server; nobody waits for its result.
+ARGUMENT is a property list.  What the server shows while it executes may need
+requests of its own, which is why these commands do not wait."
+  (let ((request (ckwatch--request command argument)))
     (cond ((ckwatch--server)
-           (jsonrpc-request (ckwatch--server) :workspace/executeCommand request :timeout 60))
-          ((and (fboundp 'lsp-workspaces) (lsp-workspaces))
-           (lsp-request "workspace/executeCommand" request))
-          (t (user-error "No language server of ckwatch runs here: M-x eglot")))))
+           (jsonrpc-async-request (ckwatch--server) :workspace/executeCommand request
+                                  :success-fn #'ignore
+                                  :error-fn (lambda (problem) (message "ckwatch: %s" (plist-get problem :message)))
+                                  :timeout-fn #'ignore))
+          ((ckwatch--with-lsp-mode-p) (lsp-request-async "workspace/executeCommand" request #'ignore))
+          (t (ckwatch--no-server)))))
 
 (defun ckwatch--here (&rest more)
   "The argument that names this buffer's document.
@@ -273,23 +297,23 @@ MORE is a property list; what is empty in it is left out."
   "Build and time UNIT, by default the active instance.
 With a prefix argument, ask for it."
   (interactive (list (ckwatch--read-unit)))
-  (apply #'ckwatch-execute "run" (ckwatch--here :unit unit)))
+  (apply #'ckwatch-start "run" (ckwatch--here :unit unit)))
 
 (defun ckwatch-build (&optional unit)
   "Build UNIT, by default the active instance.
 With a prefix argument, ask for it."
   (interactive (list (ckwatch--read-unit)))
-  (apply #'ckwatch-execute "build" (ckwatch--here :unit unit)))
+  (apply #'ckwatch-start "build" (ckwatch--here :unit unit)))
 
 (defun ckwatch-cancel (&optional unit)
   "Stop what runs for UNIT."
   (interactive (list (ckwatch--read-unit)))
-  (apply #'ckwatch-execute "cancel" (ckwatch--here :unit unit)))
+  (apply #'ckwatch-start "cancel" (ckwatch--here :unit unit)))
 
 (defun ckwatch-set-baseline (name)
   "Keep the present timings as the baseline NAME; empty for the default one."
   (interactive "sName of the baseline: ")
-  (apply #'ckwatch-execute "setBaseline" (ckwatch--here :name name)))
+  (apply #'ckwatch-start "setBaseline" (ckwatch--here :name name)))
 
 (defun ckwatch-compare (&optional unit against)
   "Compare UNIT's timing with AGAINST, by default with the baseline."
@@ -299,19 +323,19 @@ With a prefix argument, ask for it."
 (defun ckwatch-source (&optional unit)
   "Show the generated source of UNIT."
   (interactive (list (ckwatch--read-unit)))
-  (apply #'ckwatch-execute "openSource" (ckwatch--here :unit unit)))
+  (apply #'ckwatch-start "openSource" (ckwatch--here :unit unit)))
 
 (defun ckwatch-isa (&optional unit)
   "Show the listing of UNIT's code object."
   (interactive (list (ckwatch--read-unit)))
-  (apply #'ckwatch-execute "openIsa" (ckwatch--here :unit unit)))
+  (apply #'ckwatch-start "openIsa" (ckwatch--here :unit unit)))
 
 (defun ckwatch-choose-instance ()
   "Choose the instance that this template is shown for."
   (interactive)
   (let* ((units (append (ckwatch-execute "units") nil))
          (unit (completing-read "Instance: " (mapcar (lambda (unit) (plist-get unit :id)) units) nil t)))
-    (apply #'ckwatch-execute "chooseInstance" (ckwatch--here :unit unit))))
+    (apply #'ckwatch-start "chooseInstance" (ckwatch--here :unit unit))))
 
 (defun ckwatch-log ()
   "Show the daemon's log."
@@ -321,13 +345,13 @@ With a prefix argument, ask for it."
 (defun ckwatch-restart ()
   "Start the daemon again."
   (interactive)
-  (apply #'ckwatch-execute "restartDaemon" (ckwatch--here)))
+  (apply #'ckwatch-start "restartDaemon" (ckwatch--here)))
 
 (defun ckwatch-trust ()
   "Trust this workspace.
 Its templates and compiler flags are code that runs on this machine."
   (interactive)
-  (apply #'ckwatch-execute "trust" (ckwatch--here)))
+  (apply #'ckwatch-start "trust" (ckwatch--here)))
 
 (defvar-local ckwatch--listed nil)
 

@@ -1,0 +1,182 @@
+"""Emacs and Eglot with the real language server, daemon, compiler and example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.editors.emacs_session import Emacs
+from tools.editors.example import Example
+
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
+EPILOGUE = "ck/epilogue.j2"
+LONG_S = 300.0
+FIGURES = r"^\s*\[\[instance\]\].*194 VGPR"
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Iterator[Example]:
+    """Two instances of the f16 GEMM, built, and a template of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+        made.ckwatch("build")
+        yield made
+
+
+class Session:
+    """An Emacs with one file of the example."""
+
+    def __init__(self, emacs: str, tmux: str, example: Example, path: Path) -> None:
+        self.emacs = Emacs(emacs, tmux, path, directory=example.root, env=example.env)
+
+    def substitute(self, old: str, new: str) -> None:
+        """Replace the first `old`, as if it were typed."""
+        self.emacs.lisp(f'(progn (goto-char (point-min)) (search-forward "{old}") (replace-match "{new}" t t) t)')
+
+    def look_at(self, text: str) -> None:
+        """Put point before the first `text`."""
+        self.emacs.lisp(
+            f'(progn (goto-char (point-min)) (search-forward "{text}") (goto-char (match-beginning 0)) (recenter 5) t)'
+        )
+
+
+@pytest.fixture
+def kernel(emacs: str, tmux: str, gemm: Example) -> Iterator[Session]:
+    """The kernel file, once its figures are on the screen."""
+    session = Session(emacs, tmux, gemm, gemm.kernel)
+    with session.emacs:
+        session.emacs.wait_for("(eglot-current-server)", timeout_s=LONG_S)
+        session.look_at("[[instance]]")
+        session.emacs.terminal.wait_for(FIGURES, timeout_s=LONG_S)
+        yield session
+
+
+def errors(emacs: Emacs) -> list[tuple[int, int, str]]:
+    """Line and column from zero and text of every error, once there are any."""
+    found = emacs.wait_for(
+        """
+        (mapcar (lambda (one)
+                  (save-excursion
+                    (goto-char (flymake-diagnostic-beg one))
+                    (list (1- (line-number-at-pos)) (current-column) (flymake-diagnostic-text one))))
+                (seq-filter (lambda (one) (eq (flymake-diagnostic-type one) 'eglot-error)) (flymake-diagnostics)))
+        """
+    )
+    return [(line, column, text) for line, column, text in found]
+
+
+NO_ERRORS = "(not (seq-some (lambda (one) (eq (flymake-diagnostic-type one) 'eglot-error)) (flymake-diagnostics)))"
+
+
+def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(kernel: Session, gemm: Example) -> None:
+    kernel.substitute("MXdlPerWave = 2", "MXdlPerWave = 3")
+    (line, column, text), *_ = errors(kernel.emacs)
+    assert (line, column) == (gemm.line_of("MXdlPerWave = 2"), len("MXdlPerWave = "))
+    assert "MPerBlock % (MPerXdl * MXdlPerWave) == 0" in text
+    assert "MPerBlock = 128" in text  # related information, which Eglot does not show by itself
+    kernel.emacs.terminal.wait_for(r"^!!MXdlPerWave = 3.*128 % \(32 \* 3\) = 32")
+    kernel.substitute("MXdlPerWave = 3", "MXdlPerWave = 2")
+    kernel.emacs.wait_for(NO_ERRORS)
+    kernel.emacs.terminal.wait_for(FIGURES)
+
+
+def test_a_misspelt_variable_is_shown_in_its_template(emacs: str, tmux: str, gemm: Example) -> None:
+    session = Session(emacs, tmux, gemm, gemm.root / "templates" / EPILOGUE)
+    with session.emacs as opened:
+        opened.wait_for("(eglot-current-server)", timeout_s=LONG_S)
+        opened.lisp('(progn (goto-char (point-min)) (insert "// {{ activaton }}\\n") t)')
+        (line, column, text), *_ = errors(opened)
+        assert (line, column) == (0, len("// {{ "))
+        assert "activaton" in text
+        opened.lisp("(progn (goto-char (point-min)) (delete-line) t)")
+        opened.wait_for(NO_ERRORS)
+
+
+def test_a_hover_tells_figures(kernel: Session) -> None:
+    kernel.emacs.terminal.keys("C-c", "C-h")  # any key: ElDoc looks when Emacs is idle after a command
+    kernel.emacs.terminal.keys("C-g")
+    kernel.look_at("[instance]]")
+    kernel.emacs.terminal.keys("C-f")
+    kernel.emacs.wait_for(
+        '(seq-some (lambda (b) (with-current-buffer b (and (string-match-p "eldoc" (buffer-name)) '
+        '(string-match-p "VGPR" (buffer-string))))) (buffer-list))'
+    )
+
+
+def test_an_action_mends_a_mistake(kernel: Session) -> None:
+    kernel.substitute("MXdlPerWave = 2", "MXdlPerWave = 3")
+    errors(kernel.emacs)
+    kernel.look_at("3\\nNXdlPerWave")
+    kernel.emacs.terminal.keys("M-x")
+    kernel.emacs.terminal.type("eglot-code-actions")
+    kernel.emacs.terminal.keys("Enter")
+    kernel.emacs.terminal.wait_for("Set MXdlPerWave to 2|Execute|Action|action")
+    kernel.emacs.terminal.type("Set MXdlPerWave to 2")
+    kernel.emacs.terminal.keys("Enter")
+    kernel.emacs.wait_for(NO_ERRORS)
+    assert "MXdlPerWave = 3" not in kernel.emacs.lisp("(buffer-substring-no-properties (point-min) (point-max))")
+
+
+def test_completion_offers_the_keys_of_an_instance(kernel: Session) -> None:
+    kernel.emacs.lisp('(progn (goto-char (point-max)) (insert "MPer") t)')
+    kernel.emacs.terminal.keys("M-x")
+    kernel.emacs.terminal.type("completion-at-point")
+    kernel.emacs.terminal.keys("Enter")
+    kernel.emacs.wait_for('(get-buffer "*Completions*")')
+    kernel.emacs.terminal.wait_for("MPerXDL")
+
+
+def test_the_generated_source_is_shown_and_leads_back(kernel: Session) -> None:
+    kernel.emacs.lisp("(progn (ckwatch-source) t)")
+    source = f'(get-buffer "{INSTANCES[0]}@gfx942.hip")'
+    kernel.emacs.wait_for(
+        f"(and {source} (with-current-buffer {source} (and (eglot-managed-p) (> (buffer-size) 2000))))"
+    )
+    kernel.emacs.lisp(f'(progn (pop-to-buffer {source}) (goto-char (point-min)) (search-forward "GemmMultiD_Xdl") t)')
+    kernel.emacs.terminal.keys("M-.")
+    kernel.emacs.wait_for('(string-suffix-p ".j2" (or buffer-file-name ""))')
+
+
+def test_the_listing_is_shown(kernel: Session) -> None:
+    kernel.emacs.lisp("(progn (ckwatch-isa) t)")
+    isa = f'(get-buffer "{INSTANCES[0]}@gfx942.s")'
+    kernel.emacs.wait_for(
+        f'(and {isa} (with-current-buffer {isa} (and (string-match-p "v_mfma_f32_32x32x8_f16" (buffer-string)) t)))',
+        timeout_s=LONG_S,
+    )
+
+
+def test_a_lost_daemon_is_replaced(kernel: Session, gemm: Example) -> None:
+    killed = gemm.kill_daemon()
+    kernel.substitute("MXdlPerWave = 2", "MXdlPerWave = 3")
+    errors(kernel.emacs)
+    kernel.substitute("MXdlPerWave = 3", "MXdlPerWave = 2")
+    kernel.emacs.wait_for(NO_ERRORS)
+    kernel.emacs.terminal.wait_for(FIGURES, timeout_s=LONG_S)
+    assert gemm.status()["pid"] != killed
+
+
+def test_nothing_runs_before_somebody_trusts_the_workspace(emacs: str, tmux: str) -> None:
+    with Example("gemm", "gemm_f16", INSTANCES[:1], trusted=False) as example:
+        session = Session(emacs, tmux, example, example.kernel)
+        with session.emacs as opened:
+            opened.terminal.wait_for("not trusted", timeout_s=LONG_S)
+            opened.terminal.wait_for("Choose an option: Trust$")  # Eglot types the first one
+            opened.terminal.keys("Enter")
+            opened.wait_for("(not (active-minibuffer-window))")
+            session.look_at("[[instance]]")
+            opened.terminal.wait_for(r"\[\[instance\]\].*VGPR", timeout_s=LONG_S)
+
+
+def test_a_kernel_is_timed_and_the_time_is_in_its_line(emacs: str, tmux: str) -> None:
+    with Example("cpp", "gemm_f32") as example:
+        session = Session(emacs, tmux, example, example.kernel)
+        with session.emacs as opened:
+            opened.wait_for("(eglot-current-server)", timeout_s=LONG_S)
+            session.look_at("[[instance]]")
+            opened.terminal.wait_for(r"^\s*\[\[instance\]\] +\S", timeout_s=LONG_S)
+            opened.lisp("(progn (ckwatch-run) t)")
+            opened.terminal.wait_for(r"^\s*\[\[instance\]\].*[µm]s ", timeout_s=LONG_S)
