@@ -166,14 +166,13 @@ class KernelFile:
             if name is None:
                 yield from ((table, pair) for pair in _parameter_pairs(table, table.pairs))
                 continue
-            near = [pair.name for pair in table.unplaced() if pair.name in (name, "parameters")]
-            pairs = tuple(pair for one in near if (pair := table.pair(one)) is not None)
+            pairs = tuple(pair for one in (name, "parameters") if (pair := table.pair(one)) is not None)
             yield from ((table, pair) for pair in _parameter_pairs(table, pairs) if pair.name == name)
 
     def parameter_values(self, name: str) -> Iterator[tuple[Table, Value]]:
         """The values that the parameter `name` gets; their offsets are not those of the file."""
         for table in self.toml.tables:
-            pairs = tuple(pair for pair in table.unplaced() if pair.name in (name, "parameters"))
+            pairs = tuple(pair for one in (name, "parameters") if (pair := table.unplaced(one)) is not None)
             for pair in _parameter_pairs(table, pairs) if pairs else ():
                 if pair.name == name and pair.value is not None:
                     yield table, pair.value
@@ -199,7 +198,8 @@ def values_of(pairs: Mapping[str, Pair]) -> dict[str, Any]:
 
 
 def _string(table: Table, name: str) -> str | None:
-    value = next((pair.value for pair in table.unplaced() if pair.name == name), None)
+    pair = table.unplaced(name)
+    value = None if pair is None else pair.value
     read = value.read() if value is not None and value.kind is Kind.STRING else None
     return read if isinstance(read, str) else None
 

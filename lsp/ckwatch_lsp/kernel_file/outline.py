@@ -11,6 +11,9 @@ from ckwatch_lsp.kernel_file.names import places_at
 from ckwatch_lsp.kernel_file.syntax import Kind, Pair, Table, TomlFile, Value
 from ckwatch_lsp.text import Position, Range
 
+HIGHLIGHT_LIMIT = 200
+"""Places of one name that are shown at one time."""
+
 
 class SymbolKind(enum.Enum):
     """What is named."""
@@ -111,9 +114,12 @@ def selections(file: TomlFile, position: Position) -> tuple[Range, ...]:
 
 
 def highlights(document: KernelFile, position: Position) -> tuple[Range, ...]:
-    """The places in this file of the instance's or parameter's name at `position`."""
+    """The places in this file of the instance's or parameter's name at `position`, the nearest ones."""
     found = places_at(document, position)
-    return () if found is None else tuple(place.range for place in found.places)
+    ranges = [] if found is None else [place.range for place in found.places]
+    if len(ranges) > HIGHLIGHT_LIMIT:
+        ranges = sorted(ranges, key=lambda one: abs(one.start.line - position.line))[:HIGHLIGHT_LIMIT]
+    return tuple(sorted(ranges))
 
 
 def _of_table(file: TomlFile, table: Table) -> Symbol:

@@ -74,9 +74,8 @@ def parse(text: str) -> TomlFile:
 def _index(block: Block, counts: dict[tuple[str, ...], int]) -> int | None:
     if not block.double:
         return None
-    path = tuple(part.name for part in block.keys)
-    index = counts.get(path, 0)
-    counts[path] = index + 1
+    index = counts.get(block.path, 0)
+    counts[block.path] = index + 1
     return index
 
 
@@ -88,7 +87,7 @@ class _Piece(NamedTuple):
     goes_on: bool
 
 
-_EMPTY = Block((), False, (), 0, 0, 0)
+_EMPTY = Block((), (), 0, 0, 0, double=False)
 
 
 @lru_cache(maxsize=PIECES_KEPT)
@@ -129,7 +128,7 @@ class _Scanner:
             elif mark == "#":
                 at = self._comment(first)
             elif mark == "[":
-                blocks.append(Block(keys, double, tuple(pairs), start, header_end, end))
+                blocks.append(Block(keys, tuple(pairs), start, header_end, end, double=double))
                 start = first
                 keys, double, at = self._header(first)
                 header_end = end = at
@@ -140,7 +139,7 @@ class _Scanner:
                 pairs.append(pair)
                 end = pair.end
                 at = max(self._end_of_line(pair.end), first + 1)
-        blocks.append(Block(keys, double, tuple(pairs), start, header_end, end))
+        blocks.append(Block(keys, tuple(pairs), start, header_end, end, double=double))
         # behind an array that nobody closed, a comment is met twice
         comments = {comment.start: comment for comment in self._comments}
         return _Piece(tuple(blocks), tuple(comments[one] for one in sorted(comments)), self._goes_on)

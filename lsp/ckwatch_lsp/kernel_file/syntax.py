@@ -81,15 +81,25 @@ class Pair(NamedTuple):
         return self.keys[-1].end if self.keys else self.start
 
 
-class Block(NamedTuple):
-    """A table with offsets from the beginning of the piece of text that it was read in. `double`: one of an array."""
+class Block:
+    """A table with offsets from the beginning of the piece of text that it was read in. `double`: one of an array.
 
-    keys: tuple[Part, ...]
-    double: bool
-    pairs: tuple[Pair, ...]
-    start: int
-    header_end: int
-    end: int
+    `by_name` holds the first pair of each name.
+    """
+
+    __slots__ = ("by_name", "double", "end", "header_end", "keys", "pairs", "path", "start")
+
+    def __init__(
+        self, keys: tuple[Part, ...], pairs: tuple[Pair, ...], start: int, header_end: int, end: int, *, double: bool
+    ) -> None:
+        self.keys = keys
+        self.double = double
+        self.pairs = pairs
+        self.start = start
+        self.header_end = header_end
+        self.end = end
+        self.path = tuple(part.name for part in keys)
+        self.by_name = {pair.name: pair for pair in reversed(pairs)}
 
 
 class Table:
@@ -137,7 +147,7 @@ class Table:
     @property
     def path(self) -> tuple[str, ...]:
         """Its name, part by part; empty for the top of the file."""
-        return tuple(part.name for part in self._block.keys)
+        return self._block.path
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -148,7 +158,7 @@ class Table:
 
     def pair(self, name: str) -> Pair | None:
         """The pair whose key is `name`, the first one."""
-        found = next((pair for pair in self._block.pairs if pair.name == name), None)
+        found = self._block.by_name.get(name)
         return None if found is None else _moved(found, self._shift)
 
     def value(self, name: str) -> Value | None:
@@ -156,9 +166,9 @@ class Table:
         pair = self.pair(name)
         return None if pair is None else pair.value
 
-    def unplaced(self) -> tuple[Pair, ...]:
-        """The pairs where only their names and texts matter: their offsets are not those of the file."""
-        return self._block.pairs
+    def unplaced(self, name: str) -> Pair | None:
+        """The pair `name` where only its name and text matter: its offsets are not those of the file."""
+        return self._block.by_name.get(name)
 
 
 class Comment(NamedTuple):

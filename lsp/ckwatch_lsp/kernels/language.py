@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -72,7 +73,8 @@ class KernelLanguage(Language):
                 others = file.effective(instance) if instance is not None else values_of(file.defaults)
                 values, whole = await self._knowledge.values(folder, unit, name, others)
                 known = Known(keys, names, parameters, values)
-        return _list(document, file, position, known, whole=whole)
+        make = partial(_list, document, file, position, known, whole=whole)
+        return await self._files.with_care(document, make)
 
     async def hover(self, document: Document, position: Position) -> Told | None:
         """What a key or parameter means, and the rules that a parameter takes part in."""
@@ -163,7 +165,8 @@ class KernelLanguage(Language):
 
     async def folds(self, document: Document) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""
-        return [fold(one) for one in folds((await self._files.of(document)).toml)]
+        file = await self._files.of(document)
+        return await self._files.with_care(document, lambda: [fold(one) for one in folds(file.toml)])
 
     async def selections(self, document: Document, position: Position) -> Sequence[Range]:
         """Words, values, pairs, lines, tables."""
@@ -175,8 +178,7 @@ class KernelLanguage(Language):
         if document.kind is not Kind.KERNEL_FILE:
             return ()
         await self._prepare(document, file, position)
-        reached = (document.places.their_range(each) for each in highlights(file, position))
-        return [types.DocumentHighlight(each, types.DocumentHighlightKind.Text) for each in reached]
+        return await self._files.with_care(document, partial(_highlights, document, file, position))
 
     async def tokens(self, document: Document, within: Range | None) -> Sequence[Token]:
         """Parameters that the template reads."""
@@ -184,14 +186,8 @@ class KernelLanguage(Language):
         if folder is None or document.kind is not Kind.KERNEL_FILE:
             return ()
         file = await self._files.of(document)
-        names = {one.name for one in await self._parameters(folder, file)}
-        found = []
-        for _, pair in file.parameter_pairs():
-            reach = file.toml.range(pair.keys[-1].start, pair.keys[-1].end)
-            inside = within is None or within.start.line <= reach.start.line <= within.end.line
-            if pair.name in names and inside:
-                found.append(Token(reach, "parameter"))
-        return found
+        names = frozenset(one.name for one in await self._parameters(folder, file))
+        return await self._files.with_care(document, partial(_tokens, file, names, within))
 
     async def actions(
         self, document: Document, within: Range, context: types.CodeActionContext
@@ -219,6 +215,21 @@ class KernelLanguage(Language):
         others = Counter(" ".join(text.split()) for text in texts).most_common()
         missing_in = str(file.template.read()) if parameters and detail is None and file.template is not None else ""
         return Told(parameter_text(name, detail, default, others, missing_in), reach)
+
+
+def _highlights(document: Document, file: KernelFile, position: Position) -> list[types.DocumentHighlight]:
+    reached = (document.places.their_range(each) for each in highlights(file, position))
+    return [types.DocumentHighlight(each, types.DocumentHighlightKind.Text) for each in reached]
+
+
+def _tokens(file: KernelFile, names: frozenset[str], within: Range | None) -> list[Token]:
+    found = []
+    for _, pair in file.parameter_pairs():
+        reach = file.toml.range(pair.keys[-1].start, pair.keys[-1].end)
+        inside = within is None or within.start.line <= reach.start.line <= within.end.line
+        if pair.name in names and inside:
+            found.append(Token(reach, "parameter"))
+    return found
 
 
 def _list(

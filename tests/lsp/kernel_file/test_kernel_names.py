@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch_lsp.kernel_file.document import KernelFile
 from ckwatch_lsp.kernel_file.names import places_at, why_no_instance_name, why_no_parameter_name
-from ckwatch_lsp.kernel_file.outline import Symbol, folds, highlights, selections, symbols
+from ckwatch_lsp.kernel_file.outline import HIGHLIGHT_LIMIT, Symbol, folds, highlights, selections, symbols
 from ckwatch_lsp.text import Range
 from marked import marked
 
@@ -62,7 +62,7 @@ def test_all_places_of_a_name(before: str, kind: str, name: str, count: int) -> 
     assert found is not None
     assert (found.kind.value, found.name) == (kind, name)
     assert texts(document, tuple(place.range for place in found.places)) == [name] * count
-    assert highlights(document, position) == tuple(place.range for place in found.places)
+    assert highlights(document, position) == tuple(sorted(place.range for place in found.places))
 
 
 @pytest.mark.parametrize("before", ["max(", "and", "'Tile'\"", "first", "# one", "[[instance]]", "name = ", 's"\nbase'])
@@ -126,3 +126,13 @@ def test_selections() -> None:
         'name = "ab" # c',
         text,
     ]
+
+
+def test_only_the_nearest_places_of_a_name_are_shown() -> None:
+    text = "".join(f'[[instance]]\nname = "i{number}"\nTile = {number}\n' for number in range(1000))
+    document = KernelFile(text)
+    position = document.toml.position(text.index("Tile = 500"))
+    found = highlights(document, position)
+    assert len(found) == HIGHLIGHT_LIMIT
+    assert {abs(one.start.line - position.line) <= 1.5 * HIGHLIGHT_LIMIT for one in found} == {True}
+    assert list(found) == sorted(found)
