@@ -76,13 +76,16 @@ class Values:
 
     async def template(self, folder: Folder, path: str, stamp: object) -> TemplateDetail | None:
         """What the daemon knows of the parameters of a template; asked again when `stamp` is another."""
-        return await self._ask(_of(self._templates, folder, path), stamp, lambda: folder.ready.template(path=path))
+        kept = _of(self._templates, folder, path)
+        return await self._ask(kept, stamp, lambda: folder.ready.template(path=path), again_s=0)
 
     async def _ask(
         self,
         kept: _Kept[Answer],
         stamp: object,
         ask: Callable[[], Awaitable[Answer]],
+        *,
+        again_s: float = AGAIN_S,
     ) -> Answer | None:
         if kept.stamp == stamp and kept.answer is not None:
             return kept.answer
@@ -90,7 +93,7 @@ class Values:
         if asked is None:
             asked = kept.asked = anyio.Event()
             self._session.start(_fetch, kept, stamp, ask, asked)
-        with anyio.move_on_after(PATIENCE_S if kept.answer is None else AGAIN_S):
+        with anyio.move_on_after(PATIENCE_S if kept.answer is None else again_s):
             await asked.wait()
         return kept.answer
 
