@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ckwatch.effects import Changed
 from ckwatch.events import BuildRequested, ClientLost, Focused, UnitKey, WorkKind
 from ckwatch.machine.state import Phase, State
 from ckwatch.model.outcome import Outcome
@@ -208,3 +209,24 @@ def test_a_result_that_a_header_has_overtaken_is_not_inherited() -> None:
     world.drain()
     results = [unit(world, name, "ann").result for name in (A, B)]
     assert all(result is not None and "token 1" in result.key for result in results)
+
+
+def test_what_is_wrong_in_the_file_is_shown_again_when_a_text_without_it_is_taken_back() -> None:
+    world = built()
+    world.save(T2, "broken")
+    world.drain()
+    lend(world, "ann", T2, "token 1\nheader h2")
+    world.drain()
+    (path,) = unit(world, C).shown
+    assert not unit(world, C, "ann").shown
+    told: list[Changed] = []
+    listen = world.audience.changed
+
+    def changed(change: Changed) -> None:
+        told.append(change)
+        listen(change)
+
+    world.audience.changed = changed  # type: ignore[method-assign]  # it only listens
+    lend(world, "ann", T2, None)
+    world.run()
+    assert Changed("ann", f"file/{path}") in told

@@ -78,6 +78,8 @@ def follow_main(state: State, out: Effects, view: Scope, name: str, at: float) -
     if main is not None and view.workspace is not None and compiles_alike(state, view, main.unit, own.unit):
         _hand_over(state, out, own, main, at)
     remove(state, out, view, name, at)
+    if main is not None:
+        out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.shown - own.shown))
     if view.name in state.focus:
         state.wants.append((view.name, name, Cause("somebody looks at it", at)))
 
