@@ -193,19 +193,13 @@ def shown(known: Iterable[Known]) -> list[Diagnostic]:
     unit that is on its way has told is hidden by what another tells instead, of the new text.
     """
     present = [one for one in known if one.now is not None]
-    new: dict[tuple[object, ...], set[str]] = {}
+    new: dict[tuple[object, ...], list[Diagnostic]] = {}
     for one in present:
         if one.counted is None and one.now is not None and not one.now.stale:
-            new.setdefault(_place_of(one.now), set()).add(one.now.message)
+            new.setdefault(_kind(one.now), []).append(one.now)
     found: dict[tuple[object, ...], Diagnostic] = {}
     for one in present:
-        if one.now is None:
-            continue
-        if (
-            one.now.stale
-            and one.now.source in RENDERED
-            and one.now.message not in new.get(_place_of(one.now), {one.now.message})
-        ):
+        if one.now is None or _is_replaced(one.now, new):
             continue
         units, count = one.counted or ((), 0)
         now = one.now.model_copy(update={"units": units, "unit_count": count})
@@ -215,8 +209,20 @@ def shown(known: Iterable[Known]) -> list[Diagnostic]:
     return sorted(found.values(), key=lambda one: (range_in(one.span), one.code, one.message))
 
 
-def _place_of(now: Diagnostic) -> tuple[object, ...]:
-    return (now.severity, now.source, now.code, range_in(now.span).start)
+def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diagnostic]]) -> bool:
+    if not now.stale or now.source not in RENDERED:
+        return False
+    place = range_in(now.span)
+    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_in(one.span))]
+    return bool(here) and all(one.message != now.message for one in here)
+
+
+def _meet(one: Range, other: Range) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
+def _kind(now: Diagnostic) -> tuple[object, ...]:
+    return (now.severity, now.source, now.code)
 
 
 def units_waiting(
