@@ -207,6 +207,7 @@ async def test_an_editor_without_versions_gets_plain_changes(root: Path, templat
     able = capabilities(workspace__workspaceEdit=None, textDocument__rename=None)
     async with editor(root, able=able) as made:
         await made.open(template)
+        await told_words(made)
         edit = await made.at("textDocument/rename", template, "i in range", newName="k")
         assert list(edit["changes"]) == [template.as_uri()]
         assert len(edit["changes"][template.as_uri()]) == 2
@@ -215,6 +216,7 @@ async def test_an_editor_without_versions_gets_plain_changes(root: Path, templat
 async def test_structure(root: Path, template: Path) -> None:
     async with editor(root) as made:
         await made.open(template)
+        await told_words(made)
         links = await made.of("textDocument/documentLink", template)
         assert [Path(link["target"]).name for link in links] == ["macros.j2", "header_hip.j2", "tail.j2"]
         symbols = await made.of("textDocument/documentSymbol", template)
@@ -289,6 +291,7 @@ async def test_texts_that_are_not_saved_count(root: Path, template: Path) -> Non
     macros = root / "templates/macros.j2"
     async with editor(root) as made:
         await made.open(template)
+        await told_words(made)
         await made.open(macros)
         await made.replace(macros, "macro store(", "macro\n  store(")
         [location] = await made.at("textDocument/definition", template, "store(i")
