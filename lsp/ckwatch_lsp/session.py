@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 from lsprotocol import types
@@ -61,6 +63,10 @@ class Session:
     async def _guarded(self, run: Callable[..., Coroutine[Any, Any, object]], arguments: Sequence[object]) -> None:
         try:
             await run(*arguments)
+        except anyio.get_cancelled_exc_class():
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            # the editor says goodbye: pygls cancels what waits for an answer, and that must not end everything else
         except CkwatchError as error:
             _log.warning("%s", error)
         except Exception:  # noqa: BLE001  # the editor goes on with what works
