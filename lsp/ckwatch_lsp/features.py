@@ -6,12 +6,14 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.errors import CkwatchError
 from ckwatch_lsp.composition import compose
 from ckwatch_lsp.documents import Document
 from ckwatch_lsp.parts import TOKEN_MODIFIERS, TOKEN_TYPES, Language, Token
+from ckwatch_lsp.places import Places
 from ckwatch_lsp.protocol import RequestFailedError
 from ckwatch_lsp.session import Session
 from ckwatch_lsp.text import Position, Range
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+
+TOKENS_AT_ONCE = 200
+"""Tokens that are encoded on the event loop; more take more than a millisecond or two."""
+
+_TYPES = {name: at for at, name in enumerate(TOKEN_TYPES)}
+_MODIFIERS = {name: 1 << at for at, name in enumerate(TOKEN_MODIFIERS)}
 
 
 def register(server: CkwatchServer, params: types.InitializeParams) -> None:
@@ -204,7 +212,10 @@ class Answers:
         found = [
             each for one in await self._ask(document, lambda language: language.tokens(document, ours)) for each in one
         ]
-        return types.SemanticTokens(data=encoded(document, found))
+        if len(found) <= TOKENS_AT_ONCE:
+            return types.SemanticTokens(data=encoded(document.places, found))
+        places = document.places.copy()
+        return types.SemanticTokens(data=await to_thread.run_sync(encoded, places, found))
 
     async def _at(
         self, params: Any, ask: Callable[[Language, Document, Position], Awaitable[Answer]], *, explicit: bool = False
@@ -261,16 +272,12 @@ def _flat(
         yield from _flat(symbol.children or (), uri, symbol.name)
 
 
-def encoded(document: Document, tokens: Iterable[Token]) -> list[int]:
+def encoded(places: Places, tokens: Iterable[Token]) -> list[int]:
     """Tokens as the protocol writes them: each in relation to the one before, in the editor's units."""
-    types_, modifiers = (
-        {name: at for at, name in enumerate(TOKEN_TYPES)},
-        {n: 1 << at for at, n in enumerate(TOKEN_MODIFIERS)},
-    )
     data: list[int] = []
     line = column = 0
     for token in tokens:
-        shown = document.places.their_range(token.range)
+        shown = places.their_range(token.range)
         length = shown.end.character - shown.start.character
         if shown.start.line != shown.end.line or length <= 0:
             continue
@@ -279,8 +286,8 @@ def encoded(document: Document, tokens: Iterable[Token]) -> list[int]:
             shown.start.line - line,
             shown.start.character - (column if same else 0),
             length,
-            types_[token.type],
-            sum(modifiers[name] for name in token.modifiers),
+            _TYPES[token.type],
+            sum(_MODIFIERS[name] for name in token.modifiers),
         )
         line, column = shown.start.line, shown.start.character
     return data

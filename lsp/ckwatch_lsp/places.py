@@ -66,6 +66,10 @@ class Places:
         self.encoding = encoding
         self.lone_returns = lone_returns
 
+    def copy(self) -> Places:
+        """The same for the lines as they are now."""
+        return Places(list(self.lines), self.encoding, lone_returns=self.lone_returns)
+
     def clamped(self, place: types.Position) -> tuple[int, int]:
         """The editor's line, and the code point in it."""
         if place.line >= len(self.lines):
