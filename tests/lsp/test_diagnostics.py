@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ckwatch_templates
-from lsp.editing import Editor, capabilities, copy_of, editor, place, trust
+from lsp.editing import Editor, LspError, capabilities, copy_of, editor, place, start, trust
 
 GOOD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 2"
 BAD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 3"
@@ -238,10 +238,17 @@ async def test_an_editor_that_leaves_a_question_unanswered_ends_well(
 
     monkeypatch.setattr(Editor, "_take", mute)
     file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm, able=PULLS) as made:
+    async with editor(gemm, initialize=False) as made:
+        await start(made, gemm, able=PULLS)
         await made.open(file)
         await made.replace(file, GOOD, BAD)
         await made.until(lambda: made.all("workspace/diagnostic/refresh"))
+        await made.request("shutdown")
+        for _ in range(3):
+            with pytest.raises(LspError, match="shutting down"):
+                await made.of("textDocument/foldingRange", file)
+        await made.notify("exit")
+        assert await made.process.wait() == 0
 
 
 def previous(known: dict[str, str]) -> list[dict[str, str]]:
