@@ -13,7 +13,7 @@ from anyio import to_thread
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import Client, connect
 from ckwatch.config.archs import ARCHS, NATIVE, why_unknown
-from ckwatch.config.finding import find_workspace
+from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.errors import CkwatchError
 
 NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
@@ -91,7 +91,7 @@ def path_of(word: str, here: Path) -> Path | None:
 
 def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
     """Where to look for the workspace: `-C`, the first path among `words`, the working directory."""
-    here = Path.cwd()
+    here = working_folder()
     if options.workspace is not None:
         return Path(options.workspace)
     return next((path for word in words if (path := path_of(word, here)) is not None), here)

@@ -21,7 +21,7 @@ from ckwatch.cli.amounts import duration, memory
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import DaemonGoneError, connect
-from ckwatch.config.finding import find_workspace
+from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.endpoint import Endpoint, endpoint_of, owner
 from ckwatch.errors import CkwatchError
 
@@ -66,7 +66,7 @@ def status(options: argparse.Namespace) -> int:
 
 
 def _workspace(options: argparse.Namespace) -> Path:
-    return find_workspace(options.workspace or Path.cwd())
+    return find_workspace(options.workspace or working_folder())
 
 
 def _be_daemon(root: Path) -> int:

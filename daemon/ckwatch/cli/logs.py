@@ -18,7 +18,7 @@ from anyio import to_thread
 
 from ckwatch.cli import INTERRUPTED
 from ckwatch.cli.signals import stoppable
-from ckwatch.config.finding import find_workspace
+from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.endpoint import endpoint_of
 from ckwatch.errors import CkwatchError
 
@@ -30,7 +30,7 @@ _CHUNK_BYTES = 65_536
 
 def run(options: argparse.Namespace) -> int:
     """Print the last lines, and with `--follow` go on."""
-    root = find_workspace(options.workspace or Path.cwd())
+    root = find_workspace(options.workspace or working_folder())
     log = endpoint_of(root).log
     if not options.follow and not log.exists():
         raise CkwatchError(f"there is no log {log}: no daemon has run for {root}", "`ckwatch start` starts one")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ckwatch.config.finding import find_workspace
+from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.errors import CkwatchError, UntrustedError
 from ckwatch.trust import distrust, is_trusted, trust, trusted_folders
 
@@ -56,7 +56,7 @@ def _folder(options: argparse.Namespace) -> Path:
     """The folder that is named, else the workspace that the command is about."""
     if options.folder is not None:
         return Path(options.folder).expanduser().resolve()
-    return find_workspace(options.workspace or Path.cwd())
+    return find_workspace(options.workspace or working_folder())
 
 
 def _remove(folder: Path) -> None:

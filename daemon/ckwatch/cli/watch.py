@@ -28,7 +28,7 @@ from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect
-from ckwatch.config.finding import find_workspace
+from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.diagnostics.terminal import rendered
 from ckwatch.errors import plain_errors
 
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Watch until `q`, Ctrl-C, or until somebody stops the daemon."""
     root = find_workspace(start_of(options, options.words))
     require_trust(root, given=options.trust)
-    _, patterns = patterns_of(options.words, Path.cwd(), root)
+    _, patterns = patterns_of(options.words, working_folder(), root)
     meant = Meant(patterns)
     board = Board(meant)
     output = Output(options, root)

@@ -10,6 +10,14 @@ from ckwatch.errors import CkwatchError
 FILE_NAME = "ckwatch.toml"
 
 
+def working_folder() -> Path:
+    """The folder that a command is run in. Raises CkwatchError if it has been deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise CkwatchError("the folder that this is run in has been deleted", "Go to one that is there.") from None
+
+
 def find_workspace(start: Path) -> Path:
     """The folder of the nearest `ckwatch.toml`, in `start` (or the folder of the file `start`) or above.
 
