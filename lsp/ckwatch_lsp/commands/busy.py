@@ -71,11 +71,12 @@ class Busy(Part):
                 found.seen.clear()
                 continue
             if found.progress is None:
-                title = "Building" if len(self._rounds) == 1 else f"Building in {folder.root.name}"
+                title = "ckwatch" if len(self._rounds) == 1 else f"ckwatch, {folder.root.name}"
                 found.progress = Progress(self._server, title, partial(self._cancel, folder))
             settled = len(found.seen) - len(found.working)
             first = folder.units[next(iter(found.working))]
-            message = f"{settled + 1} of {len(found.seen)}: {first.kernel}/{first.instance}"
+            timing = "" if first.phase in AT_WORK else "timing "
+            message = f"{settled + 1} of {len(found.seen)}: {timing}{first.kernel}/{first.instance}"
             found.progress.report(message, settled, len(found.seen))
 
     def _cancel(self, folder: Folder) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from ckwatch_lsp.documents import Document, Kind
+from ckwatch_lsp.figures.affected import Affected
 from ckwatch_lsp.figures.anchors import Anchor
 from ckwatch_lsp.figures.lens_words import ROOM, Lens, affected_lens, sweep_lenses, unit_lenses
 from ckwatch_lsp.figures.shown import Shown
@@ -24,9 +25,10 @@ TOOLTIPS = 64
 class FiguresLanguage(Language):
     """What is shown where. `resolves`: the editor asks for a hint's tooltip when it shows it."""
 
-    def __init__(self, session: Session, shown: Shown, *, resolves: bool) -> None:
+    def __init__(self, session: Session, shown: Shown, affected: Affected, *, resolves: bool) -> None:
         self._session = session
         self._shown = shown
+        self._affected = affected
         self._resolves = resolves
 
     async def hints(self, document: Document, within: Range) -> Sequence[types.InlayHint]:
@@ -78,7 +80,7 @@ class FiguresLanguage(Language):
             else:
                 lenses = unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
             found += [(anchor.end.line, lens) for lens in lenses]
-        return found + self._affected(document) if is_template else found
+        return found + self._affected_lenses(document) if is_template else found
 
     async def hover(self, document: Document, position: Position) -> Told | None:
         """The table, on a line that has figures."""
@@ -97,14 +99,18 @@ class FiguresLanguage(Language):
         column = document.line(anchor.end.line).find("def_kernel")
         return column <= position.column <= column + len("def_kernel") if column >= 0 else True
 
-    def _affected(self, document: Document) -> list[tuple[int, Lens]]:
+    def _affected_lenses(self, document: Document) -> list[tuple[int, Lens]]:
         units = len(self._session.active.units(document))
         if units == 0:
             return []
-        lens = affected_lens(units, document.uri)
-        lines = [macro.line for macro in self._shown.anchors.shape(document).macros]
-        included = not self._shown.anchors.shows_kernel(document)
-        return [(line, lens) for line in ([0, *lines] if included and 0 not in lines else lines)]
+        macros = self._shown.anchors.shape(document).macros
+        found = [
+            (macro.line, affected_lens(self._affected.count(document, macro.name, units), document.uri))
+            for macro in macros
+        ]
+        if self._shown.anchors.shows_kernel(document) or any(macro.line == 0 for macro in macros):
+            return found
+        return [(0, affected_lens(units, document.uri)), *found]
 
     def _hint(self, document: Document, anchor: Anchor, label: str, *, at_once: bool) -> types.InlayHint:
         return types.InlayHint(
