@@ -25,6 +25,7 @@ KERNELS = "gemm_f16.kernel.toml"
 TEMPLATE = "gemm_universal.hip.j2"
 INCLUDED = "gemm_kernel.j2"
 INSTANCE = "v3_128x128x64_intrawave"
+OTHER = "v1_128x128x64_intrawave"
 CKWATCH = Path(sys.executable).with_name("ckwatch")
 
 EDITOR = ".editor-group-container.active"
@@ -76,7 +77,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, s
     shutil.copytree(ROOT / "templates/ckwatch_templates/ck", folder / "templates/ck")
     ckwatch("trust", folder, env=environment)
     try:
-        ckwatch("build", f"gemm_f16/{INSTANCE}", "-C", folder, env=environment)
+        ckwatch("build", "gemm_f16/v[13]_128x128x64_intrawave", "-C", folder, env=environment)
         yield folder
     finally:
         ckwatch("stop", "-C", folder, env=environment)
@@ -121,7 +122,9 @@ def test_figures_lenses_and_hover_at_an_instance(page: Page, workspace: Path, sh
     page.open_file(KERNELS)
     page.go_to(header, 4)
     page.wait(f"{EDITOR} .view-line", "194 VGPR")
+    page.wait(f"{EDITOR} .view-line", "MFMA 92 %")
     page.wait(f"{STATUS} .codicon-check")
+    assert not [line for line in page.texts(f"{EDITOR} .view-line") if line.endswith("…")], "hints are cut off"
     for title in ("run", "source", "ISA"):
         page.wait(f"{EDITOR} .codelens-decoration a", title)
     page.press("Control+k", "Control+i")
@@ -182,11 +185,41 @@ def test_the_isa_stands_beside_the_template_and_is_linked_with_it(page: Page, wo
     page.press("Control+w")
 
 
+def test_settings_count_at_once(page: Page, workspace: Path) -> None:
+    settings = workspace / ".vscode/settings.json"
+    settings.parent.mkdir()
+    page.open_file(KERNELS)
+    page.go_to(line_of(workspace / KERNELS, "[[instance]]"))
+    page.wait(f"{EDITOR} .codelens-decoration a", "ISA")
+    settings.write_text('{"ckwatch.lenses": false, "ckwatch.hints": false}')
+    page.wait(f"{EDITOR} .codelens-decoration a", "ISA", state="hidden")
+    page.wait(f"{EDITOR} .view-line", "VGPR", state="hidden")
+    settings.unlink()
+    page.wait(f"{EDITOR} .codelens-decoration a", "ISA")
+    page.wait(f"{EDITOR} .view-line", "VGPR")
+
+
+def test_another_instance_is_chosen_from_a_list(page: Page, workspace: Path) -> None:
+    page.open_file(TEMPLATE)
+    page.go_to(line_of(workspace / "templates/ck" / TEMPLATE, "def_kernel("))
+    for chosen, vgprs in ((OTHER, "196 VGPR"), (INSTANCE, "194 VGPR")):
+        page.click(f"{EDITOR} .codelens-decoration a", "choose instance")
+        page.wait(".quick-input-list .monaco-list-row", chosen)
+        page.type(chosen)
+        page.wait(".quick-input-list .monaco-list-row.focused", chosen)
+        page.press("Enter")
+        page.wait(f"{EDITOR} .view-line", vgprs)
+
+
 def test_the_tree_opens_the_generated_source(page: Page, shoot: Shoot) -> None:
     page.click(".activitybar .action-item a[aria-label^='ckwatch']")
     row = ".pane-body .monaco-list-row"
     page.wait(row, INSTANCE)
     page.wait(row, "12 units")
+    page.click(row, INSTANCE)
+    page.press("Control+0")
+    for _ in range(4):
+        page.run_command("Increase Current View Size")
     page.hover(row, INSTANCE)
     shoot("kernels")
     page.click(f"{row} a[aria-label='Open Generated Source']:visible")

@@ -72,7 +72,14 @@ export class LinkedViews implements Disposable {
       window.onDidChangeTextEditorVisibleRanges(({ textEditor, visibleRanges }) => {
         this.scrolled(textEditor, visibleRanges);
       }),
-      window.onDidChangeVisibleTextEditors(again),
+      window.onDidChangeVisibleTextEditors((editors) => {
+        if (!editors.some((editor) => viewOf(editor.document.uri) !== undefined)) {
+          editors.forEach((editor) => {
+            editor.setDecorations(this.mark, []);
+          });
+        }
+        again();
+      }),
       // another artifact has other lines
       server.onUnitsChanged(again),
     ];
