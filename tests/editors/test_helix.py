@@ -1,0 +1,116 @@
+"""Helix with the real language server, daemon, compiler and example, by what is on its screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.editors.example import Example
+from tools.editors.helix_session import Helix
+
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+INSTANCES = ("v3_128x128x64_intrawave", "v1_128x128x64_intrawave")
+EPILOGUE = "ck/epilogue.j2"
+LONG_S = 300.0
+ERROR = r"128 % \(32 \* 3\) = 32"
+HEADER = "^.{2}instance"
+
+
+@pytest.fixture(scope="module")
+def gemm() -> Iterator[Example]:
+    """Two instances of the f16 GEMM, built, and a template of their own."""
+    with Example("gemm", "gemm_f16", INSTANCES, templates=(EPILOGUE,)) as made:
+        made.ckwatch("build")
+        yield made
+
+
+Open = Callable[[Example, Path], Helix]
+
+
+@pytest.fixture
+def open_file(helix: str, tmux: str) -> Iterator[Open]:
+    """Opens a file of an example in a Helix of its own."""
+    opened: list[Helix] = []
+
+    def start(example: Example, path: Path) -> Helix:
+        opened.append(Helix(helix, tmux, path, directory=example.root, env=example.env).__enter__())
+        return opened[-1]
+
+    yield start
+    for session in opened:
+        session.__exit__(None, None, None)
+
+
+@pytest.fixture
+def kernel(open_file: Open, gemm: Example) -> Helix:
+    """The kernel file at its first instance, once its figures are on the screen."""
+    session = open_file(gemm, gemm.kernel)
+    session.select(HEADER)
+    session.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+    return session
+
+
+def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(kernel: Helix) -> None:
+    kernel.select("MXdlPerWave = 2")
+    kernel.type_over("MXdlPerWave = 3")
+    lines = kernel.terminal.wait_for(ERROR).splitlines()
+    wrong = next(number for number, line in enumerate(lines) if "MXdlPerWave = 3" in line)
+    assert lines[wrong].startswith("●")
+    assert "MPerBlock % (MPerXdl * MXdlPerWave) == 0" in lines[wrong + 1]
+    assert lines[wrong + 1].index("└") == lines[wrong].index("3", lines[wrong].index("="))
+    kernel.terminal.type("u")
+    kernel.terminal.wait_for(ERROR, absent=True)
+    kernel.select(HEADER)
+    kernel.terminal.wait_for("194 VGPR")
+
+
+def test_hints_come_with_the_next_change_of_the_text(kernel: Helix) -> None:
+    kernel.terminal.type("GA")  # at the end of the last line
+    kernel.terminal.keys("Enter", "Escape")
+    kernel.terminal.wait_for(" NOR ")
+    kernel.select(HEADER)
+    kernel.terminal.wait_for(r"\[\[instance\]\] .*194 VGPR")
+
+
+def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Example) -> None:
+    session = open_file(gemm, gemm.root / "templates" / EPILOGUE)
+    session.terminal.type("ggO// {{ activaton }}")
+    session.terminal.keys("Escape")
+    session.terminal.wait_for("'activaton' is undefined", timeout_s=LONG_S)
+    session.terminal.type("u")
+    session.terminal.wait_for("'activaton' is undefined", absent=True)
+
+
+def test_a_hover_tells_figures(kernel: Helix) -> None:
+    kernel.terminal.type(" k")
+    kernel.terminal.wait_for("waves per SIMD")
+
+
+def test_an_action_mends_a_mistake(kernel: Helix) -> None:
+    kernel.select("MXdlPerWave = 2")
+    kernel.type_over("MXdlPerWave = 3")
+    kernel.terminal.wait_for(ERROR)
+    kernel.terminal.type("h a")
+    kernel.terminal.wait_for("Set MXdlPerWave to 2")
+    kernel.terminal.keys("Down", "Enter")
+    kernel.terminal.wait_for(ERROR, absent=True)
+
+
+def test_a_command_shows_the_generated_source(kernel: Helix) -> None:
+    kernel.command(f'lsp-workspace-command ckwatch.openSource {{"unit": "gemm_f16/{INSTANCES[0]}@gfx942"}}')
+    kernel.terminal.wait_for(rf"{INSTANCES[0]}@gfx942")
+
+
+def test_a_lost_daemon_is_replaced(kernel: Helix, gemm: Example) -> None:
+    killed = gemm.kill_daemon()
+    kernel.select("MXdlPerWave = 2")
+    kernel.type_over("MXdlPerWave = 3")
+    kernel.terminal.wait_for(ERROR, timeout_s=LONG_S)
+    kernel.terminal.type("u")
+    kernel.terminal.wait_for(ERROR, absent=True)
+    kernel.select(HEADER)
+    kernel.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+    assert gemm.status()["pid"] != killed

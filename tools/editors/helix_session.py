@@ -1,0 +1,52 @@
+"""Helix in a terminal with our configuration, driven by keys and read as screen text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tools.editors.example import ROOT
+from tools.editors.terminal import Terminal
+
+
+class Helix:
+    """Helix with `file` open, `languages.toml` and `config.toml` as they are under `editors/helix`."""
+
+    def __init__(self, program: str, tmux: str, file: Path, *, directory: Path, env: Mapping[str, str]) -> None:
+        settings = Path(env["XDG_CONFIG_HOME"], "helix")
+        settings.mkdir(parents=True, exist_ok=True)
+        for name in ("languages.toml", "config.toml"):
+            shutil.copy(ROOT / "editors/helix" / name, settings)
+        log = directory.parent / "helix.log"
+        command = [program, "-v", "--log", str(log), str(file)]
+        self.terminal = Terminal(tmux, command, directory=directory, env=env)
+
+    def __enter__(self) -> Self:
+        self.terminal.__enter__()
+        self.terminal.wait_for(" NOR ")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.terminal.__exit__(kind, error, trace)
+
+    def command(self, text: str) -> None:
+        """Type a command at `:`, in normal mode: an Escape before it would be read as Alt."""
+        self.terminal.type(f":{text}")
+        self.terminal.keys("Enter")
+
+    def select(self, text: str) -> None:
+        """Select the first match of a regular expression in the file, in normal mode."""
+        self.terminal.type("gg/")
+        self.terminal.type(text)
+        self.terminal.keys("Enter")
+
+    def type_over(self, text: str) -> None:
+        """Replace what is selected."""
+        self.terminal.type(f"c{text}")
+        self.terminal.keys("Escape")
+        self.terminal.wait_for(" NOR ")
