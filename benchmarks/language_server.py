@@ -111,7 +111,7 @@ async def run(large: LargeWorkspace, toolchain: Toolchain, clangd: Path, found: 
         ours = await stack.enter_async_context(peer([sys.executable, "-m", "ckwatch", "lsp"], large.root))
         options = ["--background-index=false", "--clang-tidy=false", "--log=error"]
         theirs = await stack.enter_async_context(peer([str(clangd), *options], folder))
-        await ours.start(large.root, {"buildOnSave": "none"})
+        await ours.start(large.root, {"buildFirst": "none"})
         await theirs.start(folder)
         await ours.open(template, template_text, "ckwatch-template")
         await ours.open(kernel_file, kernel_text, "ckwatch-kernel")

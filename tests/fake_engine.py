@@ -10,7 +10,7 @@ import anyio
 
 from ckwatch.analysis.report import CodeObjectReport
 from ckwatch.errors import UnknownUnitError
-from ckwatch.events import Options
+from ckwatch.events import Options, Unasked
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
@@ -277,8 +277,10 @@ class FakeEngine:
     async def overlay(self, client: str, path: str, text: str | None) -> None:
         self._ask("overlay", client, path, text)
 
-    async def focus(self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool) -> None:
-        self._ask("focus", client, list(patterns), list(files), everything)
+    async def focus(
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: Unasked
+    ) -> None:
+        self._ask("focus", client, list(patterns), list(files), everything, unsaved.value)
 
     async def view(self, client: str, options: Options) -> None:
         self._ask("view", client, options)

@@ -123,14 +123,15 @@ class Active(Part):
     def _look(self) -> None:
         for folder in self._session.folders.values():
             documents = self._documents(folder)
-            wanted = self._session.settings.build_on_save
-            if wanted == "none":
-                folder.look_at(())
-            elif wanted == "all":
-                folder.look_at((), files=[each.path for each in documents if each.path is not None])
-            else:
+            settings = self._session.settings
+            units: list[str] = []
+            files: list[str] = []
+            if settings.build_first == "all":
+                files = [each.path for each in documents if each.path is not None]
+            elif settings.build_first == "active":
                 active = (self.unit(each) for each in documents)
-                folder.look_at(tuple(dict.fromkeys(unit.id for unit in active if unit is not None)))
+                units = list(dict.fromkeys(unit.id for unit in active if unit is not None))
+            folder.look_at(units, files=files, compile_unsaved=settings.host_check_on_type)
 
     def _ask(self, folder: Folder, path: str) -> None:
         if path not in self._asked:

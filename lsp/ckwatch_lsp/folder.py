@@ -5,7 +5,10 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
+from typing import Literal
 
 import anyio
 from anyio import to_thread
@@ -13,7 +16,7 @@ from anyio import to_thread
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import trust
 from ckwatch.client.lending import pauses
-from ckwatch.errors import CkwatchError, UntrustedError
+from ckwatch.errors import CkwatchError, UnknownUnitError, UntrustedError
 from ckwatch.wire.values import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.lending import Lender
 
@@ -35,6 +38,15 @@ class Standing(enum.Enum):
     UNTRUSTED = "untrusted"
     BROKEN = "broken"
     STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What is looked at in the editor; of unsaved texts no more is compiled than that."""
+
+    units: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    unsaved: Literal["looked-at", "none"] = "looked-at"
 
 
 class Folder:
@@ -61,7 +73,7 @@ class Folder:
         self._wake = anyio.Event()
         self._dirty: set[str] = set()
         self._has_dirt = anyio.Event()
-        self._focus: tuple[tuple[str, ...], tuple[str, ...], bool] | None = None
+        self._focus = Focus()
         self._focus_changed = anyio.Event()
 
     async def run(self) -> None:
@@ -115,9 +127,9 @@ class Folder:
             return []
         return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
 
-    def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), everything: bool = False) -> None:
-        """Have these units worked on first, and built whenever they change."""
-        focus = (tuple(units), tuple(files), everything)
+    def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
+        """Have these units worked on first, and built whenever they change, unsaved if `compile_unsaved`."""
+        focus = Focus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
         if focus != self._focus:
             self._focus = focus
             self._focus_changed.set()
@@ -205,10 +217,10 @@ class Folder:
     async def _send_focus(self, client: Client) -> None:
         while True:
             self._focus_changed = anyio.Event()
-            if self._focus is not None:
-                units, files, everything = self._focus
-                try:
-                    await client.focus(*units, files=files, everything=everything)
-                except CkwatchError as error:  # an instance that has gone meanwhile
-                    _log.info("%s: %s", self.root, error)
+            focus = self._focus
+            try:
+                await client.focus(*map(escape, focus.units), files=focus.files, unsaved=focus.unsaved)
+            except UnknownUnitError as error:  # an instance that has gone meanwhile
+                _log.info("%s: %s", self.root, error)
+                await client.focus(files=focus.files, unsaved=focus.unsaved)
             await self._focus_changed.wait()

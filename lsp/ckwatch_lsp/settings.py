@@ -18,7 +18,7 @@ class Settings:
     information_diagnostics: bool | Literal["auto"] = "auto"
     check_on_type: bool = True
     host_check_on_type: bool = True
-    build_on_save: Literal["active", "all", "none"] = "active"
+    build_first: Literal["active", "all", "none"] = "active"
     start_daemon: bool = True
     shape: str = ""
 

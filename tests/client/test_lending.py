@@ -89,11 +89,13 @@ async def test_focus_and_view(client: Client, daemon: Bench) -> None:
         await client.view(archs=[""])
     await client.units()
     await client.view()
+    await client.focus(unsaved="none")
     await client.focus()
     assert daemon.engine.of("focus") == [
-        ("me", ["gemm/*"], ["/w/x.j2"], False),
-        ("me", [], [], True),
-        ("me", [], [], False),
+        ("me", ["gemm/*"], ["/w/x.j2"], False, "edited"),
+        ("me", [], [], True, "edited"),
+        ("me", [], [], False, "none"),
+        ("me", [], [], False, "edited"),
     ]
     once, again, none = daemon.engine.of("view")
     assert once == again == ("me", Options(("gfx90a",), False, None))

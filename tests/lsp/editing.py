@@ -86,7 +86,7 @@ class Editor:
         assert process.stdin is not None
         assert process.stdout is not None
         self.process = process
-        self.settings: dict[str, Any] = {"buildOnSave": "none"} | dict(settings or {})
+        self.settings: dict[str, Any] = {"buildFirst": "none"} | dict(settings or {})
         self.choices: list[str] = []
         """Titles of actions that are chosen in messages, in this order."""
         self.heard: list[dict[str, Any]] = []
@@ -302,7 +302,7 @@ async def editor(
 ) -> AsyncIterator[Editor]:
     """An editor with these workspace folders, which must be trusted already if a daemon shall be started.
 
-    Nothing is compiled unless `settings` say so (`buildOnSave`). The server must end by itself, with status 0, when the context is left without an error; daemons of the folders are
+    Nothing is compiled unless `settings` say so (`buildFirst`). The server must end by itself, with status 0, when the context is left without an error; daemons of the folders are
     stopped.
     """
     own = {name: value for name, value in os.environ.items() if name != "CKWATCH_NO_DAEMON"} | dict(environment or {})

@@ -44,8 +44,8 @@ async def connected(name: str, root: Path) -> AsyncIterator[tuple[LanguageClient
     params.process_id = None
     params.root_uri, params.root_path = root.as_uri(), str(root)
     params.workspace_folders = [types.WorkspaceFolder(root.as_uri(), root.name)]
-    params.initialization_options = {"buildOnSave": "none"}
-    client.set_configuration({"ckwatch": {"buildOnSave": "none"}})
+    params.initialization_options = {"buildFirst": "none"}
+    client.set_configuration({"ckwatch": {"buildFirst": "none"}})
     try:
         yield client, (await client.initialize_session(params)).capabilities
         await client.shutdown_session()

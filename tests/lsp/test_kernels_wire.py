@@ -12,7 +12,7 @@ import pytest
 from lsp.editing import Editor, LspError, copy_of, editor, trust
 
 FILE = "gemm_f16.kernel.toml"
-QUIET = {"buildOnSave": "none", "hostCheckOnType": False}
+QUIET = {"buildFirst": "none", "hostCheckOnType": False}
 
 TEMPLATE = """\
 {% include "part.j2" %}

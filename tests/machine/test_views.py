@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ckwatch.effects import Changed
-from ckwatch.events import BuildRequested, ClientLost, Focused, UnitKey, WorkKind
+from ckwatch.events import BuildRequested, ClientLost, Focused, Unasked, UnitKey, WorkKind
 from ckwatch.machine.state import Phase, State
 from ckwatch.model.outcome import Outcome
 from machine.language import TOML
-from machine.workspace import FILES, H1, K1, K2, MACROS, T2, A, B, C, built, lend, story, unit
+from machine.workspace import FILES, H1, K1, K2, MACROS, T1, T2, A, B, C, built, lend, story, unit
 from machine.world import QUICK, World
 
 
@@ -230,3 +230,32 @@ def test_what_is_wrong_in_the_file_is_shown_again_when_a_text_without_it_is_take
     lend(world, "ann", T2, None)
     world.run()
     assert Changed("ann", f"file/{path}") in told
+
+
+def test_of_unsaved_texts_no_more_is_compiled_than_is_wanted() -> None:
+    compiled = {}
+    for unsaved in Unasked:
+        world = built()
+        world.send(Focused("ann", frozenset({A}), unsaved=unsaved))
+        lend(world, "ann", T1, "token 1")
+        lend(world, "ann", T2, "token 1\nheader h2")
+        compiled[unsaved] = sorted(line for line in world.run() if "compile" in line)
+        world.drain()
+        for name in (A, B, C):
+            assert unit(world, name, "ann").outcome is not None
+        world.send(BuildRequested("r", "ann", ("k2",)))
+        world.drain()
+        assert unit(world, C, "ann").fresh, "what is asked for is compiled"
+    assert compiled[Unasked.EDITED] == ["ann: compile k1/a", "ann: compile k1/b", "ann: compile k2/c"]
+    assert compiled[Unasked.LOOKED_AT] == ["ann: compile k1/a"]
+    assert compiled[Unasked.NONE] == []
+
+
+def test_what_is_saved_is_compiled_whatever_is_wanted_of_unsaved_texts() -> None:
+    world = built()
+    world.send(Focused("ann", frozenset(), unsaved=Unasked.NONE))
+    lend(world, "ann", T2, "token 1\nheader h2")
+    assert "ann: compile k2/c" not in world.run()
+    world.save(T2, "token 1\nheader h2")
+    lend(world, "ann", T2, None)
+    assert "compile k2/c" in world.run()

@@ -60,10 +60,10 @@ ROWS = [
     Row("POST /cancel", list[str], ("cancel", "x", ["gemm"]), {"units": ["gemm"], "client": "x"}),
     Row("PUT /clients/x/overlays", None, ("overlay", "x", "/w/a", "ü\n"), {"path": "/w/a", "text": "ü\n"}),
     Row("PUT /clients/x/overlays", None, ("overlay", "x", "/w/a", None), {"path": "/w/a", "text": None}),
-    Row("PUT /clients/x/focus", None, ("focus", "x", [], [], False), {}),
+    Row("PUT /clients/x/focus", None, ("focus", "x", [], [], False, "edited"), {}),
     Row(
-        "PUT /clients/x/focus", None, ("focus", "x", ["gemm"], ["/w/a"], True),
-        {"units": ["gemm"], "files": ["/w/a"], "everything": True},
+        "PUT /clients/x/focus", None, ("focus", "x", ["gemm"], ["/w/a"], True, "none"),
+        {"units": ["gemm"], "files": ["/w/a"], "everything": True, "unsaved": "none"},
     ),
     Row("PUT /clients/x/view", None, ("view", "x", Options()), {}),
     Row(

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -214,19 +214,25 @@ class Client(LanguageCalls):
             yield overlay
 
     async def focus(
-        self, *patterns: str, files: Iterable[str | os.PathLike[str]] = (), everything: bool = False
+        self,
+        *patterns: str,
+        files: Iterable[str | os.PathLike[str]] = (),
+        everything: bool = False,
+        unsaved: Literal["edited", "looked-at", "none"] = "edited",
     ) -> None:
         """What this client looks at comes first: units, and those that files belong to.
 
-        `everything`: every unit is built as long as this client is there. Holds until it is called again.
+        `everything`: every unit is built as long as this client is there. `unsaved`: which units that lent texts have
+        changed are compiled although nobody asked for them. Holds until it is called again.
         """
         from ckwatch.wire.messages import FocusRequest
 
         chosen = FocusRequest.model_construct(
-            units=list(patterns), files=[self._absolute(path) for path in files], everything=everything
+            units=list(patterns), files=[self._absolute(path) for path in files], everything=everything, unsaved=unsaved
         )
         self._was_heard = True
-        await self._lending.look_at(chosen if chosen.units or chosen.files or everything else None)
+        differs = chosen.units or chosen.files or everything or unsaved != "edited"
+        await self._lending.look_at(chosen if differs else None)
 
     async def view(self, *, archs: Sequence[str] = (), rules: bool = True, header_warnings: bool | None = None) -> None:
         """How this client sees the workspace: for other archs, without instance rules, with warnings in headers.

@@ -88,6 +88,14 @@ class Options:
     header_warnings: bool | None = None
 
 
+class Unasked(StrEnum):
+    """Which units that a client's unsaved texts have changed are compiled although nobody asked."""
+
+    EDITED = "edited"
+    LOOKED_AT = "looked-at"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class KernelUnits:
     """A kernel and its units; the same object as long as the kernel file says the same."""

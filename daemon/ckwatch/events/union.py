@@ -12,6 +12,7 @@ from ckwatch.events.facts import (
     Options,
     RenderFacts,
     ShapeTiming,
+    Unasked,
     Work,
 )
 from ckwatch.model.diagnostic import Diagnostic
@@ -187,11 +188,13 @@ class OptionsChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class Focused(Event):
-    """What a client looks at: these units come first. `everything`: it wants every unit built."""
+    """What a client looks at: these units come first. `everything`: it wants every unit built. `unsaved`: what of its
+    unsaved texts is compiled."""
 
     client: str
     units: frozenset[str]
     everything: bool = False
+    unsaved: Unasked = Unasked.EDITED
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ckwatch.events import (
     OptionsChanged,
     OverlayChanged,
     RequestDropped,
+    Unasked,
     UnitKey,
 )
 from ckwatch.machine.loads import request_load
@@ -72,8 +73,8 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
 def focused(state: State, out: Effects, event: Focused) -> None:  # noqa: ARG001  # as all handlers
     """What a client looks at comes first from now on."""
     before = state.focus.pop(event.client, None)
-    if event.units or event.everything:
-        state.focus[event.client] = Focus(event.units, event.everything)
+    if event.units or event.everything or event.unsaved is not Unasked.EDITED:
+        state.focus[event.client] = Focus(event.units, event.everything, event.unsaved)
     _look_away(state, before, event.client, event.at, spare=True)
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("somebody looks at it", event.at)

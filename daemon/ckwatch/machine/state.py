@@ -23,6 +23,7 @@ from ckwatch.events import (
     Remembered,
     RenderFacts,
     ShapeTiming,
+    Unasked,
     UnitKey,
     Work,
     WorkKind,
@@ -260,10 +261,11 @@ class BuildRequest:
 
 @dataclass(slots=True)
 class Focus:
-    """What a client looks at."""
+    """What a client looks at, and what of its unsaved texts is compiled."""
 
     units: frozenset[str]
     everything: bool
+    unsaved: Unasked = Unasked.EDITED
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.effects import Changed
-from ckwatch.events import MAIN, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
+from ckwatch.events import MAIN, Cause, CompileFacts, RenderFacts, Unasked, UnitKey, Work, WorkKind
 from ckwatch.machine import analyzing
 from ckwatch.machine.state import COMPILER_MEMORY_BYTES, Effects, Phase, Scope, State, UnitState, Unwanted
 from ckwatch.machine.tasks import stop
@@ -17,7 +17,7 @@ from ckwatch.machine.telling import (
     tell,
     tell_checked,
 )
-from ckwatch.machine.wants import is_wanted, priority
+from ckwatch.machine.wants import is_wanted, priority, unsaved
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
@@ -92,12 +92,16 @@ def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompil
         unit.edited_now = True
         state.measured_s = 0.0
         if recompile:
-            unit.wanted, unit.held = True, False
+            _want_edited(state, unit)
     stop(state, out, unit.working)
     unit.working = None
     state.look_queue.remove(unit.key)
     state.compile_queue.remove(unit.key)
     enter(state, out, unit)
+
+
+def _want_edited(state: State, unit: UnitState) -> None:
+    unit.wanted, unit.held = unsaved(state, unit) is Unasked.EDITED, False
 
 
 def remove(state: State, out: Effects, scope: Scope, name: str, at: float) -> None:
@@ -150,7 +154,7 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         return
     faulted = unit.result is not None and unit.result.outcome is Outcome.FAULTED
     if unit.edited_now and (facts.tokens != unit.tokens or faulted):
-        unit.wanted, unit.held = True, False
+        _want_edited(state, unit)
     unit.edited_now = False
     unit.tokens = facts.tokens
     if unit.compiler is not None:

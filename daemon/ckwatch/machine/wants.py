@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ckwatch.events import Unasked
 from ckwatch.machine.queue import Priority
 from ckwatch.machine.state import State, UnitState
 from ckwatch.machine.telling import awaiting
@@ -31,11 +32,17 @@ def is_looked_at(state: State, unit: UnitState) -> bool:
     return any(name in focus.units and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
+def unsaved(state: State, unit: UnitState) -> Unasked:
+    """Which units of the client's own view are compiled unasked; of the workspace all that were edited."""
+    focus = state.focus.get(unit.key.scope)
+    return Unasked.EDITED if focus is None else focus.unsaved
+
+
 def is_wanted(state: State, unit: UnitState) -> bool:
     """Whether to compile the unit when the store does not have it."""
     if unit.wanted or unit.force or any(not request.check_only for request in awaiting(state, unit)):
         return True
-    if unit.held:
+    if unit.held or unsaved(state, unit) is Unasked.NONE:
         return False
     name = unit.key.unit
     return state.build_everything or any(

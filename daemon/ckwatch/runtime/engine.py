@@ -26,6 +26,7 @@ from ckwatch.events import (
     Options,
     OptionsChanged,
     OverlayChanged,
+    Unasked,
 )
 from ckwatch.machine.state import Phase, State, UnitState
 from ckwatch.model.kernel import Unit as ModelUnit
@@ -318,7 +319,9 @@ class Daemon:
         digest = None if text is None else await to_thread.run_sync(_digest, text)
         await self._runtime.post(OverlayChanged(client, name, text, digest, at=time.time()))
 
-    async def focus(self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool) -> None:
+    async def focus(
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: Unasked
+    ) -> None:
         """What the client looks at. Raises UnknownUnitError."""
         self._clients.add(client)
         names = set(await self._names(client, patterns)) if patterns else set()
@@ -326,7 +329,7 @@ class Daemon:
             path = normal(file)
             names |= {key.unit for key in self._state.graph.readers(path)}
             names |= {name for name, unit in self._state.members(client).items() if unit.kernel.path == path}
-        await self._runtime.post(Focused(client, frozenset(names), everything, at=time.time()))
+        await self._runtime.post(Focused(client, frozenset(names), everything, unsaved, at=time.time()))
 
     async def view(self, client: str, options: Options) -> None:
         """How the client's view differs."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from ckwatch.events import Options
+from ckwatch.events import Options, Unasked
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.compared import Baseline, Compared
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
@@ -104,7 +104,9 @@ class Engine(Protocol):
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]: ...
     async def overlay(self, client: str, path: str, text: str | None) -> None: ...
-    async def focus(self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool) -> None: ...
+    async def focus(
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: Unasked
+    ) -> None: ...
     async def view(self, client: str, options: Options) -> None: ...
     async def forget(self, client: str) -> None:
         """The client has gone."""

@@ -14,7 +14,7 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
 
-from ckwatch.events import Options
+from ckwatch.events import Options, Unasked
 from ckwatch.serve.answers import json_answer
 from ckwatch.serve.benchmarks import BenchmarkHandlers
 from ckwatch.serve.clients import Clients
@@ -167,7 +167,9 @@ class Handlers(BenchmarkHandlers, LanguageHandlers):
     async def focus(self, client: Client, request: FocusRequest) -> Response:
         """What the client looks at comes first."""
         async with self._clients.present(client):
-            await self._engine.focus(client, request.units, request.files, everything=request.everything)
+            unsaved = Unasked(request.unsaved)
+            chosen = (client, request.units, request.files)
+            await self._engine.focus(*chosen, everything=request.everything, unsaved=unsaved)
         return _done()
 
     async def view(self, client: Client, request: ViewRequest) -> Response:

@@ -53,12 +53,14 @@ class OverlayRequest(Request):
 class FocusRequest(Request):
     """What a client looks at: these units (patterns), and those that these files belong to, come first.
 
-    `everything`: it also wants every unit built, as long as it is there.
+    `everything`: it also wants every unit built, as long as it is there. `unsaved`: which units that its lent texts
+    have changed are compiled although nobody asked: all, those that it looks at, or none.
     """
 
     units: list[Name] = Field(default_factory=list)
     files: list[Name] = Field(default_factory=list)
     everything: bool = False
+    unsaved: Literal["edited", "looked-at", "none"] = "edited"
 
 
 class ViewRequest(Request):

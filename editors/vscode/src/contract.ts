@@ -8,7 +8,7 @@ export const SERVER_SETTINGS = [
   "informationDiagnostics",
   "checkOnType",
   "hostCheckOnType",
-  "buildOnSave",
+  "buildFirst",
   "startDaemon",
   "shape",
 ] as const;

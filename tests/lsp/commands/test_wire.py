@@ -132,7 +132,7 @@ async def test_hints_lenses_and_hovers(trusted: Path) -> None:
     kernel, template, common = (
         trusted / name for name in ("k.kernel.toml", "templates/k.cpp.j2", "templates/common.j2")
     )
-    async with editor(trusted, settings={"buildOnSave": "none"}) as made:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await known(made)
         assert await after(made, HINTS, lambda: hints(made, kernel)) == {
@@ -160,7 +160,7 @@ async def test_hints_lenses_and_hovers(trusted: Path) -> None:
 
 async def test_settings_switch_channels_at_once(trusted: Path) -> None:
     kernel = trusted / "k.kernel.toml"
-    async with editor(trusted, settings={"buildOnSave": "none"}) as made:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await known(made)
         await after(made, HINTS, lambda: hints(made, kernel))
@@ -173,7 +173,7 @@ async def test_settings_switch_channels_at_once(trusted: Path) -> None:
 
 async def test_the_instance_is_chosen_in_a_message(trusted: Path) -> None:
     template = trusted / "templates/k.cpp.j2"
-    async with editor(trusted, settings={"buildOnSave": "none"}) as made:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
         uri = await made.open(template)
         await known(made)
         assert await made.command("ckwatch.chooseInstance", uri=uri) is None
@@ -207,7 +207,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_bad_arguments_get_a_sentence(trusted: Path) -> None:
-    async with editor(trusted, settings={"buildOnSave": "none"}) as made:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
         await made.open(trusted / "k.kernel.toml")
         await known(made)
         for command, argument, message in BAD:
@@ -217,7 +217,7 @@ async def test_bad_arguments_get_a_sentence(trusted: Path) -> None:
 
 
 async def test_what_cannot_be_timed_says_why(trusted: Path) -> None:
-    async with editor(trusted, settings={"buildOnSave": "none"}) as made:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
         await made.open(trusted / "k.kernel.toml")
         await known(made)
         found = await made.command("ckwatch.run", unit="k/one")
@@ -230,7 +230,7 @@ async def test_what_cannot_be_timed_says_why(trusted: Path) -> None:
 
 
 async def test_a_daemon_is_trusted_restarted_and_its_log_shown(root: Path) -> None:
-    async with editor(root, settings={"buildOnSave": "none"}) as made:
+    async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(root / "k.kernel.toml")
         status = await made.heard_of(STATUS, lambda params: params["health"] == "warning")
         assert "not trusted" in status["message"]

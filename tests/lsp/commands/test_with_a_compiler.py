@@ -63,7 +63,7 @@ def progress(made: Editor) -> list[tuple[str, list[str]]]:
 
 async def test_a_unit_is_built_and_timed(root: Path) -> None:
     kernel = root / "k.kernel.toml"
-    async with editor(root, settings={"buildOnSave": "none"}) as made:
+    async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await after(made, HINTS, lambda: hints(made, kernel), lambda found: found == {LINE: "not built"})
         found = await made.command("ckwatch.run", uri=kernel.as_uri())
@@ -116,7 +116,7 @@ async def test_a_build_that_is_cancelled_in_the_editor(root: Path) -> None:
 
 async def test_a_command_that_is_cancelled_in_the_editor(root: Path) -> None:
     (root / "templates/k.cpp.j2").write_text(SLOW + (root / "templates/k.cpp.j2").read_text())
-    async with editor(root, settings={"buildOnSave": "none"}) as made:
+    async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(root / "k.kernel.toml")
         await units(made, lambda found: found and found[0]["phase"] == "idle")
         for name, about in (("run", {"unit": "k/one"}), ("build", {"uri": (root / "k.kernel.toml").as_uri()})):
