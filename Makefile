@@ -1,19 +1,25 @@
 # Two commands do all the set-up on a bare Debian or Ubuntu with Python >= 3.11, gcc and make:
 #   make demo    builds the Composable Kernel examples with a real hipcc and shows errors at their place
-#   make test    linters, types and every test
+#   make test    linters, types and every test but those of editors: make test-editors
 
 PYTHON ?= python3
 BIN := .venv/bin
 
 PROGRAMS ?=
 
-.PHONY: demo test lint fast-test toolchain bench clean
+.PHONY: demo test test-editors lint fast-test toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
+# Compilers take every core: the tests that need them come alone.
 test: lint toolchain
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not toolchain and not network and not editors"
+	$(BIN)/python -m pytest -m "(toolchain or network) and not editors"
+
+# Neovim, Emacs, Helix and VS Code on the example; what is not there is installed into the user's cache.
+test-editors: toolchain
+	$(BIN)/python -m pytest -m editors
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -22,7 +28,7 @@ lint: .venv/.installed
 
 # The tests that need neither compiler nor network; seconds.
 fast-test: .venv/.installed
-	$(BIN)/python -m pytest -m "not toolchain and not network"
+	$(BIN)/python -m pytest -m "not toolchain and not network and not editors"
 
 # A ROCm that is already there is used as it is; otherwise a private one is installed into the user's cache.
 toolchain: .venv/.installed
