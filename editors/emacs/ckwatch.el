@@ -451,6 +451,15 @@ Its templates and compiler flags are code that runs on this machine."
 
 ;;;; lsp-mode
 
+(declare-function lsp-get "lsp-protocol")
+(declare-function lsp--uri-to-path "lsp-mode")
+(declare-function lsp-ht "lsp-mode")
+
+(defun ckwatch--lsp-status (_workspace status)
+  "Keep the daemon's STATUS, for the mode line."
+  (ckwatch--set-status (lsp--uri-to-path (lsp-get status :folder)) (lsp-get status :health)
+                       (lsp-get status :quiescent) (lsp-get status :message)))
+
 (with-eval-after-load 'lsp-mode
   (defvar lsp-language-id-configuration)
   (add-to-list 'lsp-language-id-configuration '(ckwatch-template-mode . "ckwatch-template"))
@@ -459,6 +468,9 @@ Its templates and compiler flags are code that runs on this machine."
    (make-lsp-client :new-connection (lsp-stdio-connection (lambda () ckwatch-command))
                     :major-modes '(ckwatch-template-mode ckwatch-kernel-mode)
                     :priority 1
+                    :multi-root nil
+                    :custom-capabilities '((experimental . ((serverStatusNotification . t))))
+                    :notification-handlers (lsp-ht ("experimental/serverStatus" #'ckwatch--lsp-status))
                     :server-id 'ckwatch)))
 
 ;;; ckwatch.el ends here

@@ -19,9 +19,23 @@ DRIVER = Path(__file__).with_name("emacs_driver.el")
 
 EGLOT = """
 (progn (setq inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
-             eglot-autoshutdown t confirm-kill-processes nil use-short-answers t)
+             native-comp-enable-subr-trampolines nil eglot-autoshutdown t confirm-kill-processes nil use-short-answers t)
        (require 'ckwatch)
        (dolist (hook '(ckwatch-template-mode-hook ckwatch-kernel-mode-hook)) (add-hook hook #'eglot-ensure)))
+"""
+
+LSP_MODE = """
+(progn (setq inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
+             native-comp-enable-subr-trampolines nil confirm-kill-processes nil use-short-answers t
+             lsp-session-file (expand-file-name "lsp-session" (getenv "HOME")) lsp-auto-guess-root t
+             lsp-guess-root-without-session t lsp-enable-snippet nil lsp-headerline-breadcrumb-enable nil
+             lsp-inlay-hint-enable t lsp-lens-enable t lsp-diagnostics-provider :flymake
+             lsp-modeline-workspace-status-enable nil lsp-modeline-diagnostics-enable nil
+             lsp-modeline-code-actions-enable nil)
+       (let ((default-directory (expand-file-name "../../site-lisp/elpa-src/" (getenv "EMACSDATA"))))
+         (normal-top-level-add-subdirs-to-load-path))
+       (require 'ckwatch) (require 'lsp-mode) (require 'lsp-lens) (require 'lsp-diagnostics)
+       (dolist (hook '(ckwatch-template-mode-hook ckwatch-kernel-mode-hook)) (add-hook hook #'lsp)))
 """
 
 _STATE = """
