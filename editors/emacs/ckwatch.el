@@ -453,12 +453,17 @@ Its templates and compiler flags are code that runs on this machine."
 
 (declare-function lsp-get "lsp-protocol")
 (declare-function lsp--uri-to-path "lsp-mode")
-(declare-function lsp-ht "lsp-mode")
 
 (defun ckwatch--lsp-status (_workspace status)
   "Keep the daemon's STATUS, for the mode line."
   (ckwatch--set-status (lsp--uri-to-path (lsp-get status :folder)) (lsp-get status :health)
                        (lsp-get status :quiescent) (lsp-get status :message)))
+
+(defun ckwatch--lsp-notifications ()
+  "What is done about notifications of our own."
+  (let ((handlers (make-hash-table :test #'equal)))
+    (puthash "experimental/serverStatus" #'ckwatch--lsp-status handlers)
+    handlers))
 
 (with-eval-after-load 'lsp-mode
   (defvar lsp-language-id-configuration)
@@ -470,7 +475,7 @@ Its templates and compiler flags are code that runs on this machine."
                     :priority 1
                     :multi-root nil
                     :custom-capabilities '((experimental . ((serverStatusNotification . t))))
-                    :notification-handlers (lsp-ht ("experimental/serverStatus" #'ckwatch--lsp-status))
+                    :notification-handlers (ckwatch--lsp-notifications)
                     :server-id 'ckwatch)))
 
 ;;; ckwatch.el ends here

@@ -19,7 +19,8 @@ DRIVER = Path(__file__).with_name("emacs_driver.el")
 
 EGLOT = """
 (progn (setq inhibit-startup-screen t make-backup-files nil auto-save-default nil native-comp-jit-compilation nil
-             native-comp-enable-subr-trampolines nil eglot-autoshutdown t confirm-kill-processes nil use-short-answers t)
+             native-comp-enable-subr-trampolines nil eglot-autoshutdown t
+             confirm-kill-processes nil use-short-answers t)
        (require 'ckwatch)
        (dolist (hook '(ckwatch-template-mode-hook ckwatch-kernel-mode-hook)) (add-hook hook #'eglot-ensure)))
 """
