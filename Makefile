@@ -14,7 +14,7 @@ demo: toolchain
 
 # Compilers take every core: the tests that need them come alone.
 test: lint toolchain
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not toolchain and not network and not editors"
+	$(BIN)/python tools/run_tests.py
 	$(BIN)/python -m pytest -m "(toolchain or network) and not editors"
 
 # Neovim, Emacs, Helix and VS Code on the example; what is not there is installed into the user's cache.
@@ -28,7 +28,7 @@ lint: .venv/.installed
 
 # The tests that need neither compiler nor network; seconds.
 fast-test: .venv/.installed
-	$(BIN)/python -m pytest -m "not toolchain and not network and not editors"
+	$(BIN)/python tools/run_tests.py
 
 # A ROCm that is already there is used as it is; otherwise a private one is installed into the user's cache.
 toolchain: .venv/.installed
