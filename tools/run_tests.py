@@ -1,7 +1,7 @@
 """Run the tests that need no compiler, folder by folder, on as many cores as there are.
 
-Each folder has a pytest of its own: what a test does to its process, its standard output or its log concerns nobody else,
-which workers that report over a pipe of their own do not allow. Arguments are passed on to pytest.
+Each folder has a pytest of its own: what a test does to its process, its output or its log concerns nobody else, which
+workers that report over a pipe of their own do not allow. Arguments are passed on to pytest.
 """
 
 from __future__ import annotations
