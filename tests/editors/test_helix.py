@@ -67,6 +67,12 @@ def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(kernel: Helix
     kernel.terminal.wait_for("194 VGPR")
 
 
+def test_related_information_is_in_the_message(kernel: Helix) -> None:
+    kernel.select("MXdlPerWave = 2")
+    kernel.type_over("MXdlPerWave = 3")
+    kernel.terminal.wait_for(r"gemm_f16\.kernel\.toml:\d+: MPerBlock = 128")
+
+
 def test_hints_come_with_the_next_change_of_the_text(kernel: Helix) -> None:
     kernel.terminal.type("GA")  # at the end of the last line
     kernel.terminal.keys("Enter", "Escape")

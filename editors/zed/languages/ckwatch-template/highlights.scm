@@ -1,0 +1,5 @@
+[ "{{" "{{-" "}}" "-}}" "{%" "{%-" "%}" "-%}" ] @preproc
+(statement) @keyword
+(string_literal) @string
+(identifier) @variable
+(comment) @comment

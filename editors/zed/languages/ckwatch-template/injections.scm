@@ -1,0 +1,3 @@
+((words) @injection.content
+ (#set! injection.language "c++")
+ (#set! injection.combined))
