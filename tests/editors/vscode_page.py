@@ -1,4 +1,7 @@
-"""A page of Chromium with VS Code in it, for tests: what is seen there, and what a user does."""
+"""A page of Chromium with VS Code in it, for tests: what is seen there, and what a user does.
+
+With CKWATCH_PAGE_SHOTS=FOLDER the page is saved there as failed.png where something was waited for in vain.
+"""
 
 from __future__ import annotations
 
