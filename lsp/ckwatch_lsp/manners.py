@@ -16,6 +16,7 @@ from ckwatch import __version__
 from ckwatch.errors import CkwatchError
 from ckwatch_lsp.folder import Folder, Standing
 from ckwatch_lsp.parts import Part
+from ckwatch_lsp.wording import sentence_of
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -56,7 +57,7 @@ class Manners(Part):
             text = f"{folder.root} is not trusted: its templates and compiler flags are code that would run here."
             found.append(("trust", (text, types.MessageType.Warning, {"Trust": folder.trust})))
         elif folder.standing is Standing.BROKEN and problem is not None:
-            text = " ".join((problem.message, problem.hint or "")).strip()
+            text = sentence_of(problem)
             mends: dict[str, Mend] = {"Try again": _waking(folder)}
             found.append((f"broken {problem.message}", (text, types.MessageType.Error, mends)))
         elif folder.workspace is not None:
@@ -104,7 +105,7 @@ class Manners(Part):
         try:
             await mend()
         except CkwatchError as error:
-            self._show(types.MessageType.Error, str(error))
+            self._show(types.MessageType.Error, sentence_of(error))
 
 
 def _waking(folder: Folder) -> Mend:

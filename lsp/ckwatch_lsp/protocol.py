@@ -13,6 +13,7 @@ from pygls.protocol.language_server import lsp_method
 
 from ckwatch.errors import CkwatchError
 from ckwatch_lsp.generated.uri import SCHEME
+from ckwatch_lsp.wording import sentence_of
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -34,7 +35,7 @@ class RequestFailedError(JsonRpcException):
     @classmethod
     def of_error(cls, error: CkwatchError) -> RequestFailedError:
         """The same for what the daemon or its client says."""
-        return cls(message=str(error))
+        return cls(message=sentence_of(error))
 
 
 class Protocol(LanguageServerProtocol):

@@ -1,0 +1,11 @@
+"""How errors are said in an editor's messages, which have one line."""
+
+from __future__ import annotations
+
+from ckwatch.errors import CkwatchError
+
+
+def sentence_of(error: CkwatchError) -> str:
+    """What is wrong and what to do, as sentences in one line."""
+    parts = [part.strip() for part in (error.message, error.hint or "") if part.strip()]
+    return " ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts)
