@@ -74,17 +74,16 @@ def test_related_information_is_in_the_message(kernel: Helix) -> None:
 
 
 def test_hints_come_with_the_next_change_of_the_text(kernel: Helix) -> None:
-    kernel.terminal.type("GA")  # at the end of the last line
-    kernel.terminal.keys("Enter", "Escape")
-    kernel.terminal.wait_for(" NOR ")
+    kernel.terminal.type("ge")
+    kernel.insert("o", "# a comment")
     kernel.select(HEADER)
     kernel.terminal.wait_for(r"\[\[instance\]\] .*194 VGPR")
 
 
 def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Example) -> None:
     session = open_file(gemm, gemm.root / "templates" / EPILOGUE)
-    session.terminal.type("ggO// {{ activaton }}")
-    session.terminal.keys("Escape")
+    session.terminal.type("gg")
+    session.insert("O", "// {{ activaton }}")
     session.terminal.wait_for("'activaton' is undefined", timeout_s=LONG_S)
     session.terminal.type("u")
     session.terminal.wait_for("'activaton' is undefined", absent=True)

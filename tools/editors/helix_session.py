@@ -47,6 +47,12 @@ class Helix:
 
     def type_over(self, text: str) -> None:
         """Replace what is selected."""
-        self.terminal.type(f"c{text}")
+        self.insert("c", text)
+
+    def insert(self, command: str, text: str) -> None:
+        """Type text after a command that begins to insert, and go back to normal mode."""
+        self.terminal.type(command)
+        self.terminal.wait_for(" INS ")
+        self.terminal.type(text)
         self.terminal.keys("Escape")
         self.terminal.wait_for(" NOR ")
