@@ -62,6 +62,17 @@ class Active(Part):
             self._first[document.uri] = first.id
         return first
 
+    async def find(self, document: Document) -> None:
+        """Ask the daemon which units are made of a template, if none is known; for those who can wait for that."""
+        folder = self._session.folder_for(document)
+        if folder is not None and document.kind is Kind.TEMPLATE and not self.units(document):
+            await self._find(folder, document.path or "")
+
+    def is_known_otherwise(self, document: Document, unit: str) -> bool:
+        """Whether it is known that the unit is not made of the document."""
+        readers = self._readers.get(document.path or "")
+        return readers is not None and unit not in readers
+
     def choose(self, document: Document | None, unit: Unit) -> None:
         """Make `unit` the active one of the document, and of every other that is made of it and has no choice yet; the
         choice holds as long as the server lives."""

@@ -73,7 +73,7 @@ class GeneratedCommands:
             raise CkwatchError(f"`kind` is {view!r}; it must be 'source' or 'isa'")
         if document is None:
             raise CkwatchError(f"there is no document {uri}")
-        generated = self._unit_view(view, argument, document)
+        generated = await self._unit_view(view, argument, document)
         text = await self._documents.text(generated)
         position = document.places.ours(position_in(argument))
         if document.path is None or text.links is None:
@@ -103,14 +103,16 @@ class GeneratedCommands:
         plain: dict[str, Any] = self._server.protocol.plain(given)
         return plain
 
-    def _unit_view(self, view: View, argument: Mapping[str, Any], document: Document | None) -> Generated:
+    async def _unit_view(self, view: View, argument: Mapping[str, Any], document: Document | None) -> Generated:
+        if document is not None and argument.get("unit") is None:
+            await self._session.active.find(document)
         folder, unit = unit_in(self._session, argument, document)
         return Generated(view, unit.id, folder.root)
 
     async def _open(self, view: View, argument: Mapping[str, Any]) -> dict[str, Any]:
         uri = argument.get("uri")
         document = await self._session.document(uri) if isinstance(uri, str) else None
-        generated = self._unit_view(view, argument, document)
+        generated = await self._unit_view(view, argument, document)
         text = await self._documents.text(generated)
         shown = generated.uri
         if not self._session.abilities.shows_generated:

@@ -80,9 +80,12 @@ class GeneratedDocuments(Part):
         folder = self._session.folder_for(document)
         if folder is None or not self._views or document.kind is Kind.GENERATED:
             return
-        made = {unit.id for unit in self._session.active.units(document)}
         for generated, view in self._views.items():
-            if generated.view == "source" and generated.unit in made and generated.folder == folder.root:
+            if generated.view != "source" or generated.folder != folder.root:
+                continue
+            if document.kind is not Kind.TEMPLATE or not self._session.active.is_known_otherwise(
+                document, generated.unit
+            ):
                 self._session.start(self._follow_edit, folder, generated, view, document)
 
     def closed(self, document: Document) -> None:
