@@ -119,3 +119,19 @@ def test_a_lost_daemon_is_replaced(kernel: Helix, gemm: Example) -> None:
     kernel.select(HEADER)
     kernel.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
     assert gemm.status()["pid"] != killed
+
+
+def test_nothing_runs_before_somebody_trusts_the_workspace(open_file: Open) -> None:
+    with Example("gemm", "gemm_f16", INSTANCES[:1], trusted=False) as example:
+        session = open_file(example, example.kernel)
+        screen = session.terminal.wait_for("Not now", timeout_s=LONG_S)
+        assert "is not trusted" in screen
+        session.terminal.keys("Enter")
+        session.terminal.wait_for("Not now", absent=True)
+        session.select(HEADER)
+        session.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+
+
+def test_the_listing_is_shown(kernel: Helix) -> None:
+    kernel.command(f'lsp-workspace-command ckwatch.openIsa {{"unit": "gemm_f16/{INSTANCES[0]}@gfx942"}}')
+    kernel.terminal.wait_for("s_load_dword", timeout_s=LONG_S)

@@ -121,7 +121,7 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         Seen(NEOVIM + "the_listing_is_shown"),
         Seen(EMACS + "the_listing_is_shown"),
         "not tried",
-        "not tried",
+        Seen(HELIX + "the_listing_is_shown", "as a file"),
     ),
     "virtual documents that follow": (
         "not tried",
@@ -163,7 +163,7 @@ FEATURES: dict[str, tuple[Cell, Cell, Cell, Cell, Cell]] = {
         Seen(NEOVIM + "nothing_runs_before_somebody_trusts_the_workspace"),
         Seen(EMACS + "nothing_runs_before_somebody_trusts_the_workspace"),
         "not tried",
-        "not tried",
+        Seen(HELIX + "nothing_runs_before_somebody_trusts_the_workspace"),
     ),
     "a lost daemon is replaced": (
         "not tried",
@@ -181,7 +181,7 @@ def shown(cell: Cell) -> str:
         case Seen():
             return cell.word
         case Lacking():
-            return f"no: {cell.instead}"
+            return f"no ({cell.instead})"
         case _:
             return cell
 
