@@ -80,9 +80,15 @@ class Emacs:
 
     def __enter__(self) -> Self:
         self.terminal.__enter__()
-        self.terminal.wait_for(r"\(CK-")  # a mode of ours: the driver was loaded before the file
         self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(self._socket)
+        try:
+            self.terminal.wait_for(r"\(CK-")  # a mode of ours: the driver was loaded before the file
+            self._connection.connect(self._socket)
+        except BaseException:
+            self._connection.close()
+            self.terminal.__exit__(None, None, None)
+            self._folder.cleanup()
+            raise
         return self
 
     def __exit__(

@@ -26,7 +26,11 @@ class Helix:
 
     def __enter__(self) -> Self:
         self.terminal.__enter__()
-        self.terminal.wait_for(" NOR ")
+        try:
+            self.terminal.wait_for(" NOR ")
+        except BaseException:
+            self.terminal.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(

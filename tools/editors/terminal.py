@@ -48,8 +48,13 @@ class Terminal:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._line(time.monotonic() + 20, "tmux")
-        self._answer(f"refresh-client -C {self._columns}x{ROWS}")
+        try:
+            self._line(time.monotonic() + 20, "tmux")
+            self._answer("set-option -g destroy-unattached on")  # whatever happens to us
+            self._answer(f"refresh-client -C {self._columns}x{ROWS}")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
