@@ -1,6 +1,6 @@
 """Write down what each editor says of itself in `initialize`, with our configuration: tests/lsp/captures/*.json.
 
-    python -m tools.editors.capture [neovim] [emacs] [helix]
+    python -m tools.editors.capture [neovim] [emacs] [emacs-lsp-mode] [helix]
 
 The editors of `tools.editors.install` open a template with `recording_server` in place of `ckwatch lsp`. Folder names
 and process ids of the machine are replaced.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.editors.emacs_session import LSP_MODE, Emacs
 from tools.editors.places import Installed, installed
 from tools.editors.terminal import Terminal
 
@@ -55,15 +56,18 @@ def emacs(editor: Installed, workspace: Path, env: Mapping[str, str]) -> None:
     subprocess.run(command, cwd=workspace, env=env, check=True, timeout=120, capture_output=True)
 
 
+def lsp_mode(editor: Installed, workspace: Path, env: Mapping[str, str]) -> None:
+    """In a terminal: lsp-mode starts when a buffer is shown."""
+    with Emacs(editor.program, _tmux(), workspace / TEMPLATE, directory=workspace, env=env, setup=LSP_MODE):
+        _wait_for_file(workspace.parent / "record.jsonl")
+
+
 def helix(editor: Installed, workspace: Path, env: Mapping[str, str]) -> None:
     """In a terminal; Helix has no other way."""
     settings = Path(env["XDG_CONFIG_HOME"], "helix")
     settings.mkdir(parents=True)
     shutil.copy(ROOT / "editors/helix/languages.toml", settings)
-    tmux = installed("tmux")
-    if tmux is None:
-        sys.exit("tmux is missing: python -m tools.editors.install tmux")
-    with Terminal(tmux.program, [editor.program, TEMPLATE], directory=workspace, env=env) as terminal:
+    with Terminal(_tmux(), [editor.program, TEMPLATE], directory=workspace, env=env) as terminal:
         terminal.wait_for("kernel.hip.j2")
         _wait_for_file(workspace.parent / "record.jsonl")
         terminal.keys("Escape")
@@ -74,8 +78,16 @@ def helix(editor: Installed, workspace: Path, env: Mapping[str, str]) -> None:
 EDITORS: Mapping[str, Callable[[Installed, Path, Mapping[str, str]], None]] = {
     "neovim": neovim,
     "emacs": emacs,
+    "emacs-lsp-mode": lsp_mode,
     "helix": helix,
 }
+
+
+def _tmux() -> str:
+    tmux = installed("tmux")
+    if tmux is None:
+        sys.exit("tmux is missing: python -m tools.editors.install tmux")
+    return tmux.program
 
 
 def _wait_for_file(path: Path) -> None:
@@ -86,9 +98,10 @@ def _wait_for_file(path: Path) -> None:
 
 def capture(name: str) -> dict[str, Any]:
     """What the editor of this name sends first: its version and the parameters of `initialize`."""
-    editor = installed(name)
+    program = name.partition("-")[0]
+    editor = installed(program)
     if editor is None:
-        sys.exit(f"{name} is missing: python -m tools.editors.install {name}")
+        sys.exit(f"{name} is missing: python -m tools.editors.install {program}")
     with tempfile.TemporaryDirectory() as folder:
         workspace, record, programs = Path(folder, "workspace"), Path(folder, "record.jsonl"), Path(folder, "bin")
         (workspace / TEMPLATE).parent.mkdir(parents=True)
