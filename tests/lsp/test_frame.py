@@ -8,7 +8,7 @@ import pytest
 
 from lsp.editing import ALL, LspError, capabilities, copy_of, editor, start, trust
 
-ROOT = {"processId": None, "rootUri": None, "capabilities": {}}
+ROOT: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
 
 
 async def test_nothing_is_answered_before_the_beginning() -> None:
