@@ -19,7 +19,8 @@ test: lint toolchain
 
 # Neovim, Emacs, Helix and VS Code on the example; what is not there is installed into the user's cache.
 test-editors: toolchain
-	$(BIN)/python -m pytest -m editors
+	$(BIN)/python -m tools.editors.install
+	$(BIN)/python -m pytest -m editors tests/editors
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

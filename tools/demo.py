@@ -16,6 +16,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from editors.which_editor import suggestion  # tools/editors
+
 import ckwatch_templates
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,6 +123,7 @@ def main() -> int:
             demo.ckwatch("stop")
     print("\n`ckwatch build examples/gemm` compiles all 20 instances, in about ten minutes on two cores.")
     print("Next: `ckwatch init` in a folder of your own, or `ckwatch watch` in examples/gemm and edit a template.")
+    print("\n".join(suggestion()))
     return status
 
 

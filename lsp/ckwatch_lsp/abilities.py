@@ -46,8 +46,14 @@ class Abilities:
     units_changed: bool = False
 
 
-def abilities_of(given: types.ClientCapabilities, encoding: types.PositionEncodingKind | str) -> Abilities:
-    """What `given` says; what it leaves out is not there."""
+def abilities_of(
+    given: types.ClientCapabilities, encoding: types.PositionEncodingKind | str, editor: str = ""
+) -> Abilities:
+    """What `given` says; what it leaves out is not there.
+
+    Neovim, when it is told that there is something new, asks for the whole workspace and passes over what concerns open
+    files: it is told instead.
+    """
     text = given.text_document or types.TextDocumentClientCapabilities()
     space = given.workspace or types.WorkspaceClientCapabilities()
     window = given.window or types.WindowClientCapabilities()
@@ -62,10 +68,10 @@ def abilities_of(given: types.ClientCapabilities, encoding: types.PositionEncodi
         encoding=encoding,
         hints=text.inlay_hint is not None,
         refreshes_hints=bool(space.inlay_hint and space.inlay_hint.refresh_support),
-        lenses=text.code_lens is not None,
+        lenses=text.code_lens is not None or space.code_lens is not None,
         refreshes_lenses=bool(space.code_lens and space.code_lens.refresh_support),
         refreshes_tokens=bool(space.semantic_tokens and space.semantic_tokens.refresh_support),
-        pulls_diagnostics=pulled is not None,
+        pulls_diagnostics=pulled is not None and editor != "Neovim",
         refreshes_diagnostics=bool(space.diagnostics and space.diagnostics.refresh_support),
         related=bool(published.related_information or (pulled and pulled.related_information)),
         code_description=bool(published.code_description_support or (pulled and pulled.code_description_support)),

@@ -44,6 +44,9 @@ def unit_in(session: Session, argument: Mapping[str, Any], document: Document | 
     if given is None:
         active = None if document is None else session.active.unit(document)
         folder = None if document is None else session.folder_for(document)
+        current = session.active.current() if document is None else None
+        if current is not None:
+            return current
         if active is None or folder is None:
             raise CkwatchError("no unit is made of this document", "Name one as `unit`: KERNEL/INSTANCE@ARCH.")
         return folder, active

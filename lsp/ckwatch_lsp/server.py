@@ -78,7 +78,9 @@ class CkwatchServer(LanguageServer):
 
     def _initialize(self, params: types.InitializeParams) -> None:
         self.session.abilities = abilities_of(
-            params.capabilities, self.workspace.position_encoding or types.PositionEncodingKind.Utf16
+            params.capabilities,
+            self.workspace.position_encoding or types.PositionEncodingKind.Utf16,
+            params.client_info.name if params.client_info is not None else "",
         )
         features.register(self, params)
         if params.process_id is not None:

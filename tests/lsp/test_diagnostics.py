@@ -308,3 +308,23 @@ async def test_two_workspaces_in_one_editor(gemm: Path, own: Path) -> None:
         await made.replace(template, '{{ globals("hip") }}', "{{ 1 +")
         await made.diagnosed(file, codes(RULE))
         await made.diagnosed(template, codes("template/syntax"))
+
+
+async def test_a_mistake_that_only_a_shipped_template_sees_is_shown_at_the_instance(tmp_path: Path) -> None:
+    root = copy_of("gemm", tmp_path)
+    trust(root)
+    path = root / "gemm_f16.kernel.toml"
+    async with editor(root) as made:
+        await made.open(path)
+        await made.replace(path, "BlkGemmPipeSched =", "BlkGemmPipeSchd =")
+        found = await made.diagnosed(path, lambda told: [one for one in told if is_from_elsewhere(one)])
+        error = next(one for one in found if is_from_elsewhere(one))
+        assert "'BlkGemmPipeSched' is undefined" in error["message"]
+        instance = made.text(path)[: made.text(path).index("[[instance]]")].count("\n")
+        assert error["range"]["start"]["line"] in (instance, instance + 1)
+        await made.replace(path, "BlkGemmPipeSchd =", "BlkGemmPipeSched =")
+        await made.diagnosed(path, lambda told: not [one for one in told if one["severity"] == 1])
+
+
+def is_from_elsewhere(one: dict[str, Any]) -> bool:
+    return any("where it was found" in related["message"] for related in one.get("relatedInformation", ()))

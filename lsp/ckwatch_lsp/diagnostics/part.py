@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import anyio
 from lsprotocol import types
 
+from ckwatch_lsp.diagnostics.elsewhere import is_outside
 from ckwatch_lsp.diagnostics.pulling import Pulling
 from ckwatch_lsp.diagnostics.pushing import Pushing
 from ckwatch_lsp.diagnostics.reports import Reports
 from ckwatch_lsp.diagnostics.tracking import Tracker
-from ckwatch_lsp.documents import Document, Edit
+from ckwatch_lsp.documents import Document, Edit, Kind
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.parts import Part
 
@@ -73,6 +74,9 @@ class Diagnostics(Part):
         self.tracker.told(folder, topics)
         if self._session.diagnostics:
             self._look_at(self._of_units(folder, topics))
+        if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
+            files = [each.path for each in self._session.documents.values() if each.kind is Kind.KERNEL_FILE]
+            self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
         if self.tracker.pending:
             self._has_news.set()
 

@@ -12,6 +12,7 @@ from lsprotocol import types
 from ckwatch.wire.values import Diagnostic
 from ckwatch_lsp.diagnostics import documentation
 from ckwatch_lsp.diagnostics.converting import Converter
+from ckwatch_lsp.diagnostics.elsewhere import at_instances
 from ckwatch_lsp.diagnostics.known import paths_of
 from ckwatch_lsp.diagnostics.tracking import Tracker
 from ckwatch_lsp.documents import Document
@@ -66,7 +67,7 @@ class Reports:
         texts: dict[str, Document] = {}
         needed: set[str] = set()
         while True:
-            present = self._tracker.at(path)
+            present = [*self._tracker.at(path), *self._from_elsewhere(path)]
             missing = set[str]().union(*(paths_of(one) for one in present)) - needed
             if not missing:
                 return self._report(path, present, converter, texts)
@@ -99,6 +100,10 @@ class Reports:
             number = last.id
         report = self._last[path] = Report(number, version, found)
         return report
+
+    def _from_elsewhere(self, path: str) -> list[Diagnostic]:
+        folder = self._session.folder_of(path)
+        return [] if folder is None else at_instances(folder, path, self._tracker.paths(), self._tracker.at)
 
     def here(self, diagnostic: Diagnostic) -> list[str]:
         """The units of the diagnostic whose kernel file it stands in."""

@@ -24,10 +24,10 @@ TIMING, RESOURCES = "figures/timing", "figures/resources"
 
 
 def is_wanted(session: Session) -> bool:
-    """By the settings, and for "auto" where the editor shows neither hints nor lenses."""
+    """By the settings, and for "auto" where the editor shows neither lenses nor hints that it can be asked to renew."""
     wanted = session.settings.information_diagnostics
     if wanted == "auto":
-        return not (session.abilities.hints or session.abilities.lenses)
+        return not (session.abilities.refreshes_hints or session.abilities.lenses)
     return wanted is True
 
 
