@@ -164,7 +164,7 @@ async def test_another_shape() -> None:
         assert (await shown(made, uri))[1].startswith("20.00 µs")
 
 
-ONLY_TEXT = replace(ABLE, hints=False, lenses=False)
+ONLY_TEXT = replace(ABLE, hints=False, refreshes_hints=False, lenses=False)
 
 
 def messages(made: Desk, path: str) -> list[tuple[int, str, str]]:
