@@ -33,6 +33,8 @@ class _View:
         self.lock = anyio.Lock()
         self.waiting = False
         self.wants_lines = False
+        self.edition = 0
+        """Counts edits of what it may be made of: comments are no part of a unit's state."""
 
 
 class GeneratedDocuments(Part):
@@ -106,7 +108,7 @@ class GeneratedDocuments(Part):
 
     async def _follow_edit(self, folder: Folder, generated: Generated, view: _View, document: Document) -> None:
         await folder.lender.settled(document)
-        view.state = None
+        view.edition += 1
         if not view.waiting:
             view.waiting = True
             await self._follow(folder, generated, view)
@@ -118,7 +120,7 @@ class GeneratedDocuments(Part):
             self._session.server.workspace_text_document_content_refresh(params)
 
     async def _renew(self, folder: Folder, generated: Generated, view: _View, unit: Unit | None) -> None:
-        state = None if unit is None else _state(generated, unit)
+        state = None if unit is None else (view.edition, *_state(generated, unit))
         if state is not None and state == view.state and view.text is not None:
             return
         view.state = None
