@@ -168,6 +168,8 @@ async def test_what_is_not_there_is_said(root: Path) -> None:
         ):
             with pytest.raises(LspError, match="generated document"):
                 await made.request("workspace/textDocumentContent", {"uri": uri})
+        anyhow = await made.command("ckwatch.openSource")
+        assert "saxpy/small@gfx942" in anyhow["uri"], "that of the document that was opened last"
         unknown = f"ckwatch://source/saxpy/none@gfx942.hip?folder={root}"
         with pytest.raises(LspError, match="no unit saxpy/none"):
             await made.request("workspace/textDocumentContent", {"uri": unknown})
@@ -176,7 +178,6 @@ async def test_what_is_not_there_is_said(root: Path) -> None:
         assert isa["stale"]
         assert isa["text"].startswith("; ckwatch: ")
         wrong: list[tuple[str, dict[str, Any], str]] = [
-            ("ckwatch.openSource", {}, "no unit"),
             ("ckwatch.openSource", {"unit": 5}, "must be a string"),
             ("ckwatch.openSource", {"unit": "nothing"}, "no unit is called"),
             ("ckwatch.toTemplate", {"uri": unknown}, "no unit saxpy"),
