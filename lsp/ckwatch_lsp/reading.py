@@ -7,7 +7,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import anyio
 from anyio import to_thread
@@ -25,7 +25,49 @@ class UnreadableError(Exception):
     """A body that is no JSON object."""
 
 
-class Reader:
+class Source(Protocol):
+    """Where messages come from."""
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
+
+
+async def source_of(stream: BinaryIO) -> Source:
+    """What reads from `stream`: the event loop itself where that can wait for it, as for pipes and sockets; a thread
+    would have to be woken for every message, which takes its time on a machine whose cores are busy."""
+    reader = asyncio.StreamReader(limit=2 * HEADER_LIMIT)
+    try:
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
+    except ValueError:
+        thread = ThreadReader(stream)
+        thread.start()
+        return thread
+    return PipeReader(reader)
+
+
+class PipeReader:
+    """Reads on the event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
+        length: int | None = None
+        try:
+            while True:
+                line = await self._reader.readuntil(b"\n")
+                length = _length_in(line) or length
+                if length is not None and length > MESSAGE_LIMIT:
+                    return None
+                if not line.strip() and length is not None:
+                    body = await self._reader.readexactly(length)
+                    return await to_thread.run_sync(_decoded, body) if len(body) > LARGE else _decoded(body)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            return None
+
+
+class ThreadReader:
     """Reads from a stream in a thread that does not keep the process alive."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -82,14 +124,17 @@ def _read_body(stream: BinaryIO) -> bytes | None:
         line = stream.readline(HEADER_LIMIT)
         if not line:
             return None
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            length = int(value)
-            if length > MESSAGE_LIMIT:
-                return None
-        elif not line.strip() and length is not None:
+        length = _length_in(line) or length
+        if length is not None and length > MESSAGE_LIMIT:
+            return None
+        if not line.strip() and length is not None:
             body = stream.read(length)
             return body if len(body) == length else None
+
+
+def _length_in(line: bytes) -> int | None:
+    name, _, value = line.partition(b":")
+    return int(value) if name.strip().lower() == b"content-length" and value.strip().isdigit() else None
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ckwatch.errors import CkwatchError
 from ckwatch_lsp import features
 from ckwatch_lsp.abilities import abilities_of
 from ckwatch_lsp.protocol import PARSE_ERROR, Protocol, RequestFailedError
-from ckwatch_lsp.reading import Reader, UnreadableError
+from ckwatch_lsp.reading import Source, UnreadableError, source_of
 from ckwatch_lsp.session import Session
 from ckwatch_lsp.writing import Writer
 
@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 PARENT_S = 5.0
 """How often it is looked whether the editor's process is still there."""
+
+SWITCH_S = 0.0005
+"""How long a thread may keep the event loop from the interpreter, in seconds."""
 
 Command = Callable[[dict[str, Any]], Awaitable[Any]]
 
@@ -105,11 +108,10 @@ def _is_there(process: int) -> bool:
 async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     """Serve one editor until it says goodbye or goes away; the exit status."""
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it writes every message into the log
-    reader, writer = Reader(stdin), Writer(stdout)
+    reader, writer = await source_of(stdin), Writer(stdout)
     async with anyio.create_task_group() as tasks:
         server = CkwatchServer(tasks)
         server.protocol.set_writer(writer)
-        reader.start()
         tasks.start_soon(_read, server, reader)
         await server.ended.wait()
         tasks.cancel_scope.cancel()
@@ -118,7 +120,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     return server.status
 
 
-async def _read(server: CkwatchServer, reader: Reader) -> None:
+async def _read(server: CkwatchServer, reader: Source) -> None:
     while True:
         try:
             message = await reader.next()
@@ -142,4 +144,5 @@ def main() -> int:
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.setswitchinterval(SWITCH_S)
     return anyio.run(serve, stdin, stdout)

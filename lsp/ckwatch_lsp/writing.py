@@ -1,7 +1,10 @@
-"""The way to the editor: a thread of its own writes, so that an editor that reads slowly holds up nothing."""
+"""The way to the editor: what it does not take at once a thread writes, so that a slow editor holds up nothing."""
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 import threading
 from collections import deque
 from contextlib import suppress
@@ -9,6 +12,19 @@ from typing import BinaryIO
 
 BACKLOG_BYTES = 256 * 1024 * 1024
 """An editor that has not read so much is taken for dead."""
+
+
+def _nonblocking(stream: BinaryIO) -> int | None:
+    """The descriptor of a pipe or socket, which does not block from now on; None for anything else."""
+    try:
+        descriptor = stream.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):
+        return None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return None
+    os.set_blocking(descriptor, False)
+    return descriptor
 
 
 class Writer:
@@ -20,7 +36,10 @@ class Writer:
         self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
+        self._busy = False
+        """Whether the thread is writing."""
         self.lost = False
+        self._direct = _nonblocking(stream)
         self._thread = threading.Thread(target=self._run, name="to the editor", daemon=True)
         self._thread.start()
 
@@ -29,6 +48,10 @@ class Writer:
         with self._changed:
             if self.lost or self._closed:
                 return
+            if self._direct is not None and not self._waiting and not self._busy:
+                data = data[self._write_some(data) :]
+                if not data:
+                    return
             self._waiting.append(data)
             self._bytes += len(data)
             if self._bytes > BACKLOG_BYTES:
@@ -43,6 +66,28 @@ class Writer:
             self._changed.notify()
         self._thread.join(limit_s)
 
+    def _write_some(self, data: bytes) -> int:
+        """How much the editor takes at once, so that no thread has to be woken for it."""
+        assert self._direct is not None  # noqa: S101  # the caller has looked
+        try:
+            return os.write(self._direct, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self.lost = True
+            return len(data)
+
+    def _write_all(self, data: bytes) -> None:
+        if self._direct is None:
+            self._stream.write(data)
+            self._stream.flush()
+            return
+        view = memoryview(data)
+        while view:
+            select.select([], [self._direct], [])
+            with suppress(BlockingIOError):
+                view = view[os.write(self._direct, view) :]
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -53,9 +98,11 @@ class Writer:
                 data = b"".join(self._waiting)
                 self._waiting.clear()
                 self._bytes = 0
+                self._busy = True
             try:
-                self._stream.write(data)
-                self._stream.flush()
+                self._write_all(data)
+                with self._changed:
+                    self._busy = False
             except (OSError, ValueError):
                 with self._changed:
                     self.lost = True
