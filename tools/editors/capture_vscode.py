@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 
 from editors.vscode_page import opened, served
-
 from tools.editors.vscode_install import install, package_extension
 
 ROOT = Path(__file__).resolve().parents[2]
