@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from lsprotocol import converters, types
 from pytest_lsp import ClientServerConfig, LanguageClient
@@ -60,14 +61,26 @@ async def connected(name: str, root: Path) -> AsyncIterator[tuple[LanguageClient
 async def errors_of(client: LanguageClient, uri: str, *, pulls: bool, wanted: bool) -> list[types.Diagnostic]:
     """Wait until the document has errors, or has none, pulled where the server offers that, else pushed."""
     while True:
+        renewed = refreshes(client)
         found = await diagnostics_of(client, uri, pulls=pulls)
         errors = [one for one in found or () if one.severity == types.DiagnosticSeverity.Error]
         if found is not None and bool(errors) == wanted:
             return errors
         if pulls:
-            await client.wait_for_notification(types.WORKSPACE_DIAGNOSTIC_REFRESH)
+            await renewed.wait()
         else:
             await client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+
+
+def refreshes(client: LanguageClient) -> anyio.Event:
+    """Set when the server asks to be asked again."""
+    asked = anyio.Event()
+
+    def answer(_params: object) -> None:
+        asked.set()
+
+    client.protocol.fm.features[types.WORKSPACE_DIAGNOSTIC_REFRESH] = answer
+    return asked
 
 
 async def diagnostics_of(client: LanguageClient, uri: str, *, pulls: bool) -> list[types.Diagnostic] | None:
@@ -130,8 +143,8 @@ async def inline(client: LanguageClient, answer: types.ServerCapabilities, uri: 
         hints = await client.text_document_inlay_hint_async(types.InlayHintParams(document, whole))
         assert any(hint.position.line == header for hint in hints or ())
     if lenses:
-        lenses = await client.text_document_code_lens_async(types.CodeLensParams(document))
-        titles = {lens.command.title for lens in lenses or () if lens.command and lens.range.start.line == header}
+        found = await client.text_document_code_lens_async(types.CodeLensParams(document))
+        titles = {lens.command.title for lens in found or () if lens.command and lens.range.start.line == header}
         assert {"run", "source"} <= titles, titles
 
 

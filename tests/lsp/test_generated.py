@@ -56,10 +56,10 @@ async def ready(made: Editor) -> None:
     """The unit is known."""
     await made.heard_of("ckwatch/unitsChanged")
     while True:
+        seen = len(made.all("ckwatch/unitsChanged"))
         units = await made.command("ckwatch.units")
         if any(unit["id"] == UNIT for unit in units):
             return
-        seen = len(made.all("ckwatch/unitsChanged"))
         await more(made, "ckwatch/unitsChanged", seen)
 
 

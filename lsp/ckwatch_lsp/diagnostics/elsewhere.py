@@ -5,7 +5,6 @@ They are shown at the instance that they arise in, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ckwatch.wire.values import Diagnostic, Related
@@ -19,19 +18,14 @@ def is_outside(folder: Folder, path: str) -> bool:
     return not Path(path).is_relative_to(folder.root)
 
 
-def at_instances(
-    folder: Folder, path: str, files: Iterable[str], at: Callable[[str], Sequence[Diagnostic]]
-) -> list[Diagnostic]:
-    """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in.
-
-    `files` are those of which something is known, and `at` gives what.
-    """
+def at_instances(folder: Folder, path: str) -> list[Diagnostic]:
+    """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in."""
     units = folder.units_at(path)
     found = []
-    for other in files if units else ():
+    for other, told in folder.files.items() if units else ():
         if not is_outside(folder, other):
             continue
-        for one in at(other):
+        for one in told.diagnostics:
             concerned = set(one.units)
             unit = next((each for each in units if each.id in concerned), None)
             if unit is not None and one.severity == "error":

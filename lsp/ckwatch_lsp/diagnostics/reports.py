@@ -103,7 +103,7 @@ class Reports:
 
     def _from_elsewhere(self, path: str) -> list[Diagnostic]:
         folder = self._session.folder_of(path)
-        return [] if folder is None else at_instances(folder, path, self._tracker.paths(), self._tracker.at)
+        return [] if folder is None else at_instances(folder, path)
 
     def here(self, diagnostic: Diagnostic) -> list[str]:
         """The units of the diagnostic whose kernel file it stands in."""
