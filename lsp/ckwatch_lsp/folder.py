@@ -16,7 +16,7 @@ from anyio import to_thread
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import trust
 from ckwatch.client.lending import pauses
-from ckwatch.errors import CkwatchError, UnknownUnitError, UntrustedError
+from ckwatch.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
 from ckwatch.wire.values import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.lending import Lender
 
@@ -151,7 +151,7 @@ class Folder:
         self.problem = None
         seen: set[str] = set()
         loaded = False
-        async with anyio.create_task_group() as tasks:
+        async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
             tasks.start_soon(self.lender.run, client)
             async with client.events() as changes:
@@ -220,7 +220,6 @@ class Folder:
             focus = self._focus
             try:
                 await client.focus(*map(escape, focus.units), files=focus.files, unsaved=focus.unsaved)
-            except UnknownUnitError as error:  # an instance that has gone meanwhile
+            except UnknownUnitError as error:
                 _log.info("%s: %s", self.root, error)
-                await client.focus(files=focus.files, unsaved=focus.unsaved)
             await self._focus_changed.wait()

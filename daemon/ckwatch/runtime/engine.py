@@ -322,9 +322,17 @@ class Daemon:
     async def focus(
         self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: Unasked
     ) -> None:
-        """What the client looks at. Raises UnknownUnitError."""
+        """What the client looks at. Raises UnknownUnitError, but not for the id of a unit, which may be gone."""
         self._clients.add(client)
-        names = set(await self._names(client, patterns)) if patterns else set()
+        names: set[str] = set()
+        if patterns:
+            await self._loaded()
+        for pattern in patterns:
+            try:
+                names.update(await self._names(client, [pattern]))
+            except UnknownUnitError:
+                if "@" not in pattern:
+                    raise
         for file in files:
             path = normal(file)
             names |= {key.unit for key in self._state.graph.readers(path)}
