@@ -69,9 +69,9 @@ class Active(Part):
             await self._find(folder, document.path or "")
 
     def is_known_otherwise(self, document: Document, unit: str) -> bool:
-        """Whether it is known that the unit is not made of the document."""
-        readers = self._readers.get(document.path or "")
-        return readers is not None and unit not in readers
+        """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
+        readers = self._readers.get(document.path or "", ())
+        return bool(readers) and unit not in readers
 
     def choose(self, document: Document | None, unit: Unit) -> None:
         """Make `unit` the active one of the document, and of every other that is made of it and has no choice yet; the

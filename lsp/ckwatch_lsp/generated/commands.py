@@ -104,8 +104,9 @@ class GeneratedCommands:
         return plain
 
     async def _unit_view(self, view: View, argument: Mapping[str, Any], document: Document | None) -> Generated:
-        if document is not None and argument.get("unit") is None:
-            await self._session.active.find(document)
+        if argument.get("unit") is None:
+            for each in list(self._session.documents.values()) if document is None else [document]:
+                await self._session.active.find(each)
         folder, unit = unit_in(self._session, argument, document)
         return Generated(view, unit.id, folder.root)
 
