@@ -168,6 +168,7 @@ async def test_what_is_not_there_is_said(root: Path) -> None:
         ):
             with pytest.raises(LspError, match="generated document"):
                 await made.request("workspace/textDocumentContent", {"uri": uri})
+        await made.open(root / "saxpy.kernel.toml")
         anyhow = await made.command("ckwatch.openSource")
         assert "saxpy/small@gfx942" in anyhow["uri"], "that of the document that was opened last"
         unknown = f"ckwatch://source/saxpy/none@gfx942.hip?folder={root}"
