@@ -31,17 +31,13 @@ class Abilities:
     markdown: bool = False
     action_literals: bool = False
     nested_symbols: bool = False
-    definition_links: bool = False
-    snippets: bool = False
     shows_documents: bool = False
     shows_generated: bool = False
     progress: bool = False
     configuration: bool = False
     registers_configuration: bool = False
-    workspace_edits: bool = False
     versioned_edits: bool = False
     rename_prepares: bool = False
-    folders: bool = False
     server_status: bool = False
     units_changed: bool = False
 
@@ -59,7 +55,6 @@ def abilities_of(
     window = given.window or types.WindowClientCapabilities()
     published = text.publish_diagnostics or types.PublishDiagnosticsClientCapabilities()
     action, symbol = text.code_action, text.document_symbol
-    completion = text.completion.completion_item if text.completion else None
     hover = text.hover.content_format if text.hover else None
     experimental = given.experimental if isinstance(given.experimental, dict) else vars_of(given.experimental)
     pulled = text.diagnostic
@@ -81,8 +76,6 @@ def abilities_of(
         markdown=hover is None or types.MarkupKind.Markdown in hover,
         action_literals=bool(action and action.code_action_literal_support),
         nested_symbols=bool(symbol and symbol.hierarchical_document_symbol_support),
-        definition_links=bool(text.definition and text.definition.link_support),
-        snippets=bool(completion and completion.snippet_support),
         shows_documents=bool(window.show_document and window.show_document.support),
         shows_generated=space.text_document_content is not None,
         progress=bool(window.work_done_progress),
@@ -90,10 +83,8 @@ def abilities_of(
         registers_configuration=bool(
             space.did_change_configuration and space.did_change_configuration.dynamic_registration
         ),
-        workspace_edits=bool(space.apply_edit),
         versioned_edits=bool(edits and edits.document_changes),
         rename_prepares=bool(text.rename and text.rename.prepare_support),
-        folders=bool(space.workspace_folders),
         server_status=bool(experimental.get("serverStatusNotification")),
         units_changed=bool(experimental.get("ckwatchUnits")),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ckwatch.errors import CkwatchError
@@ -63,10 +64,13 @@ class Active(Part):
         return first
 
     async def find(self, document: Document) -> None:
-        """Ask the daemon which units are made of a template, if none is known; for those who can wait for that."""
+        """Ask the daemon which units are made of a template, if none is known; for those who can wait for that.
+
+        Raises CkwatchError where there is no daemon.
+        """
         folder = self._session.folder_for(document)
         if folder is not None and document.kind is Kind.TEMPLATE and not self.units(document):
-            await self._find(folder, document.path or "")
+            await self._learn(folder, document.path or "")
 
     def is_known_otherwise(self, document: Document, unit: str) -> bool:
         """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
@@ -150,12 +154,14 @@ class Active(Part):
             self._session.start(self._find, folder, path)
 
     async def _find(self, folder: Folder, path: str) -> None:
-        try:
-            found: Sequence[str] = await folder.ready.readers(path)
-        except CkwatchError:
-            return
-        finally:
-            self._asked.discard(path)
+        with suppress(CkwatchError):
+            try:
+                await self._learn(folder, path)
+            finally:
+                self._asked.discard(path)
+
+    async def _learn(self, folder: Folder, path: str) -> None:
+        found: Sequence[str] = await folder.ready.readers(path)
         if self._readers.get(path) != tuple(found):
             self._readers[path] = tuple(found)
             folder.touch("readers")

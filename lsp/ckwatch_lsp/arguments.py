@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,14 @@ def string_in(argument: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def text_in(argument: Mapping[str, Any], name: str) -> str | None:
+    """A string that may be left out."""
+    value = argument.get(name)
+    if value is not None and not isinstance(value, str):
+        raise CkwatchError(f"`{name}` must be a string")
+    return value or None
+
+
 def position_in(argument: Mapping[str, Any]) -> types.Position:
     """`position` as editors write it."""
     value = argument.get("position")
@@ -39,25 +48,41 @@ def position_in(argument: Mapping[str, Any]) -> types.Position:
 
 
 def unit_in(session: Session, argument: Mapping[str, Any], document: Document | None) -> tuple[Folder, Unit]:
-    """The one unit that `unit` names, else the active one of the document."""
-    given = argument.get("unit")
-    if given is None:
-        active = None if document is None else session.active.unit(document)
-        folder = None if document is None else session.folder_for(document)
-        current = session.active.current() if document is None else None
+    """The one unit that `unit` names, else the active one of the document, else that which is active."""
+    folder = None if document is None else session.folder_for(document)
+    name = text_in(argument, "unit")
+    if name is not None:
+        found, units = units_named(list(session.folders.values()) if folder is None else [folder], name)
+        return found, units[0]
+    if document is None:
+        current = session.active.current()
         if current is not None:
             return current
-        if active is None or folder is None:
-            raise CkwatchError("no unit is made of this document", "Name one as `unit`: KERNEL/INSTANCE@ARCH.")
-        return folder, active
-    if not isinstance(given, str):
-        raise CkwatchError("`unit` must be a string")
-    chosen = None if document is None else session.folder_for(document)
-    for folder in [chosen] if chosen is not None else session.folders.values():
-        unit = next((each for each in folder.units.values() if is_named(each, given)), None)
-        if unit is not None:
-            return folder, unit
-    raise UnknownUnitError(f"no unit is called '{given}'")
+    else:
+        active = session.active.unit(document)
+        if active is not None and folder is not None:
+            return folder, active
+    raise CkwatchError("no unit is made of this document", "Name one as `unit`: KERNEL/INSTANCE@ARCH.")
+
+
+def units_named(folders: list[Folder], name: str) -> tuple[Folder, list[Unit]]:
+    """The units that a pattern of the command line means, of the first workspace that has any. Raises UnknownUnitError
+    with what may have been meant."""
+    for folder in folders:
+        if name in folder.units:
+            return folder, [folder.units[name]]
+    for folder in folders:
+        units = [unit for unit in folder.units.values() if is_named(unit, name)]
+        if units:
+            return folder, units
+    known = dict.fromkeys(
+        each
+        for folder in folders
+        for unit in folder.units.values()
+        for each in (unit.kernel, f"{unit.kernel}/{unit.instance}", unit.id)
+    )
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    raise UnknownUnitError(f"no unit is called '{name}'", f"did you mean '{near[0]}'?" if near else None)
 
 
 def is_named(unit: Unit, pattern: str) -> bool:

@@ -62,7 +62,7 @@ class PipeReader:
                     return None
                 if not line.strip() and length is not None:
                     body = await self._reader.readexactly(length)
-                    return await to_thread.run_sync(_decoded, body) if len(body) > LARGE else _decoded(body)
+                    return await _message_in(body)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             return None
 
@@ -104,7 +104,7 @@ class ThreadReader:
                 continue
             if body is None:
                 return None
-            return await to_thread.run_sync(_decoded, body) if len(body) > LARGE else _decoded(body)
+            return await _message_in(body)
 
     def _run(self) -> None:
         try:
@@ -135,6 +135,10 @@ def _read_body(stream: BinaryIO) -> bytes | None:
 def _length_in(line: bytes) -> int | None:
     name, _, value = line.partition(b":")
     return int(value) if name.strip().lower() == b"content-length" and value.strip().isdigit() else None
+
+
+async def _message_in(body: bytes) -> dict[str, Any]:
+    return await to_thread.run_sync(_decoded, body) if len(body) > LARGE else _decoded(body)
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A compiler that is a shell script, and a store."""
+"""A compiler that is a shell script, the real one, and a store."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.errors import ToolchainError
 from ckwatch.store import ArtifactStore
+from ckwatch.toolchain import Toolchain, discover
 from fake_compiler import COMPILES, OBJECT, SHARED_OBJECT, FakeToolchain, Script
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    """The real one, without which a test is skipped."""
+    try:
+        return discover()
+    except ToolchainError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -15,10 +15,8 @@ from ckwatch.compile.ladder import Ladder
 from ckwatch.compile.lined import compile_lined, find_lined
 from ckwatch.compile.processes import run_process
 from ckwatch.compile.request import CompileRequest, Status
-from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore
-from ckwatch.toolchain.discover import discover
 from ckwatch.toolchain.model import Toolchain
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
@@ -35,14 +33,6 @@ extern "C" __attribute__((visibility("default"))) int k_1(const float* a, float*
 }
 """
 OWN = "#pragma once\n__device__ inline float scaled(float x) {\n    return x * x + 3;\n}\n"
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

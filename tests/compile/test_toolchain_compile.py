@@ -13,10 +13,8 @@ from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, machine
 from ckwatch.compile.processes import Finished
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore
-from ckwatch.toolchain.discover import discover
 from ckwatch.toolchain.model import Toolchain
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
@@ -54,14 +52,6 @@ extern "C" __attribute__((visibility("default"))) int k_2(const float* a, float*
     return 0;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

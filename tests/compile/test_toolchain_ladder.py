@@ -16,11 +16,9 @@ from ckwatch.compile.ladder import Ladder
 from ckwatch.compile.plan import Side
 from ckwatch.compile.processes import run_process
 from ckwatch.compile.request import CompileOutcome, CompileRequest, ProductKind, Status
-from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.render.outcome import Rendered
 from ckwatch.store import ArtifactStore
-from ckwatch.toolchain.discover import discover
 from ckwatch.toolchain.model import Toolchain
 from clang_logs import mapped, unit_of
 
@@ -63,14 +61,6 @@ template <int N> struct Scaled {
 };
 }
 """
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

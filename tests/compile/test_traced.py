@@ -11,10 +11,8 @@ from ckwatch.compile.plan import Side
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.traced import trace_compile
 from ckwatch.diagnostics.clang_text import parse_log
-from ckwatch.errors import ToolchainError
 from ckwatch.model.language import Language
 from ckwatch.timetrace.summary import Stage
-from ckwatch.toolchain.discover import discover
 from ckwatch.toolchain.model import Toolchain
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
@@ -41,14 +39,6 @@ extern "C" int k_1(const float* a, float* b, hipStream_t stream) {{
 }}
 """
 CPP = f'{TEMPLATES}extern "C" int k_1() {{ return own::chained(own::Deep<500>::value, 9); }}\n'
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 async def test_both_passes(toolchain: Toolchain, tmp_path: Path) -> None:

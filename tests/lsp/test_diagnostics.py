@@ -317,11 +317,15 @@ async def test_a_mistake_that_only_a_shipped_template_sees_is_shown_at_the_insta
     async with editor(root) as made:
         await made.open(path)
         await made.replace(path, "BlkGemmPipeSched =", "BlkGemmPipeSchd =")
-        found = await made.diagnosed(path, lambda told: [one for one in told if is_from_elsewhere(one)])
-        error = next(one for one in found if is_from_elsewhere(one))
+        first = made.text(path)[: made.text(path).index("[[instance]]")].count("\n")
+
+        def at_the_first(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            lines = (first, first + 1)
+            return [one for one in told if is_from_elsewhere(one) and one["range"]["start"]["line"] in lines]
+
+        # Another instance may be rendered before the first one is.
+        (error,) = at_the_first(await made.diagnosed(path, at_the_first))
         assert "'BlkGemmPipeSched' is undefined" in error["message"]
-        instance = made.text(path)[: made.text(path).index("[[instance]]")].count("\n")
-        assert error["range"]["start"]["line"] in (instance, instance + 1)
         await made.replace(path, "BlkGemmPipeSchd =", "BlkGemmPipeSched =")
         await made.diagnosed(path, lambda told: not [one for one in told if one["severity"] == 1])
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from ckwatch_lsp.commands.meant import flag_in, text_in, units_meant
+from ckwatch_lsp.arguments import text_in
+from ckwatch_lsp.commands.meant import flag_in, units_meant
 from ckwatch_lsp.commands.works import Works, title_of
 
 if TYPE_CHECKING:

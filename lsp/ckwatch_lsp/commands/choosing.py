@@ -10,7 +10,8 @@ from pygls.exceptions import JsonRpcException
 
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Unit
-from ckwatch_lsp.commands.meant import document_meant, text_in, units_named, units_of
+from ckwatch_lsp.arguments import text_in, units_named
+from ckwatch_lsp.commands.meant import document_meant, units_of
 
 if TYPE_CHECKING:
     from ckwatch_lsp.server import CkwatchServer
@@ -39,7 +40,7 @@ class ChooseCommand:
             active.choose(None, units[0])
             return {"unit": units[0].id}
         folder = self._session.folder_for(document)
-        units = [] if folder is None else await units_of(self._session, folder, document)
+        units = [] if folder is None else await units_of(self._session, document)
         if folder is None or not units:
             raise CkwatchError("no unit is made of this document")
         if name is not None:

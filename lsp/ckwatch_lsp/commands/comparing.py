@@ -10,9 +10,9 @@ from lsprotocol import types
 from ckwatch.client import Client
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.compared import Compared
-from ckwatch_lsp.arguments import unit_in
+from ckwatch_lsp.arguments import text_in, unit_in, units_named
 from ckwatch_lsp.commands.compared_words import comparison_page
-from ckwatch_lsp.commands.meant import document_meant, text_in, units_meant, units_named
+from ckwatch_lsp.commands.meant import document_meant, units_meant
 from ckwatch_lsp.figures.page import markdown, plain
 from ckwatch_lsp.folder import Folder
 

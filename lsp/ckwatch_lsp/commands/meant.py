@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Unit
-from ckwatch_lsp.arguments import is_named
-from ckwatch_lsp.documents import Document, Kind, path_of
+from ckwatch_lsp.arguments import text_in, units_named
+from ckwatch_lsp.documents import Document, path_of
 from ckwatch_lsp.folder import Folder
 from ckwatch_lsp.generated.uri import parse_generated
 
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
-
-
-def text_in(argument: Mapping[str, Any], name: str) -> str | None:
-    """A string that may be left out."""
-    value = argument.get(name)
-    if value is not None and not isinstance(value, str):
-        raise CkwatchError(f"`{name}` must be a string")
-    return value or None
 
 
 def flag_in(argument: Mapping[str, Any], name: str) -> bool:
@@ -64,38 +55,16 @@ async def units_meant(session: Session, argument: Mapping[str, Any]) -> tuple[Fo
     folder = session.folder_for(document)
     if folder is None:
         raise CkwatchError(f"{document.uri} belongs to no workspace", "A workspace is a folder with ckwatch.toml.")
-    units = await units_of(session, folder, document)
+    units = await units_of(session, document)
     if not units:
         raise CkwatchError(f"no unit is made of {Path(document.path or document.uri).name}")
     return folder, units
 
 
-async def units_of(session: Session, folder: Folder, document: Document) -> list[Unit]:
+async def units_of(session: Session, document: Document) -> list[Unit]:
     """The units that are made of a document; the daemon is asked for those of a template."""
-    units = session.active.units(document)
-    if units or document.kind is not Kind.TEMPLATE or document.path is None:
-        return units
-    return [folder.units[name] for name in await folder.ready.readers(document.path) if name in folder.units]
-
-
-def units_named(folders: list[Folder], name: str) -> tuple[Folder, list[Unit]]:
-    """The units that a pattern of the command line means, of the first workspace that has any. Raises UnknownUnitError
-    with what may have been meant."""
-    for folder in folders:
-        if name in folder.units:
-            return folder, [folder.units[name]]
-    for folder in folders:
-        units = [unit for unit in folder.units.values() if is_named(unit, name)]
-        if units:
-            return folder, units
-    known = dict.fromkeys(
-        each
-        for folder in folders
-        for unit in folder.units.values()
-        for each in (unit.kernel, f"{unit.kernel}/{unit.instance}", unit.id)
-    )
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    raise UnknownUnitError(f"no unit is called '{name}'", f"did you mean '{near[0]}'?" if near else None)
+    await session.active.find(document)
+    return session.active.units(document)
 
 
 async def folders_meant(session: Session, argument: Mapping[str, Any]) -> list[Folder]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -106,7 +107,8 @@ class GeneratedCommands:
     async def _unit_view(self, view: View, argument: Mapping[str, Any], document: Document | None) -> Generated:
         if argument.get("unit") is None:
             for each in list(self._session.documents.values()) if document is None else [document]:
-                await self._session.active.find(each)
+                with suppress(CkwatchError):
+                    await self._session.active.find(each)
         folder, unit = unit_in(self._session, argument, document)
         return Generated(view, unit.id, folder.root)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -16,6 +17,7 @@ from ckwatch_lsp.generated.files import ViewFiles
 from ckwatch_lsp.generated.texts import Text, isa_text, outdated, source_text
 from ckwatch_lsp.generated.uri import Generated
 from ckwatch_lsp.parts import Part
+from ckwatch_lsp.soon import Soon
 
 if TYPE_CHECKING:
     from ckwatch_lsp.session import Session
@@ -27,11 +29,12 @@ SETTLE_S = 0.1
 class _View:
     """A document that somebody has asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session, renew: Callable[[_View], Awaitable[None]]) -> None:
+        self.soon = Soon(session, partial(renew, self), SETTLE_S)
+        """Has it fetched again."""
         self.text: Text | None = None
         self.state: tuple[object, ...] | None = None
         self.lock = anyio.Lock()
-        self.waiting = False
         self.wants_lines = False
         self.edition = 0
         """Counts edits of what it may be made of: comments are no part of a unit's state."""
@@ -64,7 +67,9 @@ class GeneratedDocuments(Part):
         unit = folder.units.get(generated.unit)
         if unit is None and self.known(generated) is None:
             raise CkwatchError(f"there is no unit {generated.unit}", "It may have been renamed or removed.")
-        view = self._views.setdefault(generated, _View())
+        view = self._views.get(generated)
+        if view is None:
+            view = self._views[generated] = _View(self._session, partial(self._follow, folder, generated))
         async with view.lock:
             await self._renew(folder, generated, view, unit)
         assert view.text is not None  # noqa: S101  # that is what renewing does
@@ -73,9 +78,8 @@ class GeneratedDocuments(Part):
     def told(self, folder: Folder, topics: frozenset[str]) -> None:
         """Fetch again what may have changed."""
         for generated, view in self._views.items():
-            if generated.folder == folder.root and f"unit/{generated.unit}" in topics and not view.waiting:
-                view.waiting = True
-                self._session.start(self._follow, folder, generated, view)
+            if generated.folder == folder.root and f"unit/{generated.unit}" in topics:
+                view.soon()
 
     def changed(self, document: Document, edits: Sequence[Edit]) -> None:  # noqa: ARG002  # whatever they are
         """What only stands in comments is no other unit, and yet another text."""
@@ -88,7 +92,7 @@ class GeneratedDocuments(Part):
             if document.kind is not Kind.TEMPLATE or not self._session.active.is_known_otherwise(
                 document, generated.unit
             ):
-                self._session.start(self._follow_edit, folder, generated, view, document)
+                self._session.start(self._follow_edit, folder, view, document)
 
     def closed(self, document: Document) -> None:
         """What nobody looks at is not kept up to date."""
@@ -96,8 +100,6 @@ class GeneratedDocuments(Part):
             self._views.pop(document.generated, None)
 
     async def _follow(self, folder: Folder, generated: Generated, view: _View) -> None:
-        await anyio.sleep(SETTLE_S)
-        view.waiting = False
         async with view.lock:
             before = view.text
             await self._renew(folder, generated, view, folder.units.get(generated.unit))
@@ -106,12 +108,10 @@ class GeneratedDocuments(Part):
         if now is not None and changed and self._views.get(generated) is view:
             await self._tell(generated, now)
 
-    async def _follow_edit(self, folder: Folder, generated: Generated, view: _View, document: Document) -> None:
+    async def _follow_edit(self, folder: Folder, view: _View, document: Document) -> None:
         await folder.lender.settled(document)
         view.edition += 1
-        if not view.waiting:
-            view.waiting = True
-            await self._follow(folder, generated, view)
+        view.soon()
 
     async def _tell(self, generated: Generated, text: Text) -> None:
         await self.files.update(generated, text.text)

@@ -10,9 +10,9 @@ import pytest
 from ckwatch.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.compared import Compared
 from ckwatch.wire.values import Unit, Workspace
+from ckwatch_lsp.arguments import units_named
 from ckwatch_lsp.commands.choosing import titles
 from ckwatch_lsp.commands.compared_words import comparison_page
-from ckwatch_lsp.commands.meant import units_named
 from ckwatch_lsp.commands.status import status_of
 from ckwatch_lsp.commands.units import line_of
 from ckwatch_lsp.commands.works import title_of
