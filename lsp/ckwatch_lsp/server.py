@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, BinaryIO
@@ -16,6 +17,7 @@ from pygls.lsp.server import LanguageServer
 
 from ckwatch import __version__
 from ckwatch.errors import CkwatchError
+from ckwatch.garbage import collect_when_idle, young_only
 from ckwatch_lsp import features
 from ckwatch_lsp.abilities import abilities_of
 from ckwatch_lsp.protocol import PARSE_ERROR, Protocol, RequestFailedError
@@ -27,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 PARENT_S = 5.0
 """How often it is looked whether the editor's process is still there."""
+
+QUIET_S = 10.0
+"""Who has said nothing for so long is not at work."""
 
 SWITCH_S = 0.0005
 """How long a thread may keep the event loop from the interpreter, in seconds."""
@@ -44,6 +49,7 @@ class CkwatchServer(LanguageServer):
         self.session = Session(self, tasks)
         self.commands: dict[str, Command] = {}
         self.ended = anyio.Event()
+        self.heard_s = time.monotonic()
         self.status = 1
         self.feature(types.INITIALIZE)(self._initialize)
 
@@ -109,12 +115,14 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     """Serve one editor until it says goodbye or goes away; the exit status."""
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it writes every message into the log
     reader, writer = await source_of(stdin), Writer(stdout)
-    async with anyio.create_task_group() as tasks:
-        server = CkwatchServer(tasks)
-        server.protocol.set_writer(writer)
-        tasks.start_soon(_read, server, reader)
-        await server.ended.wait()
-        tasks.cancel_scope.cancel()
+    with young_only():
+        async with anyio.create_task_group() as tasks:
+            server = CkwatchServer(tasks)
+            server.protocol.set_writer(writer)
+            tasks.start_soon(_read, server, reader)
+            tasks.start_soon(collect_when_idle, lambda: time.monotonic() - server.heard_s < QUIET_S)
+            await server.ended.wait()
+            tasks.cancel_scope.cancel()
     server.session.generated.files.remove()
     writer.close()
     return server.status
@@ -130,6 +138,7 @@ async def _read(server: CkwatchServer, reader: Source) -> None:
         if message is None:
             server.end(1)
             return
+        server.heard_s = time.monotonic()
         try:
             server.protocol.take(message)
         except Exception:  # noqa: BLE001  # whatever one message does, the next is heard

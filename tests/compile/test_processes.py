@@ -196,3 +196,13 @@ async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with pytest.raises(ToolchainError):
             await run_process(["no-such-compiler-here"], environment=ENVIRONMENT, folder=tmp_path)
     assert count() == before
+
+
+async def test_a_process_stands_back_and_its_children_with_it(tmp_path: Path) -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    script = f"while [ $(nice) -eq {before} ]; do :; done; sh -c nice; true"
+    assert int((await sh(script, tmp_path, nice=7, timeout_s=60)).stdout) == min(19, before + 7)
+
+
+async def test_nothing_stands_back_unasked(tmp_path: Path) -> None:
+    assert int((await sh("nice", tmp_path)).stdout) == os.getpriority(os.PRIO_PROCESS, 0)

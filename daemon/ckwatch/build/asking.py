@@ -20,6 +20,7 @@ def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered) -> Com
         flags=(*settings.flags, *unit.kernel.flags),
         defines=tuple(_define(name, value) for name, value in settings.defines.items()),
         timeout_s=settings.timeout_s,
+        nice=settings.nice,
         kernel=unit.kernel.name,
     )
 

@@ -105,6 +105,7 @@ class Ladder:
                 environment=environment_of(self._toolchain.environment, folder),
                 folder=folder,
                 timeout_s=60.0,
+                nice=request.nice,
             )
             return done.stderr if done.exit_status == 0 and done.verdict is Verdict.EXITED else None
         finally:

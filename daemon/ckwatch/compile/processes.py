@@ -24,6 +24,7 @@ from typing import IO
 import anyio
 import anyio.to_thread
 
+from ckwatch.compile.priority import stand_back
 from ckwatch.errors import ToolchainError
 
 OnLine = Callable[[str], None]
@@ -115,6 +116,7 @@ async def run_process(
     environment: Mapping[str, str],
     folder: Path,
     timeout_s: float | None = None,
+    nice: int = 0,
     on_line: OnLine | None = None,
     output_limit_bytes: int = _OUTPUT_LIMIT_BYTES,
     grace_s: float = _GRACE_S,
@@ -122,7 +124,7 @@ async def run_process(
     """Run `arguments` in `folder` with exactly `environment`, without input, and wait for its end.
 
     `on_line` gets each line of standard error without its newline, as it is written. A process past `timeout_s` is
-    ended and reported as timed out. Raises ToolchainError when it cannot be started.
+    ended and reported as timed out. `nice` is added to its niceness. Raises ToolchainError when it cannot be started.
     """
     begin = time.monotonic()
     with anyio.CancelScope(shield=True):
@@ -135,7 +137,10 @@ async def run_process(
             async with anyio.create_task_group() as readers:
                 readers.start_soon(_drain, process.stdout, stdout)
                 readers.start_soon(_drain, process.stderr, stderr)
-                await anyio.wait_readable(process.pidfd)
+                async with anyio.create_task_group() as meanwhile:
+                    meanwhile.start_soon(stand_back, process.pid, nice)
+                    await anyio.wait_readable(process.pidfd)
+                    meanwhile.cancel_scope.cancel()
                 # Whoever still holds the pipes is not the compiler: its last words are in them already.
                 await _sweep(process.pid, 0.0)
                 swept = True

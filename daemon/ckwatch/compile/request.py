@@ -35,7 +35,8 @@ class CompileRequest:
     `source` is the rendered text with its final function name `symbol`, the only name that the shared object exports
     (`more_exports` adds others). `arch` is the GPU's, `gfx942`; for C++ any name of the host, which the key replaces by
     the processor that it is. `flags`, `defines` (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and
-    the kernel file's own; they come after the defaults and win. `timeout_s` bounds each compiler process.
+    the kernel file's own; they come after the defaults and win. `timeout_s` bounds each compiler process, to whose
+    niceness `nice` is added.
     Requests of the same `kernel` differ in parameters: what one has instantiated helps the others.
     """
 
@@ -49,6 +50,7 @@ class CompileRequest:
     more_exports: tuple[str, ...] = ()
     products: frozenset[ProductKind] = USUAL_PRODUCTS
     timeout_s: float = 1800.0
+    nice: int = 0
     kernel: str = ""
 
     @property

@@ -95,6 +95,7 @@ class CompileJob:
             environment=environment_of(self.toolchain.environment, self.folder),
             folder=self.folder,
             timeout_s=self.request.timeout_s,
+            nice=self.request.nice,
             on_line=None if self.on_line is None else self.hand_on,
         )
         self.commands.append(

@@ -43,8 +43,8 @@ from ckwatch.store.contents import Look
 from ckwatch.store.headers import shadows
 from ckwatch.store.locking import try_lock, unlock
 
-NICE = "10"
-"""Headers are made at low priority (nice(1))."""
+NICE = 15
+"""Headers are made at low priority (nice(1)), lower than that of compiles."""
 
 TIME_LIMIT_S = 600.0
 
@@ -152,10 +152,11 @@ class Warming:
         )  # fmt: skip
         try:
             finished = await self._launch(
-                ["nice", "-n", NICE, *command],
+                command,
                 environment=environment_of(self._toolchain.environment, work),
                 folder=work,
                 timeout_s=TIME_LIMIT_S,
+                nice=max(NICE, request.nice),
             )
             if finished.exit_status != 0 or finished.verdict is not Verdict.EXITED:
                 if finished.verdict is Verdict.EXITED and finished.exit_status > 0:

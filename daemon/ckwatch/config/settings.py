@@ -157,12 +157,14 @@ class ToolchainSection(Section):
 class CompileSection(Section):
     """`[compile]`: how units are compiled. `defines` maps macros to values; `true` defines without a value.
 
-    `precompile`: whether precompiled headers are made and used.
+    `precompile`: whether precompiled headers are made and used. `nice`: how far compilers stand back for other programs
+    (nice(1)).
     """
 
     flags: list[str] = []
     defines: dict[Macro, MacroValue] = {}
     jobs: Annotated[int, Field(ge=1)] | None = None
+    nice: Annotated[int, Field(ge=0, le=19)] = 10
     timeout_s: Seconds = 600.0
     header_warnings: bool = False
     precompile: bool = True

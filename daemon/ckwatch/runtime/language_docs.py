@@ -24,6 +24,7 @@ SETTINGS: Mapping[str, str] = {
     "compile.defines.*": "what the macro stands for; `true`: it is defined without a value",
     "compile.jobs": "compiler processes at one time; fewer run when memory would not do",
     "compile.precompile": "make precompiled headers in the background, and use them",
+    "compile.nice": "how far compilers stand back for other programs, editors above all; 0: not at all",
     "compile.timeout_s": "after which a compiler is stopped",
     "compile.header_warnings": "show warnings that lie in headers",
     "render": "bounds of one render",

@@ -18,11 +18,11 @@ from ckwatch import __version__
 from ckwatch.compile.processes import Launcher, run_process
 from ckwatch.errors import plain_errors
 from ckwatch.events import MAIN, FilesChanged, Options, Warned
+from ckwatch.garbage import collect_when_idle, young_only
 from ckwatch.history import database_path
 from ckwatch.machine.state import State
 from ckwatch.runtime.changes import Interest, differences, news_of
 from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.garbage import collect_when_idle, young_only
 from ckwatch.runtime.insights import Insights, remembered_figures
 from ckwatch.runtime.measuring import Measurements
 from ckwatch.runtime.memoirs import Memoirs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from ckwatch.runtime.garbage import NEVER, young_only
+from ckwatch.garbage import NEVER, young_only
 
 
 def test_the_collector_is_as_before_whatever_ends_first() -> None:

@@ -1,8 +1,9 @@
 """When garbage is collected: never all of it while something is going on.
 
-A whole collection looks at everything that the daemon knows, 5,000 units with all they read, and holds up every thread
-for a tenth of a second. Young garbage is collected as always. What has grown old is looked through when nothing has
-happened for a while, and then counts as permanent: the next time, only what is new is looked through.
+A whole collection looks at everything that a daemon or a language server knows, 5,000 units with all they read, and
+holds up every thread for a tenth of a second. Young garbage is collected as always. What has grown old is looked
+through when nothing has happened for a while, and then counts as permanent: the next time, only what is new is looked
+through.
 """
 
 from __future__ import annotations
