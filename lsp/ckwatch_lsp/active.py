@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import anyio
+
 from ckwatch.errors import CkwatchError
 from ckwatch.wire.values import Unit
 from ckwatch_lsp.documents import Document, Kind
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 MEMBERS = frozenset({"units", "readers", "standing"})
 """Topics after which other units may belong to a document."""
+
+AGAIN_S = 0.3
+"""How long after units are others it is asked again who reads a template, where that is known."""
 
 
 class Active(Part):
@@ -154,6 +159,9 @@ class Active(Part):
             self._session.start(self._find, folder, path)
 
     async def _find(self, folder: Folder, path: str) -> None:
+        if path in self._readers:
+            await anyio.sleep(AGAIN_S)
+            self._asked.discard(path)  # what changes from now on is a reason to ask once more
         with suppress(CkwatchError):
             try:
                 await self._learn(folder, path)

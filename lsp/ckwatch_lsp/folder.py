@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 TELL_S = 0.02
 """Changes that come within so many seconds of one another are told together."""
 
+UNITS_S = 0.15
+"""While nothing but units becomes another, as when a daemon renders thousands, that is told no more often."""
 
 FORGET_S = 0.5
 """After a daemon has told what it knows, what only the one before knew is shown for so long."""
@@ -62,6 +64,7 @@ class Folder:
         self.units: dict[str, Unit] = {}
         """In the order of the kernel files."""
         self._by_path: dict[str, dict[str, Unit]] = {}
+        self._on_their_way: set[str] = set()
         self.files: dict[str, File] = {}
         """Diagnostics by absolute path."""
         self.lent: dict[str, dict[str, int]] = {}
@@ -73,6 +76,7 @@ class Folder:
         self._wake = anyio.Event()
         self._dirty: set[str] = set()
         self._has_dirt = anyio.Event()
+        self._is_urgent = anyio.Event()
         self._focus = Focus()
         self._focus_changed = anyio.Event()
 
@@ -126,6 +130,11 @@ class Folder:
         if known is None:
             return []
         return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
+
+    @property
+    def renders(self) -> bool:
+        """Whether units are on their way from a new text to a result."""
+        return bool(self._on_their_way)
 
     def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
         """Have these units worked on first, and built whenever they change, unsaved if `compile_unsaved`."""
@@ -185,6 +194,10 @@ class Folder:
             if isinstance(state, Unit):
                 self.units[name] = state
                 self._by_path.setdefault(state.place.path, {})[name] = state
+            if isinstance(state, Unit) and state.phase in ("waiting", "rendering"):
+                self._on_their_way.add(name)
+            else:
+                self._on_their_way.discard(name)
         elif kind == "file":
             if isinstance(state, File):
                 self.files[name] = state
@@ -205,13 +218,19 @@ class Folder:
         """Have `topic` told soon."""
         self._dirty.add(topic)
         self._has_dirt.set()
+        if topic not in ("units", "workspace") and not topic.startswith("unit/"):
+            self._is_urgent.set()
 
     async def _tell(self) -> None:
+        next_s = 0.0
         while True:
             await self._has_dirt.wait()
+            with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
+                await self._is_urgent.wait()
             await anyio.sleep(TELL_S)
             topics, self._dirty = frozenset(self._dirty), set()
-            self._has_dirt = anyio.Event()
+            self._has_dirt, self._is_urgent = anyio.Event(), anyio.Event()
+            next_s = anyio.current_time() + UNITS_S
             self._told(self, topics)
 
     async def _send_focus(self, client: Client) -> None:

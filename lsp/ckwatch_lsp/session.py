@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 KEPT_TEXTS = 64
 """Files that are not open whose lines are kept to translate places in them."""
 
+PATHS = 1000
+"""Paths whose workspaces are kept."""
+
 
 class Session:
     """The documents, workspaces, settings and parts of one editor."""
@@ -46,6 +49,8 @@ class Session:
         self.documents: dict[str, Document] = {}
         """By URI, as the editor writes it."""
         self.folders: dict[Path, Folder] = {}
+        self._folder_of: dict[str, Folder | None] = {}
+        """By the paths of files that were asked about."""
         self.active = Active(self)
         self.diagnostics = Sources()
         """What other parts have to tell beside the daemon's diagnostics."""
@@ -78,10 +83,12 @@ class Session:
         """The workspace that a file lies in, once it is known; the innermost."""
         if path is None:
             return None
-        for parent in Path(path).parents:
-            if parent in self.folders:
-                return self.folders[parent]
-        return None
+        if path not in self._folder_of:
+            if len(self._folder_of) >= PATHS:
+                self._folder_of.clear()
+            parents = Path(path).parents
+            self._folder_of[path] = next((self.folders[each] for each in parents if each in self.folders), None)
+        return self._folder_of[path]
 
     def folder_for(self, document: Document) -> Folder | None:
         """The workspace of a document, also of one that is no file."""
@@ -99,6 +106,7 @@ class Session:
         folder = self.folders.get(root)
         if folder is None:
             folder = self.folders[root] = Folder(root, self._told, start=self.settings.start_daemon)
+            self._folder_of.clear()
             self.start(folder.run)
         return folder
 

@@ -147,7 +147,7 @@ class Tracker:
     def _count(self, root: Path) -> set[str]:
         """Count units anew if none is on its way to be rendered."""
         folder = self._session.folders.get(root)
-        if folder is None or not _is_loaded(folder) or _is_rendering(folder):
+        if folder is None or not _is_loaded(folder) or folder.renders:
             return set()
         paths = self._uncounted.pop(root)
         files = self._folders.get(root, {})
@@ -165,7 +165,7 @@ class Tracker:
         lent = folder.lent.get(path, {})
         edits: dict[str, Sequence[Edit]] = {}
         broken: dict[str, bool] = {}
-        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and _is_rendering(folder) else ()
+        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.renders else ()
 
         def places(diagnostic: Diagnostic) -> Iterator[Diagnostic | None]:
             for one in paths_of(diagnostic) - edits.keys():
@@ -206,8 +206,3 @@ class Tracker:
 def _is_loaded(folder: Folder) -> bool:
     """Whether there is a daemon that knows its workspace."""
     return folder.standing is Standing.READY and folder.workspace is not None and folder.workspace.loaded
-
-
-def _is_rendering(folder: Folder) -> bool:
-    """Whether units are on their way from a new text to a result."""
-    return any(unit.phase in ("waiting", "rendering") for unit in folder.units.values())
