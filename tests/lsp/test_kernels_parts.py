@@ -18,6 +18,7 @@ from ckwatch.wire.timings import Ranked
 from ckwatch.wire.values import Diagnostic, Span
 from ckwatch.wire.values import Position as WirePosition
 from ckwatch_lsp.documents import Document, Kind
+from ckwatch_lsp.kernels import knowledge as knowing
 from ckwatch_lsp.kernels.acting import Actions
 from ckwatch_lsp.kernels.files import KernelFiles, subject_of
 from ckwatch_lsp.kernels.knowledge import VALUES_KEPT, Knowledge
@@ -129,7 +130,8 @@ def document(text: str = TEXT) -> Document:
     return Document(f"file://{PATH}", text, 7, types.PositionEncodingKind.Utf16)
 
 
-async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news() -> None:
+async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knowing, "AGAIN_S", 0.0)
     folder: Any = FakeFolder()
     async with session(folder) as made:
         knowledge = Knowledge(made)

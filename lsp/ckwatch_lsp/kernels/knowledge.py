@@ -31,6 +31,9 @@ PATIENCE_S = 0.012
 FIRST_S = 5.0
 """How long an answer waits for what the daemon has never told."""
 
+AGAIN_S = 0.5
+"""What may be another is asked for no more often: while a daemon renders a workspace, everything may be."""
+
 VALUES_KEPT_S = 30.0
 VALUES_KEPT = 200
 
@@ -39,10 +42,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[Answer]):
-    """An answer, and what the folder's count of news was when it was asked for."""
+    """An answer, and what the folder's count of news was when it was asked for; when it came."""
 
     answer: Answer
     news: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +147,19 @@ class Knowledge(Part):
         kept = self._kept.get(key)
         if (kept is None or kept.news != news) and key not in self._asking:
             self._asking[key] = anyio.Event()
-            self._session.start(self._ask, key, news, ask)
+            self._session.start(self._ask, key, ask)
         if kept is None:
             with anyio.move_on_after(FIRST_S):
                 await self._asking[key].wait()
             kept = self._kept.get(key)
         return None if kept is None else kept.answer
 
-    async def _ask(self, key: tuple[Folder, str], news: int, ask: Callable[[], Awaitable[Any]]) -> None:
+    async def _ask(self, key: tuple[Folder, str], ask: Callable[[], Awaitable[Any]]) -> None:
         try:
-            self._kept[key] = _Kept(await ask(), news)
+            if key in self._kept:
+                await anyio.sleep(max(0.0, self._kept[key].at + AGAIN_S - time.monotonic()))
+            news = self._news.get(key[0], 0)
+            self._kept[key] = _Kept(await ask(), news, time.monotonic())
         except CkwatchError:
             self._kept.pop(key, None)
         finally:
