@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from ckwatch.model.kernel import Unit
 from ckwatch.render.engine import Renderer
-from gemm_build import HIP_ON_HOST, TEMPLATES, Build, compile_source, render
+from gemm_build import HIP_ON_HOST, TEMPLATES, Build, render
 from gemm_case import GemmCase, GemmLibrary
+from host_compiler import WARNINGS, HostCompiler
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +23,7 @@ def renderer() -> Renderer:
 
 
 @pytest.fixture(scope="session")
-def host_compiler() -> str:
+def compiler_path() -> str:
     """The host's C++ compiler; `make` needs one anyway."""
     found = shutil.which("g++") or shutil.which("clang++")
     if found is None:
@@ -28,23 +32,30 @@ def host_compiler() -> str:
 
 
 @pytest.fixture(scope="session")
-def build(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Compile a unit to a shared library for the host: HIP sources with the stand-in for HIP's runtime."""
+def objects() -> Iterator[Path]:
+    """What is compiled; precompiled headers are large, hence not kept as pytest keeps its own folders."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def host_compiler(compiler_path: str, objects: Path) -> HostCompiler:
+    """Compiles for libraries and executables, HIP sources with the stand-in for HIP's runtime."""
+    flags = ["-std=c++17", "-O1", *WARNINGS, "-fPIC", "-fvisibility=hidden", "-pthread", f"-I{HIP_ON_HOST}"]
+    return HostCompiler(compiler_path, flags, objects)
+
+
+@pytest.fixture(scope="session")
+def build(renderer: Renderer, host_compiler: HostCompiler, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Compile a unit to a shared library for the host."""
     built: dict[str, GemmLibrary] = {}
 
     def build_unit(unit: Unit, case: GemmCase) -> GemmLibrary:
         rendered = render(renderer, unit)
-        if rendered.symbol in built:
-            return built[rendered.symbol]
-        folder = tmp_path_factory.mktemp("unit")
-        source = folder / "unit.cpp"
-        source.write_text(rendered.text)
-        library = folder / "unit.so"
-        flags = ["-fPIC", "-shared", "-fvisibility=hidden", f"-I{HIP_ON_HOST}"]
-        if unit.kernel.template.endswith(".cpp.j2"):
-            flags.append("-pthread")
-        compile_source(host_compiler, source, library, flags)
-        built[rendered.symbol] = GemmLibrary(library, rendered.symbol, case)
+        if rendered.symbol not in built:
+            library = tmp_path_factory.mktemp("unit") / "unit.so"
+            host_compiler.link([host_compiler.compile(rendered.text)], library, "-shared")
+            built[rendered.symbol] = GemmLibrary(library, rendered.symbol, case)
         return built[rendered.symbol]
 
     return build_unit

@@ -26,6 +26,7 @@ from ckwatch.render.engine import Renderer
 from ckwatch.toolchain.discover import discover
 from gemm_build import HIP_ON_HOST, render
 from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
+from host_compiler import WARNINGS, HostCompiler
 
 TEMPLATE = "ck/gemm_universal.hip.j2"
 CK_ON_HOST = Path(__file__).parent / "ck_on_host"
@@ -113,33 +114,36 @@ def unit_of(case: GemmCase, parameters: Parameters, **settings: Any) -> Unit:
     return dataclasses.replace(unit, kernel=dataclasses.replace(unit.kernel, operation=operation))
 
 
-@pytest.fixture(scope="session")
-def compile_on_host(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compile a unit with the stand-ins for HIP and CK."""
+@pytest.fixture(scope="module")
+def ck_compiler(compiler_path: str, objects: Path) -> HostCompiler:
+    """Compiles with the stand-ins for HIP and CK."""
+    folder = objects / "ck"
+    folder.mkdir()
+    return HostCompiler(compiler_path, FLAGS, folder)
+
+
+@pytest.fixture(scope="module")
+def compile_on_host(renderer: Renderer, ck_compiler: HostCompiler, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compile a unit to a shared library for the host."""
     built: dict[tuple[str, GemmCase], GemmLibrary] = {}
 
     def build_unit(unit: Unit, case: GemmCase) -> GemmLibrary:
         rendered = render(renderer, unit)
         key = (rendered.symbol, case)
         if key not in built:
-            folder = tmp_path_factory.mktemp("unit")
             # One compile stands for both passes here: the macro is set, and what is the host's alone is there as well.
             both = rendered.text.replace("#if !defined(__HIP_DEVICE_COMPILE__)", "#if 1")
-            (folder / "unit.cpp").write_text(both)
-            command = [host_compiler, *FLAGS, "-fPIC", "-shared", "-fvisibility=hidden", str(folder / "unit.cpp")]
-            result = subprocess.run(
-                [*command, "-o", str(folder / "unit.so")], capture_output=True, text=True, check=False
-            )
-            assert result.returncode == 0, result.stderr
-            built[key] = GemmLibrary(folder / "unit.so", rendered.symbol, case)
+            library = tmp_path_factory.mktemp("unit") / "unit.so"
+            ck_compiler.link([ck_compiler.compile(both)], library, "-shared")
+            built[key] = GemmLibrary(library, rendered.symbol, case)
         return built[key]
 
     return build_unit
 
 
 FLAGS = (
-    *("-std=c++20", "-O0", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-unused-parameter", "-Werror"),
-    *("-Wno-unused-but-set-parameter", "-D__HIP_DEVICE_COMPILE__=1", f"-I{HIP_ON_HOST}", f"-I{CK_ON_HOST}"),
+    *("-std=c++20", "-O0", *WARNINGS, "-Wno-unused-parameter", "-Wno-unused-but-set-parameter"),
+    *("-fPIC", "-fvisibility=hidden", "-D__HIP_DEVICE_COMPILE__=1", f"-I{HIP_ON_HOST}", f"-I{CK_ON_HOST}"),
 )
 
 
@@ -370,15 +374,10 @@ WRONG: dict[str, tuple[GemmCase, dict[str, ParameterValue], str]] = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_ck_would_compute_wrongly_does_not_compile(
-    what: str, renderer: Renderer, host_compiler: str, tmp_path: Path
+    what: str, renderer: Renderer, ck_compiler: HostCompiler
 ) -> None:
     case, parameters, message = WRONG[what]
-    source = tmp_path / "unit.cpp"
-    source.write_text(render(renderer, unit_of(case, VECTORS | parameters)).text)
-    command = [host_compiler, *FLAGS, "-fsyntax-only", str(source)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode != 0
-    assert message in result.stderr
+    assert message in ck_compiler.refusal(render(renderer, unit_of(case, VECTORS | parameters)).text)
 
 
 @pytest.mark.toolchain

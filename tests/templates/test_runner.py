@@ -12,9 +12,10 @@ import pytest
 
 from ckwatch.model.kernel import ParameterValue
 from ckwatch.render.engine import Renderer
-from gemm_build import HIP_ON_HOST, compile_source, render
+from gemm_build import render
 from gemm_case import GemmCase
 from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
+from host_compiler import HostCompiler
 
 Link = Callable[..., Path]
 
@@ -23,7 +24,7 @@ HIP = ("hip/gemm_tiled.hip.j2", "runner/gemm_runner.hip.j2", TILED_SMALL)
 
 
 @pytest.fixture(scope="module")
-def link(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Link:
+def link(renderer: Renderer, host_compiler: HostCompiler, tmp_path_factory: pytest.TempPathFactory) -> Link:
     """Compile unit and runner apart and link them; `damage` is a replacement in the kernel's text."""
 
     def link_runner(
@@ -44,17 +45,8 @@ def link(renderer: Renderer, host_compiler: str, tmp_path_factory: pytest.TempPa
             kernel=replace(unit.kernel, template=runner_template),
             instance=replace(unit.instance, parameters=sizes),
         )
-        folder = tmp_path_factory.mktemp("runner")
-        sources = {"unit": text, "runner": render(renderer, runner_unit).text}
-        objects = []
-        for name, source in sources.items():
-            path = folder / f"{name}.cpp"
-            path.write_text(source)
-            objects.append(folder / f"{name}.o")
-            compile_source(host_compiler, path, objects[-1], ["-c", "-fvisibility=hidden", f"-I{HIP_ON_HOST}"])
-        executable = folder / "runner"
-        subprocess.run([host_compiler, *map(str, objects), "-pthread", "-o", str(executable)], check=True)
-        return executable
+        objects = [host_compiler.compile(source) for source in (text, render(renderer, runner_unit).text)]
+        return host_compiler.link(objects, tmp_path_factory.mktemp("runner") / "runner")
 
     return link_runner
 

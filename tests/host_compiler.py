@@ -1,0 +1,85 @@
+"""The host's own C++ compiler. A text that was compiled is not compiled again, nor are headers that many texts share.
+
+Most of such a compile's time goes into the standard library's headers. They are precompiled from the lines that a text
+begins with and nothing more, so that an include that a text lacks stays lacking.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Werror")
+WORTH_IT = 3
+"""Texts with the same beginning, from which on it is precompiled: that takes as long as two compiles save."""
+
+
+class HostCompiler:
+    """Compiles with one set of flags into a folder, for as long as the folder is there."""
+
+    def __init__(self, path: str, flags: Sequence[str], folder: Path) -> None:
+        self._command = [path, *flags]
+        self._folder = folder
+        self._beginnings: Counter[str] = Counter()
+        self._headers: dict[str, Path] = {}
+        self._objects: dict[str, Path] = {}
+
+    def compile(self, text: str) -> Path:
+        """The object of a text that must compile."""
+        if text not in self._objects:
+            target = self._folder / f"{len(self._objects)}.o"
+            result = self._run(text, ["-c", "-o", str(target)])
+            assert result.returncode == 0, result.stderr
+            self._objects[text] = target
+        return self._objects[text]
+
+    def refusal(self, text: str) -> str:
+        """What the compiler says of a text that must not compile."""
+        result = self._run(text, ["-fsyntax-only"])
+        assert result.returncode != 0
+        return result.stderr
+
+    def link(self, objects: Iterable[Path], target: Path, *flags: str) -> Path:
+        """An executable or, with `-shared`, a library."""
+        subprocess.run([*self._command, *flags, *map(str, objects), "-o", str(target)], check=True)
+        return target
+
+    def _run(self, text: str, how: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        beginning, rest = split(text)
+        self._beginnings[beginning] += 1
+        if beginning and self._beginnings[beginning] >= WORTH_IT:
+            first_line = beginning.count("\n") + 1
+            how = ["-include", str(self._header(beginning)), *how]
+            text = f'#line {first_line} "unit.cpp"\n{rest}'
+        source = self._folder / "unit.cpp"
+        source.write_text(text)
+        command = [*self._command, *how, str(source)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def _header(self, beginning: str) -> Path:
+        """The header, beside which the compiler finds its precompiled form."""
+        if beginning not in self._headers:
+            header = self._folder / f"{len(self._headers)}.hpp"
+            header.write_text(beginning)
+            command = [*self._command, "-x", "c++-header", str(header), "-o", f"{header}.gch"]
+            subprocess.run(command, check=True)
+            self._headers[beginning] = header
+        return self._headers[beginning]
+
+
+def split(text: str) -> tuple[str, str]:
+    """What comes before the first line of code, up to its last include outside of conditions, and what comes then."""
+    lines = text.splitlines(keepends=True)
+    end = depth = 0
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if line and not line.startswith(("#", "//")):
+            break
+        if line.startswith("#if"):
+            depth += 1
+        elif line.startswith("#endif"):
+            depth -= 1
+        elif line.startswith("#include") and depth == 0:
+            end = number
+    return "".join(lines[:end]), "".join(lines[end:])
