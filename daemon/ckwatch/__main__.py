@@ -1,7 +1,5 @@
 """`python -m ckwatch`."""
 
-import sys
+from ckwatch.cli import run
 
-from ckwatch.cli import main
-
-sys.exit(main())
+run()

@@ -9,7 +9,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from ckwatch.serve import TAKEN
 
@@ -75,5 +77,14 @@ def _serve(root: Path, idle_exit_s: float | None, on_ready: Callable[[], None]) 
     return anyio.run(partial(run_daemon, root, open_engine=open_engine, idle_exit_s=idle_exit_s, on_ready=on_ready))
 
 
+def _run_and_leave() -> NoReturn:
+    """Be the daemon and end the process at once: all is closed by then, and whoever waits for its end waits less."""
+    status = main()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _run_and_leave()
