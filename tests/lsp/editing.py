@@ -7,14 +7,17 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio import to_thread
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+
+from ckwatch.endpoint import endpoint_of, owner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CAPTURES = Path(__file__).parent / "captures"
@@ -347,6 +350,21 @@ async def start(
 
 
 async def stop_daemon(root: Path, environment: Mapping[str, str]) -> None:
-    """End the daemon of a workspace, if there is one."""
-    command = [sys.executable, "-m", "ckwatch", "stop", "-C", str(root)]
-    await anyio.run_process(command, env=dict(environment), check=False)
+    """End the daemon of a workspace, if there is one, as the system does; it closes everything and is waited for."""
+    process = await to_thread.run_sync(owner, endpoint_of(root, environment))
+    if process is None:
+        return
+    with suppress(ProcessLookupError), open_process_descriptor(process) as descriptor:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        with anyio.fail_after(PATIENCE_S):
+            await anyio.wait_readable(descriptor)
+
+
+@contextmanager
+def open_process_descriptor(process: int) -> Iterator[int]:
+    """A descriptor that becomes readable when the process ends. Raises ProcessLookupError if it has."""
+    descriptor = os.pidfd_open(process)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
