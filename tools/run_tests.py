@@ -74,6 +74,7 @@ class Runs:
 
 def main() -> int:
     """The exit status: 1 when a test failed."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
     runs = Runs(sys.argv[1:])
     workers = [threading.Thread(target=runs.work) for _ in range(os.cpu_count() or 1)]
     for worker in workers:
