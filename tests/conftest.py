@@ -21,6 +21,14 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def idle_threads() -> Iterator[None]:
+    """The threads that numpy's BLAS starts in each process wait asleep; they spin for long, and others need the cores."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def usual_signals() -> None:
     """As in a terminal: under nohup or in the background of a script some are ignored, by child processes too."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

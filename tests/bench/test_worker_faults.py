@@ -130,10 +130,10 @@ async def test_a_kernel_that_ends_the_process(how: str) -> None:
 
 
 async def test_an_endless_loop() -> None:
-    kernel = shared_object(before=WHILE_TIMING + '{ puts("in the loop"); for (volatile int i = 0;;) (void)i; }')
-    found = await failure(job("ours"), kernel, time_limit_s=6)
+    kernel = shared_object(before=WHILE_TIMING + '{ puts("in the loop"); for (;;) pause(); }')
+    found = await failure(job("ours"), kernel, time_limit_s=4)
     assert (found.kind, found.contestant) == (FailureKind.HUNG, "ours")
-    assert "still running after 6 s" in found.message
+    assert "still running after 4 s" in found.message
     assert "in the loop" in found.detail
     assert "time_limit_s" in found.hint
 
@@ -141,9 +141,9 @@ async def test_an_endless_loop() -> None:
 async def test_an_endless_loop_that_ignores_signals_and_has_a_child(tmp_path: Path) -> None:
     statement = (
         f'if (fork() == 0) {{ FILE* file = fopen("{tmp_path}/child", "w"); fprintf(file, "%d", getpid()); fclose(file); pause(); }}'
-        " signal(SIGTERM, SIG_IGN); for (volatile int i = 0;;) (void)i;"
+        " signal(SIGTERM, SIG_IGN); for (;;) pause();"
     )
-    found = await failure(job("ours"), shared_object(before=statement), time_limit_s=6)
+    found = await failure(job("ours"), shared_object(before=statement), time_limit_s=4)
     assert found.kind is FailureKind.HUNG
     child = int((tmp_path / "child").read_text())
     with anyio.fail_after(20):
