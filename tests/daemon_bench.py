@@ -38,21 +38,27 @@ PLACEHOLDER = "k_" + "x" * 12
 SECONDS = 20.0
 """How long a test waits for what must come; on a loaded machine it may take a while."""
 
-# Counts its runs and does what the files beside it ask for; a shared object exports what `exports.map` names.
+# Counts its runs and does what the files beside it ask for; a shared object exports what `exports.map` names. What the
+# shell can do by itself starts no process: hundreds of compiles do nothing else.
 COMPILER = """#!/bin/sh
 for last; do :; done
 case "$*" in
 *-shared*)
-    name=$(sed 's/.*global: *\\([^;]*\\);.*/\\1/' exports.map)
-    LC_ALL=C sed "s/{placeholder}/$name/" "{folder}/so" > "$last" ;;
+    read -r map < exports.map
+    name=${{map#*global: }}
+    LC_ALL=C exec sed "s/{placeholder}/${{name%%;*}}/" "{folder}/so" > "$last" ;;
 *)
-    tile=$(sed -n 's/^int tile = \\([^;]*\\);/\\1/p' kernel.hip)
+    number=0 broken=
+    while IFS= read -r line || [ -n "$line" ]; do
+        number=$((number + 1))
+        case $line in "int tile = "*) line=${{line#int tile = }}; tile=${{line%%;*}} ;; esac
+        case $line in *BROKEN*) broken=${{broken:-$number}} ;; esac
+    done < kernel.hip
     echo "$tile" >> "{folder}/runs"
     if [ -e "{folder}/slow" ]; then echo $$ >> "{folder}/pids"; sleep 60; fi
     echo "{folder}/include/h.h" >> "$CC_PRINT_HEADERS_FILE"
-    line=$(grep -n BROKEN kernel.hip | head -1 | cut -d: -f1)
-    if [ -n "$line" ]; then
-        echo "$PWD/kernel.hip:$line:1:{{$line:1-$line:7}}: error: BROKEN is no type [Semantic Issue]" >&2; exit 1
+    if [ -n "$broken" ]; then
+        echo "$PWD/kernel.hip:$broken:1:{{$broken:1-$broken:7}}: error: BROKEN is no type [Semantic Issue]" >&2; exit 1
     fi
     cp "{folder}/object" "$last" ;;
 esac
