@@ -64,7 +64,7 @@ def test_names_depend_on_version_and_code_but_the_log_goes_on(
     package = tmp_path / "package"
     (package / "room").mkdir(parents=True)
     (package / "room" / "door.py").write_text("a = 1")
-    monkeypatch.setattr(ckwatch.endpoint, "_PACKAGE", package)
+    monkeypatch.setattr(ckwatch.endpoint, "PACKAGE", package)
     seen = [endpoint_of(tmp_path, environment)]
     os.utime(package / "room" / "door.py", ns=(2**61, 2**61))
     seen.append(endpoint_of(tmp_path, environment))

@@ -25,7 +25,7 @@ from ckwatch.errors import CkwatchError
 LONGEST_SOCKET_PATH_BYTES = 107
 """`sun_path` of unix(7) has 108 bytes, one of them for the end."""
 
-_PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parent
 _NAME_SECONDS = 1.0
 """How long a process that has just got the lock may take to write its number into it; microseconds are usual."""
 
@@ -47,7 +47,7 @@ def endpoint_of(root: Path, environment: Mapping[str, str] = os.environ) -> Endp
     """
     real = os.fsencode(os.path.realpath(root))
     workspace = hashlib.sha256(real).hexdigest()[:16]
-    identity = b"\0".join((real, __version__.encode(), _code_identity(_PACKAGE)))
+    identity = b"\0".join((real, __version__.encode(), code_identity(PACKAGE)))
     name = hashlib.sha256(identity).hexdigest()[:20]
     folder = _folder(environment, len(f"/{name}.sock"))
     log = _state_folder(environment) / "workspaces" / workspace / "daemon.log"
@@ -218,7 +218,7 @@ def _state_folder(environment: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home()) / ".local" / "state" / "ckwatch"
 
 
-def _code_identity(package: Path) -> bytes:
+def code_identity(package: Path) -> bytes:
     """Changes with every edit of the package's Python files: the newest change, how many they are, their total size."""
     newest = count = size = 0
     folders = [os.fspath(package)]

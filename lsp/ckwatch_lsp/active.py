@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -91,6 +91,14 @@ class Active(Part):
         self._look()
         for folder in self._session.folders.values():
             folder.touch("active")
+
+    def remains(self) -> dict[str, Any]:
+        """The units that were chosen, by the paths of documents; the last one under an empty path."""
+        return dict(self._chosen)
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The choices still hold."""
+        self._chosen.update(remains)
 
     def current(self) -> tuple[Folder, Unit] | None:
         """The unit that was chosen last, else the active one of the document that was opened last and has any."""

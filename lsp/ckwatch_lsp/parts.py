@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
@@ -35,6 +35,13 @@ class Part:
 
     def configured(self) -> None:
         """The settings are others."""
+
+    def remains(self) -> dict[str, Any]:
+        """What the part of another version that takes the place of this one must know, as JSON."""
+        return {}
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """Go on where the part of the version before was; nothing is open yet."""
 
 
 @dataclass(frozen=True, slots=True)

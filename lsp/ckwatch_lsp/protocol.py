@@ -6,6 +6,7 @@ import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol
@@ -24,6 +25,13 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 NOT_INITIALIZED = -32002
 REQUEST_FAILED = -32803
+SERVER_CANCELLED = -32802
+
+AGAIN = "said again"
+"""The id of a request that the editor has had an answer to, from the version before."""
+
+LASTING = (types.INITIALIZE, types.INITIALIZED, types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+"""Messages that whoever takes the place of this process must hear too."""
 
 
 class RequestFailedError(JsonRpcException):
@@ -44,8 +52,33 @@ class Protocol(LanguageServerProtocol):
     _server: CkwatchServer
 
     def __init__(self, server: CkwatchServer, converter: Any) -> None:
-        super().__init__(server, converter)
         self._initialized = False
+        self._open: dict[str | int, None] = {}
+        self._none_open = anyio.Event()
+        self._lasting: list[dict[str, Any]] = []
+        self._configuration: dict[str, Any] | None = None
+        super().__init__(server, converter)  # which looks at every attribute
+
+    @property
+    def lasting(self) -> list[dict[str, Any]]:
+        """What the editor has said that counts as long as it lives, but for its documents."""
+        return [*self._lasting, *([] if self._configuration is None else [self._configuration])]
+
+    def open_requests(self) -> list[str | int]:
+        """The editor's requests that have no answer yet."""
+        return list(self._open)
+
+    async def answered_all(self) -> None:
+        """Wait until there is no such request."""
+        while self._open:
+            self._none_open = anyio.Event()
+            await self._none_open.wait()
+
+    async def take_again(self, message: dict[str, Any]) -> None:
+        """Handle what was said to the version before, which has answered it."""
+        is_request = "id" in message
+        self.take({**message, "id": AGAIN} if is_request else message)
+        await self.answered_all()
 
     def take(self, message: dict[str, Any]) -> None:
         """Handle one message. A request that cannot be understood is answered with an error."""
@@ -81,12 +114,30 @@ class Protocol(LanguageServerProtocol):
             return
         if method == types.INITIALIZE:
             self._initialized = True
+        if method in LASTING:
+            self._lasting.append(message)
+        elif method == types.WORKSPACE_DID_CHANGE_CONFIGURATION:
+            self._configuration = message
+        if is_request and number is not None:
+            self._open[number] = None
         self.handle_message(structured)
 
     def refuse(self, number: str | int | None, code: int, message: str) -> None:
         """Answer a request with an error."""
+        self._answered(number)
         # not by way of lsprotocol, which leaves out an id that is null
         self._send_data({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}})
+
+    def _send_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
+        self._answered(msg_id)
+        if msg_id != AGAIN:
+            super()._send_response(msg_id, result, error)
+
+    def _answered(self, number: str | int | None) -> None:
+        if number is not None:
+            self._open.pop(number, None)
+        if not self._open:
+            self._none_open.set()
 
     def plain(self, value: object) -> Any:
         """A value of the protocol as it is written, for answers that lsprotocol does not know."""

@@ -32,39 +32,60 @@ class Source(Protocol):
         """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
 
 
-async def source_of(stream: BinaryIO) -> Source:
-    """What reads from `stream`: the event loop itself where that can wait for it, as for pipes and sockets; a thread
-    would have to be woken for every message, which takes its time on a machine whose cores are busy."""
+async def source_of(stream: BinaryIO, unread: bytes = b"") -> Source:
+    """What reads from `stream`, after `unread`: the event loop itself where that can wait for it, as for pipes and
+    sockets; a thread would have to be woken for every message, which takes its time on a machine whose cores are busy.
+    """
     reader = asyncio.StreamReader(limit=2 * HEADER_LIMIT)
+    loop = asyncio.get_running_loop()
     try:
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
     except ValueError:
         thread = ThreadReader(stream)
         thread.start()
         return thread
-    return PipeReader(reader)
+    reader.feed_data(unread)
+    return PipeReader(reader, transport)
 
 
 class PipeReader:
-    """Reads on the event loop."""
+    """Reads on the event loop. A task that waits for a message may be cancelled: nothing of it is lost."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
         self._reader = reader
+        self._transport = transport
+        self._head = b""
+        """The header of the next message, as far as it has been read."""
 
     async def next(self) -> dict[str, Any] | None:
         """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
-        length: int | None = None
+        length = next((found for line in self._head.split(b"\n") if (found := _length_in(line)) is not None), None)
+        is_whole = self._head.endswith((b"\n\n", b"\r\n\r\n"))
         try:
             while True:
-                line = await self._reader.readuntil(b"\n")
-                length = _length_in(line) or length
+                if not is_whole:
+                    line = await self._reader.readuntil(b"\n")
+                    self._head = (self._head + line)[-HEADER_LIMIT:]
+                    length = _length_in(line) or length
+                    is_whole = not line.strip()
                 if length is not None and length > MESSAGE_LIMIT:
                     return None
-                if not line.strip() and length is not None:
+                if is_whole and length is not None:
                     body = await self._reader.readexactly(length)
+                    self._head = b""
                     return await _message_in(body)
+                if is_whole:
+                    self._head, is_whole = b"", False
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             return None
+
+    async def rest(self) -> bytes:
+        """Read no more; what was read and is no whole message."""
+        self._transport.pause_reading()
+        self._reader.feed_eof()
+        rest = self._head + await self._reader.read()
+        self._transport.close()
+        return rest
 
 
 class ThreadReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import sys
@@ -22,6 +23,7 @@ from ckwatch_lsp import features
 from ckwatch_lsp.abilities import abilities_of
 from ckwatch_lsp.protocol import PARSE_ERROR, Protocol, RequestFailedError
 from ckwatch_lsp.reading import Source, UnreadableError, source_of
+from ckwatch_lsp.renewing import Renewal, State, become, read_state, resume
 from ckwatch_lsp.session import Session
 from ckwatch_lsp.writing import Writer
 
@@ -51,6 +53,8 @@ class CkwatchServer(LanguageServer):
         self.ended = anyio.Event()
         self.heard_s = time.monotonic()
         self.status = 1
+        self.successor: State | None = None
+        """What takes the place of this process must know this."""
         self.feature(types.INITIALIZE)(self._initialize)
 
     def feature(self, feature_name: str, options: Any | None = None) -> Callable[[Any], Any]:
@@ -111,24 +115,36 @@ def _is_there(process: int) -> bool:
     return True
 
 
-async def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
-    """Serve one editor until it says goodbye or goes away; the exit status."""
+async def serve(stdin: BinaryIO, stdout: BinaryIO, before: State | None = None) -> int | State:
+    """Serve one editor until it says goodbye or goes away; the exit status. Or what has to be known to whatever takes
+    the place of this process, as `before` is known to this one."""
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it writes every message into the log
-    reader, writer = await source_of(stdin), Writer(stdout)
+    unread = b"" if before is None else base64.b64decode(before.unread)
+    reader, writer = await source_of(stdin, unread), Writer(stdout)
     with young_only():
         async with anyio.create_task_group() as tasks:
             server = CkwatchServer(tasks)
             server.protocol.set_writer(writer)
-            tasks.start_soon(_read, server, reader)
+            if before is not None:
+                await resume(server, before)
+            renewal = Renewal(server, reader)
+            tasks.start_soon(_read, server, reader, renewal.reading)
+            tasks.start_soon(renewal.watch)
             tasks.start_soon(collect_when_idle, lambda: time.monotonic() - server.heard_s < QUIET_S)
             await server.ended.wait()
             tasks.cancel_scope.cancel()
-    server.session.generated.files.remove()
+    if server.successor is None:
+        server.session.generated.files.remove()
     writer.close()
-    return server.status
+    return server.status if server.successor is None else server.successor
 
 
-async def _read(server: CkwatchServer, reader: Source) -> None:
+async def _read(server: CkwatchServer, reader: Source, until: anyio.CancelScope) -> None:
+    with until:
+        await _read_all(server, reader)
+
+
+async def _read_all(server: CkwatchServer, reader: Source) -> None:
     while True:
         try:
             message = await reader.next()
@@ -146,12 +162,18 @@ async def _read(server: CkwatchServer, reader: Source) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-def main() -> int:
-    """Serve on standard input and output; what anything else prints goes to standard error."""
+def main(resumed: int | None = None) -> int:
+    """Serve on standard input and output; what anything else prints goes to standard error. `resumed`: the descriptor
+    with what the version before has left."""
+    before = None if resumed is None else read_state(resumed)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     # of their own: the interpreter cannot end while a thread reads from its standard input
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.setswitchinterval(SWITCH_S)
-    return anyio.run(serve, stdin, stdout)
+    ended = anyio.run(serve, stdin, stdout, before)
+    if isinstance(ended, State):
+        os.dup2(stdout.fileno(), sys.stdout.fileno())
+        become(ended)
+    return ended

@@ -86,7 +86,7 @@ WORKS = [overlays, follows, builds, watches_a_build, looks]
 
 @pytest.mark.parametrize("work", WORKS)
 async def test_a_client_at_every_await(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "_code_identity", lambda _package: b"not edited meanwhile")
+    monkeypatch.setattr(endpoint_module, "code_identity", lambda _package: b"not edited meanwhile")
     (tmp_path / "ckwatch.toml").touch()
     endpoint = endpoint_of(tmp_path)
     prepare_folder(endpoint.socket.parent)

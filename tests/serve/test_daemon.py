@@ -199,7 +199,7 @@ async def test_a_daemon_whose_code_was_changed_ends(root: Path, monkeypatch: pyt
     monkeypatch.setattr(daemon, "IN_PLACE_S", 0.01)
     async with running(root, Opened()) as it:
         await it.ready.wait()
-        monkeypatch.setattr("ckwatch.endpoint._code_identity", lambda _package: b"edited")
+        monkeypatch.setattr("ckwatch.endpoint.code_identity", lambda _package: b"edited")
         await it.ended.wait()
 
 

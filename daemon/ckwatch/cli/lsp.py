@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 
-def run(_options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Serve one editor until it ends."""
     from ckwatch_lsp.server import main
 
-    return main()
+    return main(options.resume)

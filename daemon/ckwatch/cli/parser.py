@@ -238,6 +238,7 @@ def _add_daemon(add: Add) -> None:
 
     lsp = add("lsp", "lsp:run", "Serve an editor: the Language Server Protocol on standard input and output.")
     lsp.add_argument("--stdio", action="store_true", help="as editors say it; there is no other way")
+    lsp.add_argument("--resume", type=int, metavar="FD", help="what a server passes on to the version that replaces it")
 
     trust = add("trust", "trust:run", "Trust a workspace, or a folder of workspaces, to run code here.")
     trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")

@@ -21,7 +21,7 @@ from anyio import to_thread
 
 from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.http import connection_to
-from ckwatch.endpoint import Endpoint, endpoint_of, prepare_folder
+from ckwatch.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
 from ckwatch.errors import CkwatchError
 from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
 
@@ -99,6 +99,12 @@ def trust(root: Path) -> None:
     from ckwatch import trust
 
     trust.trust(root)
+
+
+def installed_code(package: Path) -> bytes:
+    """Changes with every edit of the Python files of `package` and of ckwatch itself: those that are there, not those
+    that run. Raises OSError while they are being replaced."""
+    return b"\0".join((code_identity(PACKAGE), code_identity(package)))
 
 
 def _require_trusted(root: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from lsprotocol import types
@@ -77,8 +77,19 @@ class Diagnostics(Part):
         if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
             files = [each.path for each in self._session.documents.values() if each.kind is Kind.KERNEL_FILE]
             self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
+        if self._pushes is not None and topics & {"standing", "workspace"}:
+            self._look_at(self._pushes.inherited)
         if self.tracker.pending:
             self._has_news.set()
+
+    def remains(self) -> dict[str, Any]:
+        """What the editor shows."""
+        return {} if self._pushes is None else self._pushes.remains()
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The editor shows what the version before has told it."""
+        if self._pushes is not None:
+            self._pushes.resume(remains)
 
     def configured(self) -> None:
         """Sources may have something else to tell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from lsprotocol import types
@@ -74,6 +74,14 @@ class GeneratedDocuments(Part):
             await self._renew(folder, generated, view, unit)
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
+
+    def remains(self) -> dict[str, Any]:
+        """The files that show them."""
+        return self.files.remains()
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The files are still there."""
+        self.files.resume(remains)
 
     def told(self, folder: Folder, topics: frozenset[str]) -> None:
         """Fetch again what may have changed."""

@@ -6,12 +6,14 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
 
-from ckwatch_lsp.generated.uri import Generated
+from ckwatch_lsp.generated.uri import Generated, parse_generated
 
 
 class ViewFiles:
@@ -38,6 +40,22 @@ class ViewFiles:
         """Another text, if there is a file."""
         if generated in self._paths:
             await self.show(generated, text)
+
+    def remains(self) -> dict[str, Any]:
+        """Where they are, for whoever takes the place of this process: the folder, and the files by URI."""
+        if self._folder is None:
+            return {}
+        shown = {generated.uri: str(path) for generated, path in self._paths.items()}
+        return {"folder": str(self._folder), "files": shown}
+
+    def resume(self, remains: Mapping[str, Any]) -> None:
+        """They are ours from now on."""
+        if remains:
+            self._folder = Path(remains["folder"])
+        for uri, path in remains.get("files", {}).items():
+            generated = parse_generated(uri)
+            if generated is not None:
+                self._paths[generated] = Path(path)
 
     def remove(self) -> None:
         """Remove all of them."""
