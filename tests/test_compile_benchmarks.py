@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from benchmarks.first_error import DEVICE_SEES, HOST_SEES
 from benchmarks.gemm_example import BASE, EIGHT, ONE, Example, Parameters
 from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import below, end_tree
+from ckwatch.cli import main
 
 _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
     "as it is": (ONE, BASE, {}, set()),
@@ -29,22 +29,18 @@ _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[
 
 
 @pytest.mark.parametrize("name", _ROWS)
-def test_rules_take_what_must_compile_and_refuse_what_must_not(name: str, tmp_path: Path) -> None:
+def test_rules_take_what_must_compile_and_refuse_what_must_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     instances, defaults, changes, refused = _ROWS[name]
     example = Example(tmp_path / "gemm", instances)
     example.make()
     example.kernel_file.write_text(example.kernel_text(defaults, changes))
-    done = subprocess.run(
-        [sys.executable, "-m", "ckwatch", "check", "--no-daemon", "--trust", "--json"],
-        cwd=example.root,
-        env={**os.environ, "CKWATCH_TRUST_FILE": str(tmp_path / "trusted"), "XDG_STATE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    monkeypatch.setenv("CKWATCH_TRUST_FILE", str(tmp_path / "trusted"))
+    assert main(["check", str(example.root), "--no-daemon", "--trust", "--json"]) == bool(refused)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     units = [line for line in lines if line["event"] == "unit"]
-    assert {unit["unit"] for unit in units} == set(example.units), done.stderr
+    assert {unit["unit"] for unit in units} == set(example.units)
     assert {found["code"] for unit in units for found in unit["diagnostics"]} == refused
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from ckwatch.render.engine import Renderer
 from ckwatch.timing.calls import problem_of
 from ckwatch.timing.problem import Problem
 from ckwatch.timing.report import FailureKind
-from gemm_build import TEMPLATES, compile_source, render
+from gemm_build import TEMPLATES, render
 from gemm_case import GemmCase, GemmRun, Size
 from gemm_rows import BLOCKED_SMALL, CASES, sizes
+from host_compiler import WARNINGS, HostCompiler
 from units import place
 
 GUARD = 64
@@ -32,17 +34,22 @@ def shape_of(case: GemmCase, size: Size) -> Shape:
     return Shape("s", {key: value for key, value in arguments.items() if key != "kBatch"}, {"kBatch": size.kBatch}, place())  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_real_kernel_passes(name: str, tmp_path: Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[HostCompiler]:
+    """The host's C++ compiler."""
+    found = shutil.which("g++") or shutil.which("clang++")
+    if found is None:
         pytest.skip("no host C++ compiler")
+    with TemporaryDirectory() as folder:
+        yield HostCompiler(found, ["-std=c++17", "-O1", *WARNINGS, "-fPIC", "-pthread"], Path(folder))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_kernel_passes(name: str, compiler: HostCompiler, tmp_path: Path) -> None:
     case = CASES[name]
     rendered = render(Renderer((TEMPLATES,)), case.unit("cpp/gemm_blocked.cpp.j2", BLOCKED_SMALL))
-    source = tmp_path / "unit.cpp"
-    source.write_text(rendered.text)
-    compile_source(compiler, source, tmp_path / "unit.so", ["-fPIC", "-shared", "-pthread"])
-    function = ctypes.CDLL(str(tmp_path / "unit.so"))[rendered.symbol]
+    library = compiler.link([compiler.compile(rendered.text)], tmp_path / "unit.so", "-shared")
+    function = ctypes.CDLL(str(library))[rendered.symbol]
     for size in sizes(name):
         if case.same_buffer and size.M != size.N:
             continue
