@@ -260,7 +260,23 @@ def test_two_files_with_one_name(tmp_path: Path) -> None:
     assert [kernel.path for kernel in found.kernels] == [str(tmp_path / "a.kernel.toml")]
 
 
-def test_fixes_replace_the_place(tmp_path: Path) -> None:
-    text = gemm('a = { dtype = "f16"', 'a = { dtype = "fp16"')
+SWEEP = KERNEL + '[[sweep]]\nname = "s"\nbase = "frist"\nparameters = { MPerBlock = [1] }'
+CONDITION = KERNEL + '[[sweep]]\nname = "s"\nbase = "first"\nparameters = { MPerBlock = [1] }\nwhere = ["MPerBlok < 9"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced", "by"),
+    [
+        (gemm('a = { dtype = "f16"', 'a = { dtype = "fp16"'), '"fp16"', '"f16"'),
+        (gemm('kind = "gemm"', 'kind = "gem"'), '"gem"', '"gemm"'),
+        (gemm('b = { dtype = "f16", layout = "col" }', 'b = { same_as = "A" }'), '"A"', '"a"'),
+        (SWEEP, '"frist"', '"first"'),
+        (CONDITION, "MPerBlok", "MPerBlock"),
+    ],
+)
+def test_fixes_replace_the_place(tmp_path: Path, text: str, replaced: str, by: str) -> None:
     (found,) = workspace(tmp_path, {"k.kernel.toml": text}).diagnostics
-    assert [(fix.span, fix.text) for fix in found.fixes] == [(found.span, '"f16"')]
+    (fix,) = found.fixes
+    assert fix.span == found.span
+    line = text.split("\n")[fix.span.start.line]
+    assert (line[fix.span.start.column : fix.span.end.column], fix.text) == (replaced, by)

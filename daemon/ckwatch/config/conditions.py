@@ -19,7 +19,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ckwatch.config.condition import Condition
 from ckwatch.config.document import KeyPath
-from ckwatch.config.mistakes import Mistakes, described, listed, meant
+from ckwatch.config.mistakes import Mistakes, described, listed, meant, nearest
+from ckwatch.model.diagnostic import Fix
 from ckwatch.model.kernel import ParameterValue
 
 CONDITION_LENGTH_LIMIT = 1000
@@ -101,7 +102,9 @@ def _read(mistakes: Mistakes, text: str, path: KeyPath, known: Collection[str]) 
         message = f"the condition mentions `{name}`, which no parameter is called; {meant(name, known)}"
         at = re.search(rf"\b{re.escape(name)}\b", text)
         span = mistakes.document.span_within(path, at.start(), at.end()) if at else mistakes.document.span_of(path)
-        mistakes.add("unknown-parameter", message + f"known: {listed(known)}", span)
+        near = nearest(name, known)
+        fixes = (Fix(span, near),) if near and at and span != mistakes.document.span_of(path) else ()
+        mistakes.add("unknown-parameter", message + f"known: {listed(known)}", span, fixes=fixes)
     return None if wrong else Condition(text, frozenset(names), path, _answer(evaluate))
 
 

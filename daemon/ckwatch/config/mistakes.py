@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -63,6 +63,13 @@ class Mistakes:
     def at_value(self, path: KeyPath, code: str, message: str, **more: Any) -> None:
         """Report at the value at `path`; `more` as in `add`."""
         self.add(code, message, self.document.span_of(path), **more)
+
+    def unknown_name(self, path: KeyPath, code: str, what: str, name: str, known: Collection[str]) -> None:
+        """Report the value at `path`, which names none of `known`; `what` says so, and the nearest one is offered."""
+        near = nearest(name, known)
+        fixes = (Fix(self.document.span_of(path), f'"{near}"'),) if near else ()
+        others = f"known: {listed(known)}" if known else "there is none"
+        self.at_value(path, code, f"{what}; {meant(name, known)}{others}", fixes=fixes)
 
     def at_key(self, path: KeyPath, code: str, message: str, **more: Any) -> None:
         """Report at the key at `path`; `more` as in `add`."""

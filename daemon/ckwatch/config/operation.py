@@ -12,7 +12,7 @@ from typing import Any
 
 from ckwatch.config.custom_operation import read_custom
 from ckwatch.config.document import KeyPath
-from ckwatch.config.mistakes import Mistakes, listed, meant
+from ckwatch.config.mistakes import Mistakes, listed
 from ckwatch.config.operation_tables import CustomTable, GemmTable, OperandTable
 from ckwatch.config.tensors import buffer_owners, input_order, template_settings
 from ckwatch.model.kernel import Operation, ParameterValue, Tensor
@@ -49,8 +49,8 @@ def read_operation(mistakes: Mistakes, values: Any, elsewhere: Mapping[str, str]
         mistakes.wrong_type((*base, "kind"), "a string", kind)
         return None
     if kind not in TABLES:
-        message = f"unknown operation kind `{kind}`; {meant(kind, TABLES)}known: {listed(TABLES)}"
-        mistakes.at_value((*base, "kind"), "unknown-kind", message)
+        what = f"unknown operation kind `{kind}`"
+        mistakes.unknown_name((*base, "kind"), "unknown-kind", what, kind, TABLES)
         return None
     table = mistakes.validated(TABLES[kind], values, base, elsewhere=elsewhere)
     before = mistakes.errors_found

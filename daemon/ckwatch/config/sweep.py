@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.config.condition import Condition, ConditionError
 from ckwatch.config.document import KeyPath
-from ckwatch.config.mistakes import Mistakes, listed, meant
+from ckwatch.config.mistakes import Mistakes
 from ckwatch.config.parameters import ParameterReader, Written, merged
 from ckwatch.config.settings import LimitsSection, Name, valid_name
 from ckwatch.model.diagnostic import Related, Severity
@@ -78,9 +78,8 @@ def read_sweep(
     base: Mapping[str, Written] | None = {}
     if table.base is not None:
         if table.base not in instances:
-            message = f"no [[instance]] is called `{table.base}`; {meant(table.base, instances)}"
-            known = f"known: {listed(instances)}" if instances else "there is none"
-            mistakes.at_value((*path, "base"), "unknown-instance", message + known)
+            what = f"no [[instance]] is called `{table.base}`"
+            mistakes.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
             return None
         base = instances[table.base]
     axes = [

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ckwatch.config.document import KeyPath
-from ckwatch.config.mistakes import Mistakes, listed, meant
+from ckwatch.config.mistakes import Mistakes
 from ckwatch.config.parameters import kind_of
 from ckwatch.model.kernel import ParameterValue
 
@@ -26,8 +26,7 @@ def buffer_owners(
             if other not in same_as:
                 if at == name:
                     known = [candidate for candidate in same_as if candidate != name]
-                    message = f"`same_as` names no input: `{other}`; {meant(other, known)}known: {listed(known)}"
-                    mistakes.at_value(place, "unknown-tensor", message)
+                    mistakes.unknown_name(place, "unknown-tensor", f"`same_as` names no input: `{other}`", other, known)
                 break
             if other in seen:
                 mistakes.at_value(place, "unknown-tensor", f"`{name}` is the same as itself")
