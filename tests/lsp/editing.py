@@ -22,6 +22,9 @@ from ckwatch.endpoint import endpoint_of, owner
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CAPTURES = Path(__file__).parent / "captures"
 
+_lasting: set[Path] = set()
+"""Workspaces whose daemon outlives an editor."""
+
 PATIENCE_S = 60.0
 """After so many seconds a test gives up: on a busy machine a daemon takes a while to start."""
 
@@ -305,8 +308,8 @@ async def editor(
 ) -> AsyncIterator[Editor]:
     """An editor with these workspace folders, which must be trusted already if a daemon shall be started.
 
-    Nothing is compiled unless `settings` say so (`buildFirst`). The server must end by itself, with status 0, when the context is left without an error; daemons of the folders are
-    stopped.
+    Nothing is compiled unless `settings` say so (`buildFirst`). The server must end by itself, with status 0, when the
+    context is left without an error; daemons of the folders are stopped, but for those of `lasting` workspaces.
     """
     own = {name: value for name, value in os.environ.items() if name != "CKWATCH_NO_DAEMON"} | dict(environment or {})
     command = [sys.executable, "-m", "ckwatch", "lsp"]
@@ -328,7 +331,8 @@ async def editor(
                     process.send_signal(signal.SIGKILL)
                 await process.wait()
                 for root in roots:
-                    await stop_daemon(root, own)
+                    if root not in _lasting:
+                        await stop_daemon(root, own)
             tasks.cancel_scope.cancel()
 
 
@@ -347,6 +351,21 @@ async def start(
     answer = await made.request("initialize", params)
     await made.notify("initialized", {})
     return answer
+
+
+@contextmanager
+def lasting(root: Path) -> Iterator[Path]:
+    """A trusted workspace whose daemon the first editor starts and those of later tests meet; stopped at the end.
+
+    For tests that neither write files nor build: what an editor lends to the daemon goes with the editor.
+    """
+    trust(root)
+    _lasting.add(root)
+    try:
+        yield root
+    finally:
+        _lasting.remove(root)
+        anyio.run(stop_daemon, root, os.environ)
 
 
 async def stop_daemon(root: Path, environment: Mapping[str, str]) -> None:

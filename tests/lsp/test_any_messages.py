@@ -4,12 +4,13 @@ goes on."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lsp.editing import ALL, Editor, copy_of, editor, trust
+from lsp.editing import ALL, Editor, copy_of, editor, lasting
 
 REQUESTS = (
     *("hover", "completion", "signatureHelp", "definition", "references", "rename", "prepareRename"),
@@ -117,10 +118,15 @@ class Chaos:
         self.asked.append(await self.made.ask(method, params))
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace whose daemon the first editor starts."""
+    with lasting(copy_of("gemm", tmp_path_factory.mktemp("messages"))) as root:
+        yield root
+
+
 @pytest.mark.parametrize("seed", range(4))
-async def test_every_request_has_an_answer(seed: int, tmp_path: Path) -> None:
-    root = copy_of("gemm", tmp_path)
-    trust(root)
+async def test_every_request_has_an_answer(seed: int, root: Path) -> None:
     able = ALL if seed % 2 else {"textDocument": {"diagnostic": {}}, "general": {"positionEncodings": ["utf-8"]}}
     async with editor(root, able=able) as made:
         chaos = Chaos(made, root, seed)
@@ -133,9 +139,7 @@ async def test_every_request_has_an_answer(seed: int, tmp_path: Path) -> None:
         assert made.process.returncode is None
 
 
-async def test_a_large_document_and_a_binary_one(tmp_path: Path) -> None:
-    root = copy_of("gemm", tmp_path)
-    trust(root)
+async def test_a_large_document_and_a_binary_one(root: Path) -> None:
     async with editor(root) as made:
         large = "{{ value }} {% if a %} x {% endif %}\n" * 280_000
         uri = await made.open(str((root / "templates/large.hip.j2").as_uri()), large)

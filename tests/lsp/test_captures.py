@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from lsprotocol import converters, types
 from pytest_lsp import ClientServerConfig, LanguageClient
 
-from lsp.editing import CAPTURES, copy_of, place, stop_daemon, trust
+from lsp.editing import CAPTURES, copy_of, lasting, place
 
 EDITORS = sorted(path.stem for path in CAPTURES.glob("*.json"))
 MISTAKE = ("MPerBlock = 128", "MPerBlock = 96")
@@ -27,12 +26,11 @@ def capture(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A trusted copy of the example."""
-    copy = copy_of("gemm", tmp_path)
-    trust(copy)
-    return copy
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A trusted copy of the example; all editors meet one daemon."""
+    with lasting(copy_of("gemm", tmp_path_factory.mktemp("captures"))) as root:
+        yield root
 
 
 @asynccontextmanager
@@ -55,7 +53,6 @@ async def connected(name: str, root: Path) -> AsyncIterator[tuple[LanguageClient
         if server is not None and server.returncode is None:
             server.kill()  # it would be waited for without end
         await client.stop()  # type: ignore[no-untyped-call]  # pytest-lsp has no annotation there
-        await stop_daemon(root, {name: value for name, value in os.environ.items() if name != "CKWATCH_NO_DAEMON"})
 
 
 async def errors_of(client: LanguageClient, uri: str, *, pulls: bool, wanted: bool) -> list[types.Diagnostic]:

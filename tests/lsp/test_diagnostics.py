@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ckwatch_templates
-from lsp.editing import Editor, LspError, capabilities, copy_of, editor, place, start, trust
+from lsp.editing import Editor, LspError, capabilities, copy_of, editor, lasting, place, start, trust
 
 GOOD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 2"
 BAD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 3"
@@ -36,6 +36,13 @@ def gemm(tmp_path: Path) -> Path:
     root = copy_of("gemm", tmp_path)
     trust(root)
     return root
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same, for tests that only lend texts; its daemon outlives a test."""
+    with lasting(copy_of("gemm", tmp_path_factory.mktemp("diagnostics"))) as root:
+        yield root
 
 
 @pytest.fixture
@@ -72,9 +79,9 @@ def lines_are(made: Editor, path: Path, found: list[dict[str, Any]], text: str) 
     return bool(found) and all(text in lines[one["range"]["start"]["line"]] for one in found)
 
 
-async def test_a_broken_rule_shows_while_typing_and_goes_with_the_mistake(gemm: Path) -> None:
-    file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm) as made:
+async def test_a_broken_rule_shows_while_typing_and_goes_with_the_mistake(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    async with editor(shared) as made:
         await made.open(file)
         await made.replace(file, GOOD, BAD)
         (found,) = await made.diagnosed(file)
@@ -168,9 +175,9 @@ async def test_what_is_wrong_in_a_file_that_is_not_open_is_told_too(own: Path) -
         await made.diagnosed(template, codes("template/undefined"))
 
 
-async def test_an_editor_without_related_places_has_them_in_the_message(gemm: Path) -> None:
-    file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm, able=EMACS) as made:
+async def test_an_editor_without_related_places_has_them_in_the_message(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    async with editor(shared, able=EMACS) as made:
         await made.open(file)
         await made.replace(file, GOOD, BAD)
         (found,) = await made.diagnosed(file)
@@ -184,9 +191,9 @@ async def test_an_editor_without_related_places_has_them_in_the_message(gemm: Pa
         assert all("version" not in each for each in published)
 
 
-async def test_an_editor_that_pulls_is_told_when_to_do_so(gemm: Path) -> None:
-    file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm, able=PULLS) as made:
+async def test_an_editor_that_pulls_is_told_when_to_do_so(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    async with editor(shared, able=PULLS) as made:
         await made.open(file)
         await made.replace(file, GOOD, BAD)
         await made.until(lambda: made.all("workspace/diagnostic/refresh"))
@@ -227,7 +234,7 @@ async def test_workspace_diagnostics_are_answered_when_there_is_something_new(ow
 
 
 async def test_an_editor_that_leaves_a_question_unanswered_ends_well(
-    gemm: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take = Editor._take
 
@@ -237,9 +244,9 @@ async def test_an_editor_that_leaves_a_question_unanswered_ends_well(
         await take(made, message)
 
     monkeypatch.setattr(Editor, "_take", mute)
-    file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm, initialize=False) as made:
-        await start(made, gemm, able=PULLS)
+    file = shared / "gemm_f16.kernel.toml"
+    async with editor(shared, initialize=False) as made:
+        await start(made, shared, able=PULLS)
         await made.open(file)
         await made.replace(file, GOOD, BAD)
         await made.until(lambda: made.all("workspace/diagnostic/refresh"))
@@ -258,9 +265,9 @@ def previous(known: dict[str, str]) -> list[dict[str, str]]:
 A, C = 'a = { dtype = "f16", layout', 'c = { dtype = "f16", layout'
 
 
-async def test_misspelt_keys_are_mended(gemm: Path) -> None:
-    file, code = gemm / "gemm_f16.kernel.toml", "kernel-file/unknown-key"
-    async with editor(gemm) as made:
+async def test_misspelt_keys_are_mended(shared: Path) -> None:
+    file, code = shared / "gemm_f16.kernel.toml", "kernel-file/unknown-key"
+    async with editor(shared) as made:
         await made.open(file)
         await made.replace(file, A, A.replace("layout", "layuot"))
         await made.replace(file, C, C.replace("layout", "layuot"))
@@ -282,9 +289,9 @@ async def test_misspelt_keys_are_mended(gemm: Path) -> None:
         assert not any("layuot" in each["title"] for each in await actions_for(made, file, one))
 
 
-async def test_an_editor_without_versions_gets_plain_edits(gemm: Path) -> None:
-    file = gemm / "gemm_f16.kernel.toml"
-    async with editor(gemm, able=EMACS) as made:
+async def test_an_editor_without_versions_gets_plain_edits(shared: Path) -> None:
+    file = shared / "gemm_f16.kernel.toml"
+    async with editor(shared, able=EMACS) as made:
         await made.open(file)
         await made.replace(file, A, A.replace("layout", "layuot"))
         (one,) = await made.diagnosed(file)
@@ -299,9 +306,9 @@ async def actions_for(made: Editor, path: Path, one: dict[str, Any], **context: 
     return [each for each in found or [] if each["kind"] == "quickfix" and each.get("diagnostics")]
 
 
-async def test_two_workspaces_in_one_editor(gemm: Path, own: Path) -> None:
-    file, template = gemm / "gemm_f16.kernel.toml", own / "templates/own.hip.j2"
-    async with editor(gemm, own) as made:
+async def test_two_workspaces_in_one_editor(shared: Path, own: Path) -> None:
+    file, template = shared / "gemm_f16.kernel.toml", own / "templates/own.hip.j2"
+    async with editor(shared, own) as made:
         await made.open(file)
         await made.open(template)
         await made.replace(file, GOOD, BAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 import anyio
 import pytest
 
-from lsp.editing import Editor, LspError, capabilities, editor, trust
+from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
 
 UNIT = "saxpy/small@gfx942"
 
@@ -41,15 +42,19 @@ Tile = 64
 SHOWS = capabilities(workspace__textDocumentContent={})
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A workspace whose template needs no compiler to be looked at."""
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
-    (tmp_path / "templates/saxpy.hip.j2").write_text(TEMPLATE)
-    (tmp_path / "saxpy.kernel.toml").write_text(KERNEL)
-    trust(tmp_path)
-    return tmp_path
+def workspace(folder: Path) -> Path:
+    """One whose template needs no compiler to be looked at."""
+    (folder / "templates").mkdir()
+    (folder / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (folder / "templates/saxpy.hip.j2").write_text(TEMPLATE)
+    (folder / "saxpy.kernel.toml").write_text(KERNEL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with lasting(workspace(tmp_path_factory.mktemp("generated"))) as root:
+        yield root
 
 
 async def ready(made: Editor) -> None:
@@ -134,7 +139,11 @@ async def refreshed(made: Editor, uri: str, where: Any) -> str:
         await more(made, method, seen)
 
 
-async def test_editors_that_show_files_only_get_a_file(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_editors_that_show_files_only_get_a_file(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = workspace(tmp_path)
+    trust(root)
     runtime = tmp_path_factory.mktemp("run")
     runtime.chmod(0o700)
     async with editor(root, environment={"XDG_RUNTIME_DIR": str(runtime)}) as made:

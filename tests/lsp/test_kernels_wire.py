@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lsp.editing import Editor, LspError, copy_of, editor, trust
+from lsp.editing import Editor, LspError, copy_of, editor, lasting
 
 FILE = "gemm_f16.kernel.toml"
 QUIET = {"buildFirst": "none", "hostCheckOnType": False}
@@ -43,26 +44,26 @@ Tile = [1, 2, 4]
 """
 
 
-@pytest.fixture
-def gemm(tmp_path: Path) -> Path:
-    root = copy_of("gemm", tmp_path)
+@pytest.fixture(scope="module")
+def gemm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = copy_of("gemm", tmp_path_factory.mktemp("kernels"))
     for path in root.glob("*.kernel.toml"):
         if path.name != FILE:
             path.unlink()
-    trust(root)
-    return root
+    with lasting(root):
+        yield root
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    root = tmp_path / "small ü"
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("kernels") / "small ü"
     (root / "templates").mkdir(parents=True)
     (root / "ckwatch.toml").write_text('[daemon]\nbuild = "wanted"\n')
     (root / "templates/k.hip.j2").write_text(TEMPLATE)
     (root / "templates/part.j2").write_text(PART)
     (root / "k.kernel.toml").write_text(KERNEL)
-    trust(root)
-    return root
+    with lasting(root):
+        yield root
 
 
 async def ready(made: Editor, count: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from lsp.editing import PATIENCE_S, Editor, LspError, capabilities, editor, place, trust
+from lsp.editing import PATIENCE_S, Editor, LspError, capabilities, editor, lasting, place
 
 MACROS = """\
 {# Sets an element. #}
@@ -51,16 +52,17 @@ Tile = 128
 """
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A workspace whose template needs no compiler to be looked at."""
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    folder = tmp_path_factory.mktemp("navigation")
+    (folder / "templates").mkdir()
+    (folder / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
     for name, text in (("saxpy.hip.j2", TEMPLATE), ("macros.j2", MACROS), ("tail.j2", TAIL)):
-        (tmp_path / "templates" / name).write_text(text)
-    (tmp_path / "saxpy.kernel.toml").write_text(KERNEL)
-    trust(tmp_path)
-    return tmp_path
+        (folder / "templates" / name).write_text(text)
+    (folder / "saxpy.kernel.toml").write_text(KERNEL)
+    with lasting(folder) as root:
+        yield root
 
 
 @pytest.fixture

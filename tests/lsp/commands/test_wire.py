@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from lsp.editing import Editor, LspError, capabilities, editor, trust
+from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
 
 TEMPLATE = """\
 {% import "common.j2" as common %}
@@ -53,23 +53,35 @@ def no_toolchain(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
+def workspace(folder: Path) -> Path:
+    """Four units of one template."""
+    (folder / "templates").mkdir()
+    (folder / "ckwatch.toml").write_text("")
+    (folder / "templates/k.cpp.j2").write_text(TEMPLATE)
+    (folder / "templates/common.j2").write_text(
+        "// nothing\n{% macro add(x) %}{% endmacro %}\n{% macro unused() %}{% endmacro %}\n"
+    )
+    (folder / "k.kernel.toml").write_text(KERNEL)
+    return folder
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A workspace that nobody has trusted."""
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "ckwatch.toml").write_text("")
-    (tmp_path / "templates/k.cpp.j2").write_text(TEMPLATE)
-    (tmp_path / "templates/common.j2").write_text(
-        "// nothing\n{% macro add(x) %}{% endmacro %}\n{% macro unused() %}{% endmacro %}\n"
-    )
-    (tmp_path / "k.kernel.toml").write_text(KERNEL)
-    return tmp_path
+    return workspace(tmp_path)
 
 
 @pytest.fixture
 def trusted(root: Path) -> Path:
     trust(root)
     return root
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace in which nothing is built; its daemon outlives a test."""
+    with lasting(workspace(tmp_path_factory.mktemp("commands"))) as root:
+        yield root
 
 
 async def after(
@@ -112,9 +124,9 @@ async def lenses(made: Editor, path: Path) -> list[tuple[int, str]]:
     return [(each["range"]["start"]["line"], each["command"]["title"]) for each in found or ()]
 
 
-async def test_the_units(trusted: Path) -> None:
-    kernel = trusted / "k.kernel.toml"
-    async with editor(trusted) as made:
+async def test_the_units(shared: Path) -> None:
+    kernel = shared / "k.kernel.toml"
+    async with editor(shared) as made:
         await made.open(kernel)
         found = await known(made)
         assert [each["id"] for each in found] == UNITS
@@ -125,14 +137,14 @@ async def test_the_units(trusted: Path) -> None:
         assert first["uri"] == first["kernelUri"] == kernel.as_uri()
         assert first["range"] == {"start": {"line": 9, "character": 7}, "end": {"line": 9, "character": 12}}
         assert [each["active"] for each in found] == [True, False, False, False]
-        assert made.all("ckwatch/unitsChanged")[0] == {"folder": trusted.as_uri()}
+        assert made.all("ckwatch/unitsChanged")[0] == {"folder": shared.as_uri()}
 
 
-async def test_hints_lenses_and_hovers(trusted: Path) -> None:
+async def test_hints_lenses_and_hovers(shared: Path) -> None:
     kernel, template, common = (
-        trusted / name for name in ("k.kernel.toml", "templates/k.cpp.j2", "templates/common.j2")
+        shared / name for name in ("k.kernel.toml", "templates/k.cpp.j2", "templates/common.j2")
     )
-    async with editor(trusted, settings={"buildFirst": "none"}) as made:
+    async with editor(shared, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await known(made)
         assert await after(made, HINTS, lambda: hints(made, kernel)) == {
@@ -158,9 +170,9 @@ async def test_hints_lenses_and_hovers(trusted: Path) -> None:
         await after(made, LENSES, lambda: lenses(made, common), lambda found: found == affected)
 
 
-async def test_settings_switch_channels_at_once(trusted: Path) -> None:
-    kernel = trusted / "k.kernel.toml"
-    async with editor(trusted, settings={"buildFirst": "none"}) as made:
+async def test_settings_switch_channels_at_once(shared: Path) -> None:
+    kernel = shared / "k.kernel.toml"
+    async with editor(shared, settings={"buildFirst": "none"}) as made:
         await made.open(kernel)
         await known(made)
         await after(made, HINTS, lambda: hints(made, kernel))
@@ -171,9 +183,9 @@ async def test_settings_switch_channels_at_once(trusted: Path) -> None:
         assert await hints(made, kernel) == {}
 
 
-async def test_the_instance_is_chosen_in_a_message(trusted: Path) -> None:
-    template = trusted / "templates/k.cpp.j2"
-    async with editor(trusted, settings={"buildFirst": "none"}) as made:
+async def test_the_instance_is_chosen_in_a_message(shared: Path) -> None:
+    template = shared / "templates/k.cpp.j2"
+    async with editor(shared, settings={"buildFirst": "none"}) as made:
         uri = await made.open(template)
         await known(made)
         assert await made.command("ckwatch.chooseInstance", uri=uri) is None
@@ -206,9 +218,9 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_arguments_get_a_sentence(trusted: Path) -> None:
-    async with editor(trusted, settings={"buildFirst": "none"}) as made:
-        await made.open(trusted / "k.kernel.toml")
+async def test_bad_arguments_get_a_sentence(shared: Path) -> None:
+    async with editor(shared, settings={"buildFirst": "none"}) as made:
+        await made.open(shared / "k.kernel.toml")
         await known(made)
         for command, argument, message in BAD:
             with pytest.raises(LspError) as error:
