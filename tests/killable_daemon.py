@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def serve(bench: Bench) -> None:
 
 def main() -> None:
     """Fork a daemon per line, one at a time."""
+    anyio.run(anyio.lowlevel.checkpoint)  # loads what runs event loops
+    import_module("pydantic.v1")  # as the web framework does when it makes its first route
     bench = Bench(Path(sys.argv[1]), make=False)
     for _ in sys.stdin:
         process = os.fork()
