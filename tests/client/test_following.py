@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from collections.abc import Mapping
 
 import anyio
@@ -14,7 +15,7 @@ from ckwatch.client.following import Known, states_of
 from ckwatch.client.lending import PAUSES_S
 from ckwatch.errors import ProtocolError
 from ckwatch.wire.values import Change, File, State
-from client_bench import Bench
+from client_bench import SECONDS, Bench
 from fake_engine import unit_of
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
@@ -163,6 +164,19 @@ async def test_a_stopped_daemon_ends_the_events(client: Client, daemon: Bench, m
         told.append(change.topic)
         await daemon.stopped()
     assert told == [ONE]
+    assert daemon.starts == 0
+
+
+async def test_who_has_stopped_the_daemon_waits_for_no_other(
+    client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "RESTART_S", math.inf)
+    async with client.events() as events:
+        await anext(events)
+        await client.stop()
+        await daemon.stopped()
+        with anyio.fail_after(SECONDS):
+            assert [change async for change in events] == []
     assert daemon.starts == 0
 
 

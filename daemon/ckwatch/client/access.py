@@ -39,6 +39,8 @@ class Access:
         self._socket: Path | None = None
         self.restore: Callable[[], Awaitable[None]] | None = None
         """Gives a new daemon what a client lends, before a request is sent again."""
+        self.has_stopped_it = False
+        """The daemon ends because this client has asked for it: nobody restarts it unasked."""
 
     async def reach(self, *, start: bool) -> None:
         """Make sure that a daemon answers. `start`: one may be started for this."""
@@ -137,6 +139,7 @@ class Access:
             if self._socket is None or self._socket == lost:
                 self._socket = None
                 self._socket = await self._reach(start)
+                self.has_stopped_it = False
             return self._socket
 
 

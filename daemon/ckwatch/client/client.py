@@ -311,6 +311,7 @@ class Client(LanguageCalls):
             await self._access.reach(start=False)
             process = (await self.status()).pid
             with end_of(process) as ended:
+                self._access.has_stopped_it = True
                 await self._access.request("POST", ("stop",), again="never")
                 await ended()
         except DaemonGoneError:

@@ -74,8 +74,9 @@ class _Loss:
 class Events:
     """An iterator over changes that outlives connections and daemons.
 
-    It ends when the daemon was stopped and none came in its place. A loop that may be left early should close it, best
-    as a context: `async with client.events() as changes`. It may be waited for with a time limit; nothing is lost.
+    It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
+    may be left early should close it, best as a context: `async with client.events() as changes`. It may be waited for
+    with a time limit; nothing is lost.
     """
 
     def __init__(self, access: Access, lending: Lending, client: str) -> None:
@@ -175,7 +176,7 @@ class Events:
     def _lose(self, *, stopped: bool) -> None:
         self._hang_up()
         now = anyio.current_time()
-        limit_s = RESTART_S if stopped else RECONNECT_S
+        limit_s = (0.0 if self._access.has_stopped_it else RESTART_S) if stopped else RECONNECT_S
         steady = self._loss is None or now - self._opened_at > STEADY_S
         self._loss = _Loss(stopped, now + limit_s, pauses() if steady or self._loss is None else self._loss.pauses)
 
