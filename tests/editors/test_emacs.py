@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.editors.emacs_session import Emacs
-from tools.editors.example import Example
+from tools.editors.example import BRIEF_TIMING, Example
 
 pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
 
@@ -172,7 +172,7 @@ def test_nothing_runs_before_somebody_trusts_the_workspace(emacs: str, tmux: str
 
 
 def test_a_kernel_is_timed_and_the_time_is_in_its_line(emacs: str, tmux: str) -> None:
-    with Example("cpp", "gemm_f32") as example:
+    with Example("cpp", "gemm_f32", settings=BRIEF_TIMING) as example:
         session = Session(emacs, tmux, example, example.kernel)
         with session.emacs as opened:
             opened.wait_for("(eglot-current-server)", timeout_s=LONG_S)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.editors.example import Example
+from tools.editors.example import BRIEF_TIMING, Example
 from tools.editors.neovim_session import Neovim
 
 pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.timeout(600)]
@@ -185,7 +185,7 @@ def test_nothing_runs_before_somebody_trusts_the_workspace(open_file: Open) -> N
 
 
 def test_a_kernel_is_timed_and_the_time_is_in_its_line(open_file: Open) -> None:
-    with Example("cpp", "gemm_f32") as example:
+    with Example("cpp", "gemm_f32", settings=BRIEF_TIMING) as example:
         nvim = open_file(example, example.kernel)
         nvim.lua(
             "progress = {}; vim.api.nvim_create_autocmd('LspProgress', { callback = function(event)"

@@ -30,8 +30,21 @@ def cache_home() -> str:
     return given if Path(given).is_absolute() else str(Path.home() / ".cache")
 
 
+BRIEF_TIMING = """
+[bench]
+caches = ["hot"]
+budget_s = 0.05
+relative_error = 0.9
+library = false
+"""
+"""Settings with which a time is there soon, however inexact."""
+
+
 class Example:
-    """A copy of `examples/NAME` with one kernel and some of its instances; gone when the context ends."""
+    """A copy of `examples/NAME` with one kernel and some of its instances; gone when the context ends.
+
+    `settings` is appended to its `ckwatch.toml`.
+    """
 
     def __init__(
         self,
@@ -40,6 +53,7 @@ class Example:
         instances: Sequence[str] = (),
         *,
         templates: Sequence[str] = (),
+        settings: str = "",
         trusted: bool = True,
     ) -> None:
         self._trusted = trusted
@@ -52,7 +66,7 @@ class Example:
         self.root.mkdir()
         self.home.mkdir()
         self.runtime.mkdir(mode=0o700)
-        shutil.copy(source / "ckwatch.toml", self.root)
+        (self.root / "ckwatch.toml").write_text((source / "ckwatch.toml").read_text() + settings)
         head, *blocks = re.split(r"(?m)^(?=\[\[instance\]\])", (source / self.kernel.name).read_text())
         chosen = [block for block in blocks if not instances or any(f'"{one}"' in block for one in instances)]
         self.kernel.write_text(head + "".join(chosen))
