@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from bench_kernels import job, shared_object
+from ckwatch.bench import launching, session
 from ckwatch.bench.messages import Hello, Stage, WorkerMessage
 from ckwatch.bench.session import WORKER, find_devices, measure
 from ckwatch.device.lease import FOLDER_VARIABLE
@@ -29,6 +30,13 @@ hello = Hello(protocol=PROTOCOL, version="0", pid=1, host="box")
 stage = Stage(name="timing", contestant="ours")
 busy = Failure(kind=FailureKind.BUSY, message="busy")
 """
+
+
+@pytest.fixture(autouse=True)
+def soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not end by itself is waited for less long; most of these scripts do not."""
+    monkeypatch.setattr(launching, "_GRACE_S", 0.2)
+    monkeypatch.setattr(session, "_LAST_WORDS_S", 0.5)
 
 
 def speaking(script: str) -> list[str]:
@@ -121,13 +129,13 @@ async def test_who_is_to_blame_is_named() -> None:
 @pytest.mark.parametrize(
     ("script", "kind", "told"),
     [
-        ("time.sleep(60)", FailureKind.LAUNCHER, "did not begin within 3 s"),
-        ("say(hello); time.sleep(60)", FailureKind.BROKEN, "still starting after 3 s"),
-        ("say(hello, stage); time.sleep(60)", FailureKind.HUNG, r"ours was still running after 3 s \(timing\)"),
+        ("time.sleep(60)", FailureKind.LAUNCHER, "did not begin within 2 s"),
+        ("say(hello); time.sleep(60)", FailureKind.BROKEN, "still starting after 2 s"),
+        ("say(hello, stage); time.sleep(60)", FailureKind.HUNG, r"ours was still running after 2 s \(timing\)"),
     ],
 )
 async def test_time_limits(script: str, kind: FailureKind, told: str) -> None:
-    found = await failure(speaking(script), time_limit_s=3)
+    found = await failure(speaking(script), time_limit_s=2)
     assert found.kind is kind
     assert re.search(told, found.message)
 
