@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -26,15 +25,6 @@ def idle_threads() -> Iterator[None]:
     """The threads that numpy's BLAS starts in each process wait asleep; they spin for long, and others need the cores."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def compiled_once() -> Iterator[None]:
-    """Hundreds of processes load ckwatch: containers that keep no bytecode would compile it in each of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setattr(sys, "dont_write_bytecode", False)
         yield
 
 
