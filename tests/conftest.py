@@ -13,8 +13,6 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """State, sockets and trust in folders of the test run; no command starts a daemon unless its test wants one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CKWATCH_NO_DAEMON", "1")
-        # each of the many processes would compile its modules anew, for half a second and more
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("CKWATCH_TRUST_FILE", str(tmp_path_factory.mktemp("config") / "trusted"))
         yield
