@@ -1,6 +1,6 @@
 # Two commands do all the set-up on a bare Debian or Ubuntu with Python >= 3.11, gcc and make:
 #   make demo    builds the Composable Kernel examples with a real hipcc and shows errors at their place
-#   make test    linters, types and every test but those of editors: make test-editors
+#   make test    linters, types and every test but those of editors, which `make test-editors` runs; CI runs both
 
 PYTHON ?= python3
 BIN := .venv/bin
