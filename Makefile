@@ -12,10 +12,8 @@ PROGRAMS ?=
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
-# Compilers take every core: the tests that need them come alone.
 test: lint toolchain
-	$(BIN)/python tools/run_tests.py
-	$(BIN)/python -m pytest -m "(toolchain or network) and not editors"
+	$(BIN)/python tools/run_tests.py --compilers
 
 # Neovim, Emacs, Helix and VS Code on the example; what is not there is installed into the user's cache.
 test-editors: toolchain

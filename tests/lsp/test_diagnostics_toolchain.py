@@ -22,7 +22,7 @@ async def test_an_error_of_the_compiler_with_its_note_and_fix(tmp_path: Path) ->
     file = root / "templates/own.hip.j2"
     file.write_text((Path(ckwatch_templates.__file__).parent / "hip/gemm_tiled.hip.j2").read_text())
     trust(root)
-    async with editor(root) as made:
+    async with editor(root, settings={"buildFirst": "active"}) as made:
         await made.open(file)
         declared = made.text(file).index("lds_bytes_per_block")
         used = made.text(file).index("lds_bytes_per_block", declared + 1)
