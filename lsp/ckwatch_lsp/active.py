@@ -133,6 +133,8 @@ class Active(Part):
                 if document.kind is Kind.TEMPLATE:
                     self._ask(folder, document.path or "")
             self._look()
+        elif "readers" in topics:
+            self._look()
 
     def configured(self) -> None:
         """What is built may be something else."""
