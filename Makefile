@@ -6,19 +6,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 PROGRAMS ?=
+WITHIN ?=
 
 .PHONY: demo test test-editors lint fast-test toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
+# Compilers take every core: the tests that need them come alone.
 test: lint toolchain
-	$(BIN)/python tools/run_tests.py --compilers
+	$(BIN)/python tools/run_tests.py
+	$(BIN)/python -m pytest -q -m "(toolchain or network) and not editors"
 
-# Neovim, Emacs, Helix and VS Code on the example; what is not there is installed into the user's cache.
+# Neovim, VS Code, Helix and Emacs on the example; what is not there is installed into the user's cache.
+# WITHIN=SECONDS: those that there is time for.
 test-editors: toolchain
-	$(BIN)/python -m tools.editors.install
-	$(BIN)/python -m pytest -m editors tests/editors
+	$(BIN)/python -m tools.run_editor_tests $(if $(WITHIN),--within $(WITHIN))
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

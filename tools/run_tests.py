@@ -1,5 +1,4 @@
-"""Run the tests, folder by folder, on as many cores as there are: those that need no compiler, and, with `--compilers`,
-those that do beside them, one after the other, since each compile has two passes.
+"""Run the tests that need no compiler, folder by folder, on as many cores as there are.
 
 Each folder has a pytest of its own: what a test does to its process, its output or its log concerns nobody else, which
 workers that report over a pipe of their own do not allow. Arguments are passed on to pytest.
@@ -14,17 +13,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 ROOT = Path(__file__).resolve().parent.parent
 CHOSEN = "not toolchain and not network and not editors"
-COMPILERS = "(toolchain or network) and not editors"
-COMPILERS_TIME_LIMIT_S = 400
-"""Of one test: compilers stand back for the other tests."""
-
 NO_TESTS = 5
 """pytest's exit status where nothing was chosen."""
 
@@ -33,42 +26,25 @@ LONGEST_FIRST = ("lsp", "templates", "runtime", "bench", ".", "bench/runtimes", 
 """Folders that take longest, so that none of them is left for the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What one pytest runs."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-
-WITH_COMPILERS = Group("those with compilers", ("-m", COMPILERS, f"--timeout={COMPILERS_TIME_LIMIT_S}", "tests"))
-
-
-def folders_alone() -> list[Group]:
-    """Each folder's own files."""
+def groups() -> list[list[str]]:
+    """What one pytest runs: a folder's own files."""
     tests = ROOT / "tests"
     folders = sorted({path.parent for path in tests.rglob("test_*.py")})
     ranked = {tests / name: rank for rank, name in enumerate(LONGEST_FIRST)}
     folders.sort(key=lambda folder: ranked.get(folder, len(ranked)))
-    return [
-        Group(
-            str(folder.relative_to(ROOT)),
-            ("-m", CHOSEN, *(str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py")))),
-        )
-        for folder in folders
-    ]
+    return [[str(path.relative_to(ROOT)) for path in sorted(folder.glob("test_*.py"))] for folder in folders]
 
 
 class Runs:
     """Takes groups until there are none, and prints what became of each."""
 
-    def __init__(self, groups: Iterable[Group], options: list[str]) -> None:
+    def __init__(self, options: list[str]) -> None:
         self.counts: Counter[str] = Counter()
         self.failed: list[str] = []
         self._options = options
-        self._groups: SimpleQueue[Group] = SimpleQueue()
+        self._groups: SimpleQueue[list[str]] = SimpleQueue()
         self._printing = threading.Lock()
-        for group in groups:
+        for group in groups():
             self._groups.put(group)
 
     def work(self) -> None:
@@ -80,27 +56,26 @@ class Runs:
                 return
             self._run(group)
 
-    def _run(self, group: Group) -> None:
+    def _run(self, group: list[str]) -> None:
         began_s = time.monotonic()
-        command = [sys.executable, "-m", "pytest", "-q", *self._options, *group.arguments]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", CHOSEN, *self._options, *group]
         ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         text = ended.stdout.decode(errors="replace")
         last = next((line for line in reversed(text.splitlines()) if COUNT.search(line)), "")
+        name = str(Path(group[0]).parent)
         with self._printing:
             for count, what in COUNT.findall(last):
                 self.counts[what.removesuffix("s") if what.startswith("error") else what] += int(count)
             if ended.returncode not in (0, NO_TESTS):
-                self.failed.append(group.name)
+                self.failed.append(name)
                 print(text)
-            print(f"{group.name}: {last.strip('= ') or 'nothing'} ({time.monotonic() - began_s:.0f} s)", flush=True)
+            print(f"{name}: {last.strip('= ') or 'nothing'} ({time.monotonic() - began_s:.0f} s)", flush=True)
 
 
 def main() -> int:
     """The exit status: 1 when a test failed."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # dozens of processes would each compile the same modules anew
-    options = [option for option in sys.argv[1:] if option != "--compilers"]
-    compilers = [WITH_COMPILERS] if "--compilers" in sys.argv else []
-    runs = Runs([*compilers, *folders_alone()], options)
+    runs = Runs(sys.argv[1:])
     workers = [threading.Thread(target=runs.work) for _ in range(os.cpu_count() or 1)]
     for worker in workers:
         worker.start()
