@@ -69,6 +69,7 @@ class Folder:
         """Diagnostics by absolute path."""
         self.lent: dict[str, dict[str, int]] = {}
         """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
+        self._news: dict[str, list[tuple[File | None, dict[str, int]]]] = {}
         self.client: Client | None = None
         self.lender = Lender()
         self._told = told
@@ -204,9 +205,23 @@ class Folder:
             else:
                 self.files.pop(name, None)
             self.lent[name] = self.lender.sent()
+            self._note(name, state if isinstance(state, File) else None)
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
         self.touch(change.topic)
+
+    def news_of(self, path: str) -> list[tuple[File | None, dict[str, int]]]:
+        """The states of a file since this was asked last, in order, each with the revisions that were lent: what was
+        away for a moment is new when it is back, though it reads as before."""
+        known = (self.files.get(path), self.lent.get(path, {}))
+        return self._news.pop(path, None) or [known]
+
+    def _note(self, path: str, state: File | None) -> None:
+        news = self._news.setdefault(path, [])
+        diagnostics = None if state is None else state.diagnostics
+        if news and (None if news[-1][0] is None else news[-1][0].diagnostics) == diagnostics:
+            news.pop()
+        news.append((state, self.lent[path]))
 
     def _stand(self, standing: Standing, problem: CkwatchError | None = None) -> None:
         if standing is Standing.BROKEN:

@@ -339,3 +339,14 @@ async def test_a_mistake_that_only_a_shipped_template_sees_is_shown_at_the_insta
 
 def is_from_elsewhere(one: dict[str, Any]) -> bool:
     return any("where it was found" in related["message"] for related in one.get("relatedInformation", ()))
+
+
+async def test_a_mistake_that_is_made_again_at_once_is_shown_again(own: Path) -> None:
+    file = own / "templates/own.hip.j2"
+    async with editor(own) as made:
+        await made.open(file)
+        for _ in range(12):
+            await made.replace(file, "{{", "{{ Undefined }}{{")
+            await made.diagnosed(file, bool)
+            await made.replace(file, "{{ Undefined }}{{", "{{")
+            await made.diagnosed(file, lambda told: not told)

@@ -156,13 +156,16 @@ class Tracker:
         return paths
 
     def _take(self, folder: Folder, path: str, *, settled: bool) -> None:
+        for told, lent in folder.news_of(path):
+            state = told or File.model_construct(path=path, diagnostics=(), generations={})
+            self._take_state(folder, path, state, lent, settled=settled)
+
+    def _take_state(self, folder: Folder, path: str, state: File, lent: dict[str, int], *, settled: bool) -> None:
         files = self._folders.setdefault(folder.root, {})
         file = files.setdefault(path, _File())
-        state = folder.files.get(path) or File.model_construct(path=path, diagnostics=(), generations={})
         before = {} if file.state is None else file.state.generations
         anew = file.state is None
         loaded = _is_loaded(folder)
-        lent = folder.lent.get(path, {})
         edits: dict[str, Sequence[Edit]] = {}
         broken: dict[str, bool] = {}
         older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.renders else ()
