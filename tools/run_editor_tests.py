@@ -61,8 +61,8 @@ def run_within(groups: Sequence[Group], limit_s: float | None, run: Run) -> int:
 
 
 def run_pytest(files: Sequence[str], limit_s: float | None) -> int:
-    """The exit status of pytest; 1 when it was stopped. What fails is run once more, and that is said: a window that was
-    drawn too late looks like a mistake."""
+    """The exit status of pytest; 1 when it was stopped. What fails is run once more, and that is said: a window that
+    was drawn too late looks like a mistake."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "editors", *files]
     began_s = time.monotonic()
     try:
