@@ -27,9 +27,13 @@ async def test_the_whole_session_stands_back() -> None:
 async def test_a_process_that_has_gone_is_no_error() -> None:
     async with await anyio.open_process(["true"], start_new_session=True) as process:
         await process.wait()
+    before = niceness()
     await stand_back(process.pid, 3)
+    assert niceness() == before
 
 
 async def test_zero_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "setpriority", lambda *_arguments: pytest.fail("it was changed"))
+    changed: list[object] = []
+    monkeypatch.setattr(os, "setpriority", lambda *arguments: changed.append(arguments))
     await stand_back(os.getpid(), 0)
+    assert changed == []
