@@ -69,7 +69,7 @@ class Folder:
         """Diagnostics by absolute path."""
         self.lent: dict[str, dict[str, int]] = {}
         """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
-        self._news: dict[str, list[tuple[File | None, dict[str, int]]]] = {}
+        self._news: dict[str, list[tuple[File, dict[str, int]]]] = {}
         self.client: Client | None = None
         self.lender = Lender()
         self._told = told
@@ -205,23 +205,25 @@ class Folder:
             else:
                 self.files.pop(name, None)
             self.lent[name] = self.lender.sent()
-            self._note(name, state if isinstance(state, File) else None)
+            self._note(name)
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
         self.touch(change.topic)
 
-    def news_of(self, path: str) -> list[tuple[File | None, dict[str, int]]]:
+    def news_of(self, path: str) -> list[tuple[File, dict[str, int]]]:
         """The states of a file since this was asked last, in order, each with the revisions that were lent: what was
         away for a moment is new when it is back, though it reads as before."""
-        known = (self.files.get(path), self.lent.get(path, {}))
-        return self._news.pop(path, None) or [known]
+        return self._news.pop(path, None) or [self._present(path)]
 
-    def _note(self, path: str, state: File | None) -> None:
-        news = self._news.setdefault(path, [])
-        diagnostics = None if state is None else state.diagnostics
-        if news and (None if news[-1][0] is None else news[-1][0].diagnostics) == diagnostics:
+    def _note(self, path: str) -> None:
+        news, present = self._news.setdefault(path, []), self._present(path)
+        if news and news[-1][0].diagnostics == present[0].diagnostics:
             news.pop()
-        news.append((state, self.lent[path]))
+        news.append(present)
+
+    def _present(self, path: str) -> tuple[File, dict[str, int]]:
+        nothing = File.model_construct(path=path, diagnostics=(), generations={})
+        return self.files.get(path, nothing), self.lent.get(path, {})
 
     def _stand(self, standing: Standing, problem: CkwatchError | None = None) -> None:
         if standing is Standing.BROKEN:

@@ -29,7 +29,7 @@ def tell(folder: Folder, *messages: str) -> None:
 
 
 def told(folder: Folder) -> list[list[str]]:
-    return [[one.message for one in state.diagnostics] if state else [] for state, _ in folder.news_of(PATH)]
+    return [[one.message for one in state.diagnostics] for state, _ in folder.news_of(PATH)]
 
 
 def test_what_was_away_for_a_moment_is_heard_of() -> None:

@@ -156,8 +156,7 @@ class Tracker:
         return paths
 
     def _take(self, folder: Folder, path: str, *, settled: bool) -> None:
-        for told, lent in folder.news_of(path):
-            state = told or File.model_construct(path=path, diagnostics=(), generations={})
+        for state, lent in folder.news_of(path):
             self._take_state(folder, path, state, lent, settled=settled)
 
     def _take_state(self, folder: Folder, path: str, state: File, lent: dict[str, int], *, settled: bool) -> None:
