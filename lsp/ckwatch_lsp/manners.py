@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from pygls.exceptions import JsonRpcException
 
 from ckwatch import __version__
 from ckwatch.errors import CkwatchError
+from ckwatch.python import module_command, module_environment
 from ckwatch_lsp.folder import Folder, Standing
 from ckwatch_lsp.parts import Part
 from ckwatch_lsp.wording import sentence_of
@@ -72,8 +72,10 @@ class Manners(Part):
     def _installing(self, folder: Folder) -> Mend:
         async def install() -> None:
             self._show(types.MessageType.Info, "ROCm's compiler is being installed for you alone; this takes minutes.")
-            command = [sys.executable, "-m", "ckwatch", "toolchain", "install"]
-            result = await anyio.run_process(command, check=False, start_new_session=True)
+            command = module_command("ckwatch", "toolchain", "install")
+            result = await anyio.run_process(
+                command, check=False, env=module_environment(), start_new_session=True
+            )
             if result.returncode != 0:
                 raise CkwatchError(result.stderr.decode(errors="replace").strip()[-TAIL:] or "the installation failed")
             self._show(types.MessageType.Info, "ROCm's compiler is installed.")

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +20,7 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.client.launch import installed_code
+from ckwatch.python import module_command, module_environment
 from ckwatch_lsp.protocol import SERVER_CANCELLED
 from ckwatch_lsp.reading import PipeReader, Source
 
@@ -35,7 +35,7 @@ LOOK_S = 10.0
 ANSWERS_S = 2.0
 """How long requests may take that are being answered; the editor is told to ask the others again."""
 
-COMMAND = (sys.executable, "-P", "-m", "ckwatch", "lsp")
+COMMAND = module_command("ckwatch", "lsp")
 RESUME = "--resume"
 
 
@@ -130,7 +130,7 @@ def become(state: State) -> NoReturn:
     descriptor = os.memfd_create("ckwatch-lsp", 0)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(json.dumps(asdict(state)).encode())
-    os.execv(COMMAND[0], [*COMMAND, RESUME, str(descriptor)])  # noqa: S606  # no shell is wanted
+    os.execve(COMMAND[0], [*COMMAND, RESUME, str(descriptor)], module_environment())  # noqa: S606  # no shell is wanted
 
 
 def _identity() -> bytes:
@@ -143,7 +143,9 @@ def _identity() -> bytes:
 async def _works() -> bool:
     """Whether what is installed can be started, and knows how to go on."""
     try:
-        asked = await anyio.run_process([*COMMAND, "--help"], stdin=subprocess.DEVNULL, check=False)
+        asked = await anyio.run_process(
+            [*COMMAND, "--help"], stdin=subprocess.DEVNULL, env=module_environment(), check=False
+        )
     except OSError:
         return False
     return asked.returncode == 0 and RESUME.encode() in asked.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import ckwatch_lsp
 
 ROOT = Path(ckwatch_lsp.__file__).parent
-OF_THE_DAEMON = {"ckwatch", "ckwatch.errors", "ckwatch.garbage", "ckwatch.client", "ckwatch.wire"}
+OF_THE_DAEMON = {"ckwatch", "ckwatch.errors", "ckwatch.garbage", "ckwatch.python", "ckwatch.client", "ckwatch.wire"}
 PURE = ("jinja", "kernel_file", "text.py", "settings.py")
 SHELL = {"anyio", "asyncio", "pygls", "lsprotocol", "threading", "pydantic"}
 

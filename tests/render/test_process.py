@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import anyio
+import pytest
 
 from ckwatch.render.outcome import RenderLimits
 from ckwatch.render.process import RenderPool
@@ -31,6 +32,22 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
             assert good.rendered is not None
             assert good.rendered.text == "int x = 4;"
             assert good.rendered.source_map.segments[1].site.label == "MPerBlock"
+
+
+@pytest.mark.parametrize("path", [None, os.pathsep, f"{os.pathsep}/nowhere", "."])
+async def test_modules_beside_the_kernel_files_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    for name in ("pickle", "random", "types", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the working folder was imported')")
+    (tmp_path / "t.hip.j2").write_text("{{ [7, 7] | random }}")
+    monkeypatch.chdir(tmp_path)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    async with RenderPool((tmp_path,)) as pool:
+        outcome = await pool.render(unit("t.hip.j2"))
+    assert outcome.rendered is not None, outcome.diagnostics
+    assert outcome.rendered.text == "7"
 
 
 async def test_a_killed_worker_is_reported_and_replaced(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from ckwatch.compile.processes import oom_kills
 from ckwatch.errors import DeviceError
+from ckwatch.python import module_environment
 
 _CHUNK_BYTES = 1 << 16
 _GRACE_S = 1.0
@@ -164,7 +165,7 @@ def _start(arguments: tuple[str, ...], environment: Mapping[str, str] | None, fo
             stderr=subprocess.PIPE,
             bufsize=0,
             cwd=folder,
-            env=None if environment is None else dict(environment),
+            env=module_environment(environment),
             start_new_session=True,
         )
     except (OSError, ValueError) as error:

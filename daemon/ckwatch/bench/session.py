@@ -7,7 +7,6 @@ printed are all that is known of a kernel that took it down, and that is what th
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,13 +21,14 @@ from ckwatch.bench.launching import Ended, Excerpt, Launched, launched
 from ckwatch.bench.messages import PROTOCOL, Ask, Hello, Stage, Waiting, WorkerMessage
 from ckwatch.bench.runtimes.hip_errors import said_at_the_end
 from ckwatch.errors import DeviceError
+from ckwatch.python import module_command
 from ckwatch.timing.job import Job
 from ckwatch.timing.report import Devices, Failure, FailureKind, Report
 
 OnMessage = Callable[[WorkerMessage], None]
 
-WORKER = (sys.executable, "-P", "-m", "ckwatch.bench.worker")
-"""The worker of this installation; `-P`: modules of the folder that it runs in are not its own."""
+WORKER = module_command("ckwatch.bench.worker")
+"""The worker of this installation."""
 
 FINDING_S = 60.0
 _LAST_WORDS_S = 2.0

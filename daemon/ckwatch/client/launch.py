@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from ckwatch.client.failures import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
 from ckwatch.errors import CkwatchError
+from ckwatch.python import module_command, module_environment
 from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
 
 START_LIMIT_S = 30.0
@@ -34,7 +34,7 @@ STOP_LIMIT_S = 10.0
 PAUSES_S = (0.01, 0.02, 0.05, 0.1)
 """Seconds between attempts to meet a daemon that somebody else has started; the last goes on."""
 
-DAEMON = (sys.executable, "-P", "-m", "ckwatch.serve")
+DAEMON = module_command("ckwatch.serve")
 
 _LAST_WORDS = 10
 
@@ -173,6 +173,7 @@ def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], telling: int)
                 stdout=log,
                 stderr=log,
                 cwd="/",
+                env=module_environment(),
                 pass_fds=(telling,),
                 start_new_session=True,
             )

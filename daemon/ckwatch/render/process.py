@@ -11,7 +11,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -25,6 +24,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.kernel import Unit
+from ckwatch.python import module_command, module_environment
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 
 GRACE_S = 2.0
@@ -58,10 +58,11 @@ class RenderWorker:
         # A cancellation inside would leave a process that nobody knows of.
         with anyio.CancelScope(shield=True):
             self._process = process = await anyio.open_process(
-                [sys.executable, "-m", "ckwatch.render.worker", *folders],
+                module_command("ckwatch.render.worker", *folders),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=None,
+                env=module_environment(),
                 start_new_session=True,
             )
         assert process.stdout is not None  # noqa: S101  # a pipe was asked for

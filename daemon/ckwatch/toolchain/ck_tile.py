@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from pypi_simple import (
 )
 
 from ckwatch.errors import ToolchainError
+from ckwatch.python import module_command, module_environment
 
 PROJECT = "flash-attn"
 VERSION = "2.8.3"
@@ -132,8 +132,16 @@ def _tracker(checkpoint: Callable[[int], None]) -> Callable[[int | None], Progre
 
 
 def _pip_config() -> str:
-    command = [sys.executable, "-m", "pip", "config", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True, stdin=subprocess.DEVNULL)
+    command = module_command("pip", "config", "list")
+    done = subprocess.run(
+        command,
+        env=module_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     return done.stdout
 
 
