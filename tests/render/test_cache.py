@@ -12,7 +12,7 @@ import pytest
 from ckwatch.model.kernel import Unit
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.engine import Renderer
-from ckwatch.render.packing import PackedSourceMap
+from ckwatch.render.packing import PackedSourceMap, packed_bytes
 from units import unit
 
 Edit = Callable[[Path], object]
@@ -64,6 +64,44 @@ def test_it_holds_until_something_it_read_changes(tmp_path: Path, edit: Edit, ho
     cache.put(subject, renderer.render(subject))
     edit(tmp_path)
     assert (cache.get(subject) is not None) is holds
+
+
+class ExecutedError(Exception):
+    """Reading an entry has run code."""
+
+
+def _raise() -> None:
+    raise ExecutedError
+
+
+class Trap:
+    """What pickle would execute when it reads this back."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_raise, ())
+
+
+def sealed(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest() + body
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(pickle.dumps(Trap()), id="a pickle"),
+        pytest.param(sealed(pickle.dumps(Trap())), id="a pickle in an entry's form"),
+        pytest.param(sealed(packed_bytes(["text", "no map", "s", "k", [], {}, []])), id="other types"),
+        pytest.param(sealed(packed_bytes({"text": 1})), id="another shape"),
+        pytest.param(sealed(b"\xc1"), id="no MessagePack"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_what_others_put_there_is_never_executed(tmp_path: Path, content: bytes) -> None:
+    """The store may be any folder that the workspace names."""
+    renderer, cache, subject = workspace(tmp_path)
+    cache.put(subject, renderer.render(subject))
+    next((tmp_path / "cache").iterdir()).write_bytes(content)
+    assert cache.get(subject) is None
 
 
 def test_other_parameters_and_mistakes_are_no_hits(tmp_path: Path) -> None:

@@ -2,20 +2,24 @@
 
     python -m ckwatch.compile.trace_reader SUMMARIES TARGET (NAME TRACE)…
 
-writes a pickle of one `TraceSummary` for each trace to SUMMARIES, and all traces as one to TARGET if that is not empty.
+writes a JSON list with a `TraceSummary` for each trace to SUMMARIES, and all traces as one to TARGET unless that is
+empty.
 """
 
 from __future__ import annotations
 
 import json
-import pickle
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ckwatch.timetrace.chrome import joined
-from ckwatch.timetrace.summary import summarize
+from ckwatch.timetrace.summary import TraceSummary, summarize
+
+SUMMARIES = TypeAdapter(list[TraceSummary])
 
 UNREADABLE = 3
 UNWRITABLE = 4
@@ -34,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return UNREADABLE
     try:
-        Path(summaries).write_bytes(pickle.dumps(found))
+        Path(summaries).write_bytes(SUMMARIES.dump_json(found))
         if target:
             write_trace(passes, Path(target))
     except OSError as error:

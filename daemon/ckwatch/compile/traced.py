@@ -8,9 +8,6 @@ the headers cost.
 
 from __future__ import annotations
 
-import os
-import pickle
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +20,10 @@ from ckwatch.compile.plan import Side
 from ckwatch.compile.processes import Launcher, Verdict, run_process
 from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
 from ckwatch.compile.running import CompileJob, prepare, unfinished
-from ckwatch.compile.trace_reader import UNWRITABLE
+from ckwatch.compile.trace_reader import SUMMARIES, UNWRITABLE
 from ckwatch.errors import CkwatchError, ToolchainError
 from ckwatch.model.language import Language
+from ckwatch.python import module_command, module_environment
 from ckwatch.timetrace.summary import TraceSummary
 
 GRANULARITY_US = 100
@@ -126,15 +124,14 @@ def _command(request: CompileRequest, toolchain: CompilerToolchain, side: Side) 
 
 
 async def _read(passes: Sequence[tuple[str, str]], folder: Path, target: Path | None) -> list[TraceSummary]:
-    arguments = [sys.executable, "-P", "-m", "ckwatch.compile.trace_reader", "summaries", str(target or "")]
+    arguments = [*module_command("ckwatch.compile.trace_reader", "summaries", str(target or ""))]
     for name, trace in passes:
         arguments += [name, trace]
-    done = await run_process(arguments, environment=os.environ, folder=folder, timeout_s=READING_S)
+    done = await run_process(arguments, environment=module_environment(), folder=folder, timeout_s=READING_S)
     said = done.stderr.strip().splitlines()[-1:] or [done.verdict.value]
     if done.exit_status == UNWRITABLE and target is not None:
         raise CkwatchError(f"cannot write {target}: {said[0]}")
     if done.exit_status != 0:
         raise ToolchainError(f"the compiler's time trace cannot be read: {said[0]}")
     data = await anyio.to_thread.run_sync((folder / "summaries").read_bytes)
-    summaries: list[TraceSummary] = pickle.loads(data)  # noqa: S301  # our own
-    return summaries
+    return SUMMARIES.validate_json(data)

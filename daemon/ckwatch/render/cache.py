@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from ckwatch.model.kernel import Unit
 from ckwatch.render.outcome import Rendered, RenderOutcome
-from ckwatch.render.packing import PackedSourceMap
+from ckwatch.render.packing import PackedSourceMap, packed_bytes, plain_values
 
-FORMAT = 1
+FORMAT = 2
+
+DIGEST_BYTES = hashlib.sha256().digest_size
+"""An entry begins with the SHA-256 of the rest, which is MessagePack: reading one executes nothing."""
 
 KEPT = 5000
 """Entries that `prune` leaves; each takes about 40 kB."""
+
+Entry = tuple[str, bytes, str, str, tuple[str, ...], dict[str, str], tuple[str, ...]]
+"""Text, source map, symbol, token key, names mentioned, files read and their hashes, files looked for in vain."""
 
 Digest = Callable[[str], str | None]
 """The SHA-256 of a file's contents now; None when it cannot be read."""
@@ -41,30 +48,37 @@ class RenderCache:
         """The render of `unit`, if it would come out the same now."""
         try:
             data = self._file(unit).read_bytes()
-            text, map_bytes, symbol, token_key, mentioned, read, missed = pickle.loads(data)  # noqa: S301  # the user's own
-        except Exception:  # noqa: BLE001  # a damaged entry of any kind is a miss
+            digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
+            if hashlib.sha256(body).digest() != digest:
+                return None
+            text, map_bytes, symbol, token_key, mentioned, read, missed = _entry().validate_python(
+                plain_values(body), strict=True
+            )
+        except (OSError, ValueError):  # a damaged entry is a miss
             return None
         if any(self._digest(path) != digest for path, digest in read.items()):
             return None
         if any(os.path.lexists(path) for path in missed):
             return None
-        rendered = Rendered(text, PackedSourceMap(text, map_bytes), symbol, token_key, mentioned)
-        return RenderOutcome(rendered, (), read, missed)
+        rendered = Rendered(text, PackedSourceMap(text, map_bytes), symbol, token_key, frozenset(mentioned))
+        return RenderOutcome(rendered, (), read, frozenset(missed))
 
     def put(self, unit: Unit, outcome: RenderOutcome) -> None:
         """Keep `outcome` if it has no mistakes."""
         rendered = outcome.rendered
         if rendered is None or outcome.diagnostics or not isinstance(rendered.source_map, PackedSourceMap):
             return
-        entry = (
-            *(rendered.text, rendered.source_map.packed, rendered.symbol, rendered.token_key, rendered.mentioned),
-            *(dict(outcome.read), outcome.missed),
+        body = packed_bytes(
+            (
+                *(rendered.text, rendered.source_map.packed, rendered.symbol, rendered.token_key),
+                *(sorted(rendered.mentioned), dict(outcome.read), sorted(outcome.missed)),
+            )
         )
         target = self._file(unit)
         temporary = target.with_name(f"{target.name}.{os.getpid()}")
         with suppress(OSError):
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+            temporary.write_bytes(hashlib.sha256(body).digest() + body)
             temporary.replace(target)
 
     def prune(self, keep: int = KEPT) -> None:
@@ -80,6 +94,11 @@ class RenderCache:
             *(sorted(unit.instance.parameters.items()), self._template_folders),
         )
         return self._folder / hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@cache
+def _entry() -> TypeAdapter[Entry]:
+    return TypeAdapter(Entry)
 
 
 @cache

@@ -6,9 +6,10 @@ order of magnitude cheaper to write and read than the objects themselves.
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterator
 from typing import Any
+
+import msgpack
 
 from ckwatch.model.text import Position, Span
 from ckwatch.render.text import MappedText, Node, Wrap
@@ -22,6 +23,17 @@ Packed = tuple[list[Row], list[tuple[int, int, int]], list[tuple[int, int, int, 
 the text was not copied."""
 
 
+def packed_bytes(values: object) -> bytes:
+    """Plain values as MessagePack; strings may hold the lone surrogates of names that are not UTF-8."""
+    packed: bytes = msgpack.packb(values, unicode_errors="surrogatepass")
+    return packed
+
+
+def plain_values(data: bytes) -> Any:
+    """The inverse of `packed_bytes`, sequences as tuples. Nothing in `data` is executed. Raises ValueError."""
+    return msgpack.unpackb(data, use_list=False, unicode_errors="surrogatepass", strict_map_key=True)
+
+
 class PackedSourceMap(SourceMap):
     """A `SourceMap` that is unpacked by the first question."""
 
@@ -31,8 +43,8 @@ class PackedSourceMap(SourceMap):
 
     @property
     def packed(self) -> bytes:
-        """The segments and frames as bytes."""
-        return self._packed if isinstance(self._packed, bytes) else marshal.dumps(self._packed)
+        """The segments and frames as bytes (`packed_bytes`)."""
+        return self._packed if isinstance(self._packed, bytes) else packed_bytes(self._packed)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("segments", "frames", "_starts", "_lines"):
@@ -78,7 +90,7 @@ def map_of(text: MappedText, fallback: Site) -> PackedSourceMap:
 
 def unpack(data: bytes | Packed) -> tuple[list[Segment], list[Frame]]:
     """The segments and frames that `map_of` packed."""
-    packed: Packed = marshal.loads(data) if isinstance(data, bytes) else data  # noqa: S302  # our own worker or store
+    packed: Packed = plain_values(data) if isinstance(data, bytes) else data
     rows, packed_frames, packed_segments = packed
     sites = [
         Site(SiteKind(kind), Span(path, Position(line, column), Position(end_line, end_column)), label, names)
