@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from benchmarks.quick_daemon import own_trust
 from benchmarks.reporting import Row, row, write
 from ckwatch.client import Client, connect
 
@@ -59,9 +60,9 @@ def measure_imports() -> list[Row]:
 
 async def measure_questions() -> list[Row]:
     """Both clients by turns, on one daemon."""
-    with tempfile.TemporaryDirectory() as folder:
+    with own_trust(), tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "ckwatch.toml").touch()
-        async with connect(folder, private=True, client_name="benchmark") as client:
+        async with connect(folder, private=True, trust=True, client_name="benchmark") as client:
             transport = httpx.AsyncHTTPTransport(uds=os.fspath(await _socket(client)))
             async with httpx.AsyncClient(transport=transport, base_url="http://ckwatch/v1") as other:
                 ours, reference = [], []

@@ -28,6 +28,7 @@ from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.opening import open_engine
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.serve.daemon import SWITCH_S
+from ckwatch.trust import trust
 
 TEMPLATES = 1000
 INSTANCES = 5
@@ -126,6 +127,7 @@ class LargeWorkspace:
         """A daemon in this process, without its socket."""
         sys.setswitchinterval(SWITCH_S)  # as in a daemon's own process
         find = self.compiler.find_toolchain
+        trust(self.root)
         async with open_engine(
             self.root, environment={}, find_toolchain=find, launch=launch, history=self.history
         ) as daemon:

@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     opening.open_engine = partial(
         opening.open_engine, find_toolchain=large.compiler.find_toolchain, history=large.history
     )
-    return command(["build", "--no-daemon", "--workspace", str(large.root), kernel])
+    return command(["build", "--no-daemon", "--trust", "--workspace", str(large.root), kernel])
 
 
 if __name__ == "__main__":

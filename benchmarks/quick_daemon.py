@@ -21,6 +21,16 @@ INSIDE = "QUICK_DAEMON_INSIDE"
 
 
 @contextmanager
+def own_trust() -> Iterator[None]:
+    """The list of trusted workspaces is not the user's own while the body runs."""
+    with (
+        TemporaryDirectory(prefix="ckwatch-") as folder,
+        mock.patch.dict(os.environ, {"CKWATCH_TRUST_FILE": f"{folder}/trusted"}),
+    ):
+        yield
+
+
+@contextmanager
 def apart(**variables: str) -> Iterator[None]:
     """Sockets, logs, histories and trust of daemons are not the user's own while the body runs."""
     with TemporaryDirectory(prefix="ckwatch-") as folder:

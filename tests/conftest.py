@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from ckwatch.trust import trust
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -15,7 +20,15 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("CKWATCH_NO_DAEMON", "1")
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("CKWATCH_TRUST_FILE", str(tmp_path_factory.mktemp("config") / "trusted"))
+        trust(ROOT / "examples")
         yield
+
+
+@pytest.fixture
+def trusted(tmp_path: Path) -> Path:
+    """The test's folder, whose workspaces are trusted."""
+    trust(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(autouse=True, scope="session")

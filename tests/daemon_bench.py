@@ -14,9 +14,11 @@ import anyio
 from ckwatch.runtime.engine import Daemon
 from ckwatch.runtime.opening import open_engine
 from ckwatch.toolchain import Toolchain
+from ckwatch.trust import trust
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.values import Change, File, Unit, Workspace
 from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
+from patience import PATIENCE_S
 
 KERNEL = """\
 template = "k.hip.j2"
@@ -35,8 +37,7 @@ Tile = 2
 TEMPLATE = '{% include "macros.j2" %}\nint tile = {{ Tile }};\nint {{ KERNEL_NAME }}();\n'
 MACROS = "// nothing yet\n"
 PLACEHOLDER = "k_" + "x" * 12
-SECONDS = 20.0
-"""How long a test waits for what must come; on a loaded machine it may take a while."""
+SECONDS = PATIENCE_S
 
 # Counts its runs and does what the files beside it ask for; a shared object exports what `exports.map` names. What the
 # shell can do by itself starts no process: hundreds of compiles do nothing else.
@@ -55,7 +56,7 @@ case "$*" in
         case $line in *BROKEN*) broken=${{broken:-$number}} ;; esac
     done < kernel.hip
     echo "$tile" >> "{folder}/runs"
-    if [ -e "{folder}/slow" ]; then echo $$ >> "{folder}/pids"; sleep 60; fi
+    if [ -e "{folder}/slow" ]; then echo $$ >> "{folder}/pids"; sleep 1000; fi
     echo "{folder}/include/h.h" >> "$CC_PRINT_HEADERS_FILE"
     if [ -n "$broken" ]; then
         echo "$PWD/kernel.hip:$broken:1:{{$broken:1-$broken:7}}: error: BROKEN is no type [Semantic Issue]" >&2; exit 1
@@ -86,6 +87,7 @@ class Bench:
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
         )
+        trust(self.root)
         if make:
             self._make(script)
 

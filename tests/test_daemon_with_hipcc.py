@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(trusted: Path, tmp_path: Path) -> Path:
     """The shipped example with one instance."""
     text = (ROOT / "examples/gemm/gemm_f16.kernel.toml").read_text()
     head, *instances = re.split(r"(?m)^(?=\[\[instance\]\])", text)

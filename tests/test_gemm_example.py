@@ -58,7 +58,9 @@ def test_other_archs(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, [unit["outcome"] for unit in units]) == (0, ["built"])
 
 
-def test_a_comment_compiles_nothing_and_a_tile_one_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comment_compiles_nothing_and_a_tile_one_unit(
+    trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     workspace = tmp_path / "gemm"
     shutil.copytree(ROOT / "examples/gemm", workspace)
     template = workspace / "templates/ck/gemm_universal.hip.j2"

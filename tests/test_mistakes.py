@@ -70,12 +70,14 @@ def names(rows: list[Mistake]) -> pytest.MarkDecorator:
 
 
 @names([*PLAIN, *INSTANCE])
-def test_without_a_compiler(mistake: Mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_compiler(
+    mistake: Mistake, trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     check(mistake, tmp_path, capsys)
 
 
 @pytest.mark.toolchain
 @pytest.mark.timeout(600)
 @names([*COMPILED, *INSTANCE_COMPILED])
-def test_with_hipcc(mistake: Mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_hipcc(mistake: Mistake, trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(mistake, tmp_path, capsys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.cli import main
+from ckwatch.client import connect
 from ckwatch.errors import CkwatchError, UntrustedError
 from ckwatch.trust import FILE_VARIABLE, distrust, is_trusted, require_trusted, trust, trusted_folders
 
@@ -34,7 +37,7 @@ def test_nothing_is_trusted_unasked(root: Path) -> None:
     assert not is_trusted(root)
     with pytest.raises(UntrustedError) as refusal:
         require_trusted(root)
-    assert refusal.value.hint == "`ckwatch start --trust` trusts it."
+    assert refusal.value.hint == f"`ckwatch trust '{root}'` trusts it."
 
 
 @pytest.mark.parametrize("named", ["kernels ü", "link", "link/below/.."])
@@ -123,3 +126,56 @@ def test_two_at_the_same_time_lose_nothing(root: Path) -> None:
         process.stdin.close()
     assert [process.wait() for process in both] == [0, 0]
     assert set(trusted_folders()) == {root / name / str(number) for name in "ab" for number in range(20)}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose compilers and benchmark launcher leave the file `executed` beside it."""
+    root = tmp_path / "hostile"
+    shutil.copytree(Path(__file__).parent.parent / "examples/cpp", root)
+    tools = [f"lib/llvm/bin/{name}" for name in ("clang++", "clang", "clang-offload-bundler", "llvm-readelf")]
+    data = ["amdgcn/bitcode/ocml.bc", "include/hip/hip_runtime.h", "lib/llvm/bin/llvm-objdump"]
+    for name in ("bin/hipcc", *tools, *data):
+        path = root / "rocm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\ntouch '{tmp_path}/executed'\n")
+        path.chmod(0o755)
+    shutil.copy(root / "rocm/bin/hipcc", root / "launcher")
+    (root / "ckwatch.toml").write_text(f'[toolchain]\nrocm = "rocm"\n[bench]\nlauncher = ["{root}/launcher"]\n')
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return root
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--no-daemon"],
+        ["build", "--no-daemon"],
+        ["bench", "--no-daemon"],
+        ["render", "gemm_f32/6x16", "--no-daemon"],
+        ["explain", "gemm_f32/6x16", "--no-daemon"],
+        ["doctor"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_runs_the_code_of_an_untrusted_workspace(
+    arguments: list[str], hostile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "-C", str(hostile)]) == 2
+    assert "is not trusted" in capsys.readouterr().err
+    assert not (hostile.parent / "executed").exists()
+
+
+async def test_no_script_runs_the_code_of_an_untrusted_workspace(hostile: Path) -> None:
+    with pytest.raises(UntrustedError):
+        async with connect(hostile, private=True):
+            pass
+    assert not (hostile.parent / "executed").exists()
+    async with connect(hostile, private=True, trust=True):
+        assert is_trusted(hostile)
+
+
+def test_a_trusted_workspace_runs_its_compilers(hostile: Path) -> None:
+    """The test above can fail: what it plants is executed once there is trust."""
+    main(["check", "--no-daemon", "--trust", "-C", str(hostile)])
+    assert (hostile.parent / "executed").exists()

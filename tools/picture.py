@@ -23,12 +23,18 @@ CKWATCH = str(Path(sys.executable).with_name("ckwatch"))
 WIDTH = 118
 
 
+def environment_of(workspace: Path) -> dict[str, str]:
+    """That of a command of its own, with a list of trusted workspaces beside the workspace."""
+    own = {"CKWATCH_NO_DAEMON": "1", "CKWATCH_TRUST_FILE": str(workspace.parent / "trusted")}
+    return {**os.environ, "COLUMNS": str(WIDTH), "TERM": "xterm-256color", **own}
+
+
 def shown(arguments: list[str], folder: Path) -> Text:
     """A command as typed, and what it printed."""
-    environment = os.environ | {"COLUMNS": str(WIDTH), "TERM": "xterm-256color", "CKWATCH_NO_DAEMON": "1"}
     done = subprocess.run(
-        [CKWATCH, *arguments, "--color", "always"], cwd=folder, capture_output=True, text=True, env=environment
-    )
+        [CKWATCH, *arguments, "--color", "always"],
+        cwd=folder, capture_output=True, text=True, env=environment_of(folder),
+    )  # fmt: skip
     return Text.assemble(("$ ", "bold green"), ("ckwatch " + " ".join(arguments), "bold"), "\n") + Text.from_ansi(
         done.stdout + done.stderr
     )
@@ -48,6 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "gemm"
         shutil.copytree(ROOT / "examples/gemm", workspace)
+        subprocess.run([CKWATCH, "trust", workspace], env=environment_of(workspace), check=True)
         console.print(shown(["build", "gemm_f16/v3_128*"], workspace))
         change(workspace / "gemm_f16.kernel.toml", "MXdlPerWave = 2", "MXdlPerWave = 3")
         console.print(shown(["build", "gemm_f16/v3_128*"], workspace))

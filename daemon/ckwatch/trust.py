@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,7 @@ def require_trusted(root: Path) -> None:
     if not is_trusted(root):
         raise UntrustedError(
             f"{root} is not trusted: its templates and compiler flags are code that would run here",
-            "`ckwatch start --trust` trusts it.",
+            f"`ckwatch trust {shlex.quote(str(root))}` trusts it.",
         )
 
 

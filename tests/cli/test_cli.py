@@ -36,7 +36,7 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return tile;
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace in a folder whose name has a space and non-ASCII letters; the working directory is elsewhere."""
     root = tmp_path / "kernels für größe"
     (root / "templates").mkdir(parents=True)

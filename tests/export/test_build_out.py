@@ -58,7 +58,7 @@ def test_products(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "(default 65536)" in help_text, "the sizes of the first shape"
 
 
-def test_only_gemms_have_a_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_gemms_have_a_runner(trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "ckwatch.toml").touch()
     (tmp_path / "k.kernel.toml").write_text(CUSTOM)

@@ -41,7 +41,7 @@ extern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return {{ Ti
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace on a machine without a compiler."""
     root = tmp_path / "w"
     (root / "templates").mkdir(parents=True)
@@ -148,7 +148,9 @@ def test_an_example_of_hip(to_import: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.toolchain
 @pytest.mark.timeout(600)
-def test_edits_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_edits_meanwhile(
+    trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(ROOT / "examples/cpp", tmp_path / "w")
     kernel_file = tmp_path / "w/gemm_f32.kernel.toml"
     meaning = export_module._meaning

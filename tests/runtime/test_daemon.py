@@ -13,6 +13,7 @@ from ckwatch.errors import CkwatchError, UnknownUnitError
 from ckwatch.runtime.opening import open_engine
 from ckwatch.wire.values import Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following
+from patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -242,7 +243,7 @@ async def test_leaving_a_build_stops_its_compilers(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon, following(daemon) as seen:
         async with daemon.build(None, None, force=False, check_only=False) as lines:
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE_S):
                 async for line in lines:
                     assert line.event == "start"
                     break
@@ -255,7 +256,7 @@ async def test_checks_do_not_wait_for_compilers(bench: Bench) -> None:
     bench.will("slow")
     async with bench.open() as daemon, anyio.create_task_group() as tasks:
         tasks.start_soon(build, daemon)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             await bench.started(2)
             async with daemon.build(None, None, force=False, check_only=True) as lines:
                 assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
@@ -296,7 +297,7 @@ async def test_a_reset_for_a_number_of_another_daemon(bench: Bench) -> None:
             assert [change.topic for change in await daemon.changes(None, number)] == ["reset"]
 
 
-async def test_no_workspace(tmp_path: Path) -> None:
+async def test_no_workspace(trusted: Path) -> None:
     with pytest.raises(CkwatchError, match=r"no ckwatch.toml"):
-        async with open_engine(tmp_path, history=tmp_path / "h.sqlite"):
+        async with open_engine(trusted, history=trusted / "h.sqlite"):
             pass

@@ -32,13 +32,11 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
     Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
     """
     root = await to_thread.run_sync(find_workspace, start)
-    private = is_private(options)
-    if not private:
-        await to_thread.run_sync(lambda: require_trust(root, given=options.trust))
+    await to_thread.run_sync(lambda: require_trust(root, given=options.trust))
     archs = await to_thread.run_sync(known_archs, options.arch)
     rules = not getattr(options, "no_rules", False)
     header_warnings = True if getattr(options, "header_warnings", False) else None
-    async with connect(root, client_name=options.command, private=private) as client:
+    async with connect(root, client_name=options.command, private=is_private(options)) as client:
         if archs or not rules or header_warnings is not None:
             await client.view(archs=archs, rules=rules, header_warnings=header_warnings)
         yield client

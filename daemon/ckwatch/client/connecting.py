@@ -38,22 +38,22 @@ async def connect(
     """A client of the daemon of the workspace that `path` lies in, which is started unless `start` is false.
 
     `trust` puts the workspace on the user's list of those whose code may run here. `client_name` is what the daemon
-    calls the client in its log. `private` runs a daemon inside this process instead, as long as the context is open,
-    and needs no trust but the caller's; `open_engine` gives it another engine.
+    calls the client in its log. `private` runs a daemon inside this process instead, as long as the context is open;
+    `open_engine` gives it another engine.
 
-    Raises CkwatchError: there is no workspace or it is broken; UntrustedError where a daemon would have to be started
-    for one that is not trusted; DaemonGoneError if there is none and none may be started, or if it dies.
+    Raises CkwatchError: there is no workspace or it is broken; UntrustedError where its code would have to be run
+    and it is not trusted; DaemonGoneError if there is none and none may be started, or if it dies.
     """
     root = await to_thread.run_sync(find_workspace, Path(path))
     async with AsyncExitStack() as stack:
+        if trust:
+            await to_thread.run_sync(launch.trust, root)
         if private:
             from ckwatch.client.private import private_daemon
 
             socket = await stack.enter_async_context(private_daemon(root, open_engine))
             access = Access(_only(socket))
         else:
-            if trust:
-                await to_thread.run_sync(launch.trust, root)
             access = Access(_found_or_started(root, start=start))
         status = await status_of(access)
         async with plain_errors(), anyio.create_task_group() as tasks:

@@ -33,6 +33,7 @@ from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.tools import FindToolchain, Tools
 from ckwatch.runtime.work import Workshop
 from ckwatch.toolchain import discover
+from ckwatch.trust import require_trusted
 from ckwatch.watch import Batch, make_watcher
 
 log = logging.getLogger(__name__)
@@ -62,9 +63,11 @@ async def open_engine(
 ) -> AsyncIterator[Daemon]:
     """The daemon for the workspace in the folder `root`, at work until the context is left.
 
-    Raises CkwatchError when there is no `ckwatch.toml`. `launch` starts compilers, `find_toolchain` finds
-    them; tests pass others.
+    Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
+    Whoever opens an engine comes through here: a daemon, a command with `--no-daemon`, a script. `launch` starts
+    compilers, `find_toolchain` finds them; tests pass others.
     """
+    await to_thread.run_sync(require_trusted, root)
     with young_only():
         renders = max(1, min(4, len(os.sched_getaffinity(0)) // 2))
         tools = Tools(environment, renders, launch, find_toolchain)

@@ -24,6 +24,7 @@ from ckwatch.toolchain import places
 from ckwatch.toolchain.doctor import XDL_ARCHS, Examine, Report, State, examine
 from ckwatch.toolchain.install import Step, install
 from ckwatch.toolchain.model import ToolchainChoice
+from ckwatch.trust import require_trusted
 
 _MARKS = {State.OK: ("✓", "green"), State.NOTE: ("·", "yellow"), State.MISSING: ("✗", "red bold")}
 
@@ -80,13 +81,14 @@ def doctor_command(
 ) -> int:
     """Print the report on the environment; with `workspace`, on what its `ckwatch.toml` asks for.
 
-    Raises `CkwatchError` when the workspace cannot be read.
+    Raises `UntrustedError` for a workspace whose compilers may not run here, `CkwatchError` when it cannot be read.
     """
     choice: ToolchainChoice | None = None
     archs: tuple[str, ...] = ("gfx942",)
     if workspace is not None:
         from ckwatch.config.workspace import load_workspace
 
+        require_trusted(workspace)
         settings = load_workspace(workspace).settings
         choice, archs = settings.toolchain, tuple(settings.workspace.archs)
     report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=smoke, more=more))
