@@ -15,6 +15,7 @@ import { LanguageClient } from "vscode-languageclient/node";
 import { SERVER_SETTINGS } from "./contract";
 import type { Executable } from "./executable";
 import { ask } from "./questions";
+import { OPTIONS } from "./search";
 import { SCHEME, written } from "./virtual";
 
 const SELECTOR: DocumentSelector = [
@@ -52,7 +53,7 @@ class Extensions implements StaticFeature {
 
 export class CkwatchClient extends LanguageClient {
   constructor(executable: Executable, output: LogOutputChannel, showDocument: (uri: Uri, takeFocus: boolean) => Promise<void>) {
-    const run = { command: executable.command, args: [...executable.args, "lsp"] };
+    const run = { command: executable.command, args: [...executable.args, "lsp"], options: OPTIONS };
     super("ckwatch", "ckwatch", run, clientOptions(output, showDocument));
     super.registerFeature(new Extensions());
     this.onRequest(ShowMessageRequest.type, ask);

@@ -1,5 +1,7 @@
 /** Where the `ckwatch` command may be, in the order in which it is looked for. Nothing here touches the machine. */
 
+import { posix, win32 } from "node:path";
+
 export interface Executable {
   readonly command: string;
   readonly args: readonly string[];
@@ -21,17 +23,40 @@ export function candidates({ setting, folders, home, windows }: Surroundings): E
     return [{ command: expanded(named, folders[0] ?? "", home), args: [] }];
   }
   const inEnvironment = windows ? ".venv/Scripts/ckwatch.exe" : ".venv/bin/ckwatch";
+  // with -P no types.py or pickle.py of the working folder is taken for Python's own
   const pythons = windows ? ["py", "python"] : ["python3", "python"];
   return [
     { command: "ckwatch", args: [] },
     ...folders.map((folder) => ({ command: `${folder}/${inEnvironment}`, args: [] })),
-    ...pythons.map((python) => ({ command: python, args: ["-m", "ckwatch"] })),
+    ...pythons.map((python) => ({ command: python, args: ["-P", "-m", "ckwatch"] })),
   ];
 }
 
 function expanded(path: string, folder: string, home: string): string {
   const inHome = path === "~" || path.startsWith("~/") ? home + path.slice(1) : path;
   return inHome.replaceAll("${workspaceFolder}", folder).replaceAll("${userHome}", home);
+}
+
+/** How a process is started so that it runs nothing that lies in a workspace. */
+export interface StartOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** In the folder of the editor's own program, which is no workspace, and with no part of PYTHONPATH that depends on the folder. */
+export function startOptions(program: string, environment: StartOptions["env"], windows: boolean): StartOptions {
+  const path = environment["PYTHONPATH"];
+  return {
+    cwd: (windows ? win32 : posix).dirname(program),
+    env: path === undefined ? environment : { ...environment, PYTHONPATH: absoluteOnly(path, windows) },
+  };
+}
+
+/** The absolute entries of a list of paths, undefined for none: an empty entry means the working folder. */
+function absoluteOnly(list: string, windows: boolean): string | undefined {
+  const paths = windows ? win32 : posix;
+  const kept = list.split(paths.delimiter).filter((entry) => paths.isAbsolute(entry));
+  return kept.length === 0 ? undefined : kept.join(paths.delimiter);
 }
 
 /** Whether the output of `--version` is that of ckwatch. */

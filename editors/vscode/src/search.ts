@@ -4,10 +4,14 @@ import { execFile } from "node:child_process";
 import { homedir } from "node:os";
 import { promisify } from "node:util";
 import { commands, window, workspace } from "vscode";
-import { INSTALLERS, candidates, isVersion, type Executable, type Installer } from "./executable";
+import { INSTALLERS, candidates, isVersion, startOptions, type Executable, type Installer } from "./executable";
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 20_000;
+const WINDOWS = process.platform === "win32";
+
+/** How every process of ours is started. */
+export const OPTIONS = startOptions(process.execPath, process.env, WINDOWS);
 
 /** The first candidate that says its version; undefined where there is none. Each failure goes to `log`. */
 export async function findExecutable(log: (line: string) => void): Promise<Executable | undefined> {
@@ -15,12 +19,12 @@ export async function findExecutable(log: (line: string) => void): Promise<Execu
     setting: workspace.getConfiguration("ckwatch").get<string>("command", ""),
     folders: (workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath),
     home: homedir(),
-    windows: process.platform === "win32",
+    windows: WINDOWS,
   };
   for (const candidate of candidates(surroundings)) {
     const line = [candidate.command, ...candidate.args].join(" ");
     try {
-      const { stdout } = await run(candidate.command, [...candidate.args, "--version"], { timeout: TIMEOUT_MS });
+      const { stdout } = await run(candidate.command, [...candidate.args, "--version"], { ...OPTIONS, timeout: TIMEOUT_MS });
       if (isVersion(stdout)) {
         log(`${line}: ${stdout.trim()}`);
         return candidate;
@@ -34,7 +38,7 @@ export async function findExecutable(log: (line: string) => void): Promise<Execu
 }
 
 /** Says that the command is missing, with what mends it. */
-export async function offerInstallation(start: () => Promise<void>): Promise<void> {
+export async function offerInstallation(whenInstalled: () => Promise<void>): Promise<void> {
   const named = workspace.getConfiguration("ckwatch").get<string>("command", "");
   const message =
     named === ""
@@ -42,14 +46,14 @@ export async function offerInstallation(start: () => Promise<void>): Promise<voi
       : `The setting ckwatch.command names “${named}”, which is no ckwatch command.`;
   const answer = await window.showWarningMessage(message, ...(named === "" ? ["Install…"] : []), "Open the Settings");
   if (answer === "Install…") {
-    await install(start);
+    await install(whenInstalled);
   } else if (answer !== undefined) {
     await commands.executeCommand("workbench.action.openSettings", "ckwatch.command");
   }
 }
 
 /** Lets the user choose how, and types it into a terminal; starts the server when the user says that it is done. */
-export async function install(start: () => Promise<void>): Promise<void> {
+export async function install(whenInstalled: () => Promise<void>): Promise<void> {
   const there = await Promise.all(INSTALLERS.map(isThere));
   const choices = INSTALLERS.filter((_, index) => there[index]).map(({ line, description }) => ({ label: line, description }));
   if (choices.length === 0) {
@@ -65,13 +69,13 @@ export async function install(start: () => Promise<void>): Promise<void> {
   terminal.sendText(choice.label);
   const done = await window.showInformationMessage("Start ckwatch when the terminal has finished.", "Start");
   if (done !== undefined) {
-    await start();
+    await whenInstalled();
   }
 }
 
 async function isThere({ program }: Installer): Promise<boolean> {
   try {
-    await run(program, ["--version"], { timeout: TIMEOUT_MS });
+    await run(program, ["--version"], { ...OPTIONS, timeout: TIMEOUT_MS });
     return true;
   } catch {
     return false;

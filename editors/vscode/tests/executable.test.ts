@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { candidates, isVersion } from "../src/executable";
+import { candidates, isVersion, startOptions } from "../src/executable";
 
 const around = { setting: "", folders: ["/w/one", "/w/two"], home: "/home/me", windows: false };
 
@@ -13,8 +13,8 @@ test("PATH, then each folder's environment, then Python", () => {
     "ckwatch",
     "/w/one/.venv/bin/ckwatch",
     "/w/two/.venv/bin/ckwatch",
-    "python3 -m ckwatch",
-    "python -m ckwatch",
+    "python3 -P -m ckwatch",
+    "python -P -m ckwatch",
   ]);
 });
 
@@ -22,8 +22,8 @@ test("on Windows", () => {
   assert.deepEqual(lines({ folders: ["C:/w"], windows: true }), [
     "ckwatch",
     "C:/w/.venv/Scripts/ckwatch.exe",
-    "py -m ckwatch",
-    "python -m ckwatch",
+    "py -P -m ckwatch",
+    "python -P -m ckwatch",
   ]);
 });
 
@@ -38,6 +38,32 @@ for (const [setting, expected] of [
     assert.deepEqual(lines({ setting }), [expected]);
   });
 }
+
+test("what is started runs beside the editor's program, not in the workspace", () => {
+  assert.equal(startOptions("/usr/lib/code/code", {}, false).cwd, "/usr/lib/code");
+  assert.equal(startOptions("C:\\Code\\Code.exe", {}, true).cwd, "C:\\Code");
+});
+
+for (const [given, expected] of [
+  [undefined, undefined],
+  ["", undefined],
+  [":", undefined],
+  [".", undefined],
+  [":/opt/lib", "/opt/lib"],
+  ["/opt/lib:", "/opt/lib"],
+  ["/a::lib:./lib:/b", "/a:/b"],
+] as const) {
+  test(`of PYTHONPATH=${given ?? "(unset)"} what does not depend on the folder`, () => {
+    const { env } = startOptions("/usr/bin/node", { HOME: "/home/me", ...(given === undefined ? {} : { PYTHONPATH: given }) }, false);
+    assert.equal(env["PYTHONPATH"], expected);
+    assert.equal(env["HOME"], "/home/me");
+  });
+}
+
+test("of PYTHONPATH on Windows", () => {
+  const { env } = startOptions("C:\\Code\\Code.exe", { PYTHONPATH: "C:\\lib;;lib;D:/more" }, true);
+  assert.equal(env["PYTHONPATH"], "C:\\lib;D:/more");
+});
 
 test("what says its version is ckwatch", () => {
   assert.ok(isVersion("ckwatch 0.1.0\n"));
