@@ -1,4 +1,5 @@
-// Bundles the extension into dist/extension.js; with --tests also each tests/*.test.ts into dist/tests, for node --test.
+// Bundles the extension into dist/extension.js; with --tests also each tests/*.test.ts into dist/tests, for node --test,
+// where tests/vscode.ts stands for the editor.
 import { readdirSync, rmSync } from "node:fs";
 import { build } from "esbuild";
 
@@ -24,5 +25,6 @@ if (options.includes("--tests")) {
     outExtension: { ".js": ".mjs" },
     format: "esm",
     packages: "external",
+    alias: { vscode: "./tests/vscode.ts" },
   });
 }

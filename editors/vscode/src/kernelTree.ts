@@ -13,7 +13,7 @@ import {
   type TreeDataProvider,
 } from "vscode";
 import type { About } from "./arguments";
-import { asRange } from "./server";
+import { asRange } from "./ranges";
 import { ICONS, descriptionOf, isBusy, kernelsOf, nameIn, stateOf, type Kernel, type Unit } from "./units";
 import type { WorkspaceUnits } from "./workspaceUnits";
 

@@ -1,12 +1,11 @@
 /** The language server's life: found, started, restarted, and not at all in a folder that is not trusted. */
 
-import { EventEmitter, Range, commands, window, workspace, type Disposable, type LogOutputChannel, type Uri } from "vscode";
+import { EventEmitter, commands, window, workspace, type Disposable, type LogOutputChannel, type Uri } from "vscode";
 import { DidChangeConfigurationNotification, ExecuteCommandRequest, State } from "vscode-languageclient";
 import { CkwatchClient, serverSettings } from "./client";
 import type { Argument } from "./arguments";
 import { findExecutable, offerInstallation } from "./search";
 import type { ServerStatus } from "./status";
-import type { Range as ProtocolRange } from "./units";
 
 export type ServerState = "untrusted" | "starting" | "running" | "missing" | "stopped";
 
@@ -146,7 +145,3 @@ const REASONS: Readonly<Record<ServerState, string>> = {
   missing: "The ckwatch command was not found.",
   stopped: "ckwatch does not run. Its output says why.",
 };
-
-export function asRange(range: ProtocolRange): Range {
-  return new Range(range.start.line, range.start.character, range.end.line, range.end.character);
-}

@@ -19,7 +19,8 @@ import {
   type TestRunRequest,
 } from "vscode";
 import type { Argument } from "./arguments";
-import { asRange, type Server } from "./server";
+import { asRange } from "./ranges";
+import type { Server } from "./server";
 import { isBusy, kernelsOf, nameIn, stateOf, type Unit } from "./units";
 import type { WorkspaceUnits } from "./workspaceUnits";
 

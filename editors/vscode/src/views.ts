@@ -20,7 +20,8 @@ import {
 } from "vscode";
 import { alignedTop, anchorOf } from "./anchor";
 import { Latest } from "./latest";
-import { asRange, type Server } from "./server";
+import { asRange } from "./ranges";
+import type { Server } from "./server";
 import type { Range as ProtocolRange } from "./units";
 import { SCHEME, viewOf } from "./virtual";
 
@@ -65,6 +66,7 @@ export class LinkedViews implements Disposable {
         this.cursorMoved(window.activeTextEditor);
       }
     };
+    // what an answer depends on may come after the cursor has moved: then it is asked for again
     this.listeners = [
       window.onDidChangeTextEditorSelection(({ textEditor }) => {
         this.cursorMoved(textEditor);
@@ -80,8 +82,23 @@ export class LinkedViews implements Disposable {
         }
         again();
       }),
+      // a click may move the cursor before its editor is the active one
+      window.onDidChangeActiveTextEditor(again),
+      // a document that gets another language is opened anew: an included template, once it is known to be one
+      workspace.onDidOpenTextDocument((document) => {
+        if (document === window.activeTextEditor?.document) {
+          again();
+        }
+      }),
+      // the source lines of ISA take a compile, and come with another text
+      workspace.onDidChangeTextDocument(({ document }) => {
+        if (viewOf(document.uri) !== undefined) {
+          again();
+        }
+      }),
       // another artifact has other lines
       server.onUnitsChanged(again),
+      server.onDidChangeState(again),
     ];
   }
 
@@ -120,7 +137,10 @@ export class LinkedViews implements Disposable {
     const linked = isView || (isTemplate && others.some((editor) => viewOf(editor.document.uri) !== undefined));
     const wanted = workspace.getConfiguration("ckwatch").get<boolean>("linkedScrolling", true);
     if (leader === window.activeTextEditor && linked && wanted && this.server.state === "running") {
-      latest.run(() => (isView ? this.toTemplate(leader, position, others, follow) : this.toViews(leader, position, others, follow)));
+      latest.run(async () => {
+        follow(leader, null);
+        await (isView ? this.toTemplate(leader, position, others, follow) : this.toViews(leader, position, others, follow));
+      });
     }
   }
 
