@@ -107,8 +107,10 @@ class GeneratedDocuments(Part):
         if document.generated is not None and document.path is None:
             self._views.pop(document.generated, None)
 
-    async def _follow(self, folder: Folder, generated: Generated, view: _View) -> None:
+    async def _follow(self, folder: Folder, generated: Generated, view: _View, *, anew: bool = False) -> None:
         async with view.lock:
+            if anew:
+                view.state = None
             before = view.text
             await self._renew(folder, generated, view, folder.units.get(generated.unit))
         now = view.text
@@ -172,12 +174,9 @@ class GeneratedDocuments(Part):
             isa = await folder.ready.isa(generated.unit)
         finally:
             view.wants_lines = False
-        unit = folder.units.get(generated.unit)
-        if not isa.has_lines or unit is None or self._views.get(generated) is not view:
-            return
-        async with view.lock:
-            view.text = isa_text(isa, await self._source_of(generated), unit.generation)
-        await self._tell(generated, view.text)
+        if isa.has_lines and self._views.get(generated) is view:
+            # the unit may be another by now: what is shown is fetched again, not what was compiled
+            await self._follow(folder, generated, view, anew=True)
 
 
 def _state(generated: Generated, unit: Unit) -> tuple[object, ...]:
