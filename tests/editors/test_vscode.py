@@ -5,6 +5,7 @@ With CKWATCH_SCREENSHOTS=docs/images the pictures of the documentation are taken
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from editors.vscode_page import Page, opened, served
+from editors.vscode_page import EDITOR, Page, opened, served
 from tools.editors.vscode_install import VsCode, install, package_extension
 
-pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.editors, pytest.mark.toolchain, pytest.mark.network, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).parents[2]
 KERNELS = "gemm_f16.kernel.toml"
@@ -28,7 +29,6 @@ INSTANCE = "v3_128x128x64_intrawave"
 OTHER = "v1_128x128x64_intrawave"
 CKWATCH = Path(sys.executable).with_name("ckwatch")
 
-EDITOR = ".editor-group-container.active"
 BESIDE = ".editor-group-container:not(.active)"
 LINKED = f"{BESIDE} .view-overlays [class*='TextEditorDecorationType']"
 STATUS = "[id$='ckwatch.status']"
@@ -45,8 +45,8 @@ SETTINGS = {
 Shoot = Callable[[str], None]
 
 
-def ckwatch(*arguments: str | Path, env: dict[str, str]) -> None:
-    subprocess.run([CKWATCH, *arguments], env=env, check=True, capture_output=True)
+def ckwatch(*arguments: str | Path, env: dict[str, str]) -> str:
+    return subprocess.run([CKWATCH, *arguments], env=env, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -85,21 +85,31 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, s
 
 
 @pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that tells of each process that the extension has started: its working folder and PYTHONPATH."""
+    return tmp_path_factory.mktemp("started") / "processes"
+
+
+@pytest.fixture(scope="module")
 def page(
     vscode: VsCode,
     extension: Path,
     workspace: Path,
+    started: Path,
     environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Page]:
     home = tmp_path_factory.mktemp("code-server")
+    command = started.with_name("ckwatch")
+    command.write_text(f"""#!/bin/sh\necho "$PWD $PYTHONPATH" >> {started}\nexec {CKWATCH} "$@"\n""")
+    command.chmod(0o755)
     settings: dict[str, Any] = {
         **SETTINGS,
-        "ckwatch.command": str(CKWATCH),
+        "ckwatch.command": str(command),
         "security.workspace.trust.enabled": False,
     }
     with (
-        served(vscode, home, extension, settings, environment) as address,
+        served(vscode, home, extension, settings, {**environment, "PYTHONPATH": ":lib:/opt/lib"}) as address,
         opened(vscode, f"{address}?folder={workspace}") as page,
     ):
         page.wait(STATUS, "12 units")
@@ -111,6 +121,16 @@ def shoot(page: Page, tmp_path: Path) -> Shoot:
     """Takes a picture for the documentation, if there are to be any."""
     folder = os.environ.get("CKWATCH_SCREENSHOTS")
     return lambda name: page.screenshot((ROOT / folder if folder else tmp_path) / f"vscode-{name}.png")
+
+
+def isa_line_from(template: str, workspace: Path, env: dict[str, str]) -> int:
+    """The first line of the ISA with an instruction that came from `template`, counted from one."""
+    told = json.loads(ckwatch("inspect", f"gemm_f16/{INSTANCE}", "--isa", "--json", "-C", workspace, env=env))
+    return next(
+        int(line["line"]) + 1
+        for line in told["lines"]
+        if line["mnemonic"] and line["span"] is not None and line["span"]["path"].endswith(f"/{template}")
+    )
 
 
 def line_of(path: Path, words: str) -> int:
@@ -135,13 +155,21 @@ def test_figures_lenses_and_hover_at_an_instance(page: Page, workspace: Path, sh
     page.press("Escape")
 
 
+def test_no_process_is_started_in_the_workspace(page: Page, workspace: Path, started: Path) -> None:
+    processes = [line.rpartition(" ") for line in started.read_text().splitlines()]
+    assert processes
+    for folder, _, path in processes:
+        assert not Path(folder).is_relative_to(workspace)
+        assert path == "/opt/lib"
+
+
 def test_a_mistake_shows_while_it_is_typed_and_goes(page: Page, workspace: Path, shoot: Shoot) -> None:
     line = line_of(workspace / KERNELS, "MPerBlock = 128")
     page.open_file(KERNELS)
     page.wait(f"{EDITOR} .squiggly-error", state="hidden")
     page.go_to(line, len("MPerBlock = ") + 1)
     page.press("Shift+End")
-    page.type("96")
+    page.insert("96")
     page.wait(f"{EDITOR} .squiggly-error")
     page.press("Alt+F8")
     page.wait(".marker-widget", "96 % (32 * 2)")
@@ -166,32 +194,36 @@ def test_a_mistake_in_a_template_that_is_not_saved(page: Page, workspace: Path, 
     page.go_to(line_of(template, "using namespace {{ host_namespace }}"))
     page.wait(f"{EDITOR} .view-line", "194 VGPR")
     page.press("Home")
-    page.type(mistake)
+    page.insert(mistake)
     page.wait(f"{EDITOR} .squiggly-error")
     page.press("Alt+F8")
     page.wait(".marker-widget", told)
     assert template.read_text() == text
     page.press("Escape")
-    page.press(*["Control+z"] * len(mistake))
+    page.press(*["Control+z"] * len(mistake))  # more than there are edits, which does no harm
     page.wait(f"{EDITOR} .squiggly-error", state="hidden")
     page.wait(f"{EDITOR} .tab.active:not(.dirty)")
 
 
-def test_the_isa_stands_beside_the_template_and_is_linked_with_it(page: Page, workspace: Path, shoot: Shoot) -> None:
+def test_the_isa_stands_beside_the_template_and_is_linked_with_it(
+    page: Page, workspace: Path, environment: dict[str, str], shoot: Shoot
+) -> None:
     page.open_file(TEMPLATE)
     page.go_to(line_of(workspace / "templates/ck" / TEMPLATE, "def_kernel("))
     page.click(f"{EDITOR} .codelens-decoration a", "ISA")
     page.wait(f"{BESIDE} .tab", f"{INSTANCE}@gfx942.s")
     page.wait(f"{BESIDE} .view-line", "s_load_dword")
-    # an included template is linked, too: where a call in it became instructions
+    # an included template is linked, too: where a call in it became instructions. Where nobody has looked at this ISA
+    # before, its lines take a compile, and the cursor stands there long before they come
     page.open_file(INCLUDED)
     page.go_to(line_of(workspace / "templates/ck" / INCLUDED, "SplitKBatchOffset offset"))
     page.wait(LINKED)
     shoot("isa")
     page.go_to(1)
     page.wait(LINKED, state="hidden")
-    page.click(f"{BESIDE} .view-line", "s_mul_i32")
-    page.wait(f"{EDITOR} .tab.active", f"{INSTANCE}@gfx942.s")
+    page.click(f"{BESIDE} .tab", f"{INSTANCE}@gfx942.s")
+    page.wait_for_editor(f"{INSTANCE}@gfx942.s")
+    page.go_to(isa_line_from(INCLUDED, workspace, environment))
     page.wait(LINKED)
     page.press("Home", "Control+k", "Control+i")
     page.wait(".monaco-hover", INCLUDED)
@@ -236,10 +268,11 @@ def test_the_tree_opens_the_generated_source(page: Page, shoot: Shoot) -> None:
         page.run_command("Increase Current View Size")
     page.hover(row, INSTANCE)
     shoot("kernels")
-    page.click(f"{row} a[aria-label='Open Generated Source']:visible")
+    page.click(f"{row}:has-text('{INSTANCE}') a[aria-label='Open Generated Source']")
     page.wait(".tab", f"{INSTANCE}@gfx942.hip")
     page.wait(f"{BESIDE} .view-line", "#include <hip/hip_runtime.h>")
     page.click(".tab", f"{INSTANCE}@gfx942.hip")
+    page.wait_for_editor(f"{INSTANCE}@gfx942.hip")
     page.press("Control+w")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tools.editors.vscode_install import node_packages, package_extension
 
-pytestmark = [pytest.mark.editors, pytest.mark.network, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.editors, pytest.mark.network, pytest.mark.timeout(1800)]
 
 EXTENSION = Path(__file__).parents[2] / "editors/vscode"
 

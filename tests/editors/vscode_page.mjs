@@ -19,6 +19,7 @@ const requests = {
   hover: (request) => located(request).hover({ timeout: request.timeout }),
   press: ({ keys }) => page.keyboard.press(keys),
   type: ({ characters }) => page.keyboard.type(characters),
+  insert: ({ characters }) => page.keyboard.insertText(characters),
   texts: ({ selector }) => page.locator(selector).allTextContents(),
   attribute: (request) => located(request).getAttribute(request.name, { timeout: request.timeout }),
   scroll: async ({ pixels, ...request }) => {

@@ -17,11 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 from tools.editors.vscode_install import VsCode
 
-PATIENCE_S = 60.0
-"""How long something may take to appear; a slow machine that compiles beside it needs seconds."""
+PATIENCE_S = 600.0
+"""How long something may take to appear. It is there against hanging only: on a busy machine a compile takes minutes."""
+
+EDITOR = ".editor-group-container.active"
+"""The group of editors that is active."""
 
 _DRIVER = Path(__file__).with_name("vscode_page.mjs")
 
@@ -79,6 +83,15 @@ class Page:
     def screenshot(self, path: Path) -> None:
         self.ask("screenshot", path=str(path))
 
+    def insert(self, text: str) -> None:
+        """As one edit: what is typed passes through texts that have mistakes of their own."""
+        self.ask("insert", characters=text)
+
+    def wait_for_editor(self, name: str) -> None:
+        """Until keys go to the editor of a file. Its tab is active before that, while the editor still has another text."""
+        self.wait(f"{EDITOR} .tab.active", name)
+        self.wait(f"{EDITOR} .monaco-editor.focused[data-uri*='{quote(name)}']")
+
     def open_file(self, name: str) -> None:
         """Through Quick Open; the file's editor has the focus afterwards."""
         self.press("Control+p")
@@ -86,8 +99,8 @@ class Page:
         self.type(name)
         self.wait(".quick-input-list .monaco-list-row.focused", Path(name).name)
         self.press("Enter")
-        self.wait(".tab.active", Path(name).name)
-        self.wait(".editor-group-container.active .monaco-editor .view-line")
+        self.wait(".quick-input-widget", state="hidden")
+        self.wait_for_editor(Path(name).name)
 
     def run_command(self, title: str) -> None:
         """A command of the palette."""
@@ -105,6 +118,7 @@ class Page:
         self.wait(".quick-input-list .monaco-list-row", str(line))
         self.press("Enter")
         self.wait(".quick-input-widget", state="hidden")
+        self.wait(f"{EDITOR} .monaco-editor.focused")
 
 
 @contextmanager
@@ -124,7 +138,7 @@ def opened(vscode: VsCode, url: str) -> Iterator[Page]:
         finally:
             assert driver.stdin is not None
             driver.stdin.close()
-            driver.wait(30)
+            driver.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -164,5 +178,5 @@ def served(vscode: VsCode, home: Path, extension: Path, settings: dict[str, Any]
             yield address
         finally:
             os.killpg(server.pid, signal.SIGTERM)
-            server.wait(30)
-            reader.join(30)
+            server.wait(PATIENCE_S)
+            reader.join(PATIENCE_S)
