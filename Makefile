@@ -7,16 +7,22 @@ BIN := .venv/bin
 
 PROGRAMS ?=
 WITHIN ?=
+CORES ?= 7
+CACHE_MIB ?= 260
+STEPS ?=
 
-.PHONY: demo test test-editors lint fast-test toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors lint fast-test toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
 
-# Compilers take every core: the tests that need them come alone.
-test: lint toolchain
+# Whatever fails, the rest runs; at the end stands what failed.
+test: .venv/.installed
 	$(BIN)/python tools/run_tests.py
-	$(BIN)/python -m pytest -q -m "(toolchain or network) and not editors"
+
+# The same as if this machine had CORES processors and CACHE_MIB of last-level cache.
+test-elsewhere: .venv/.installed
+	$(BIN)/python tests/other_machine --cores $(CORES) --cache-mib $(CACHE_MIB) -- $(BIN)/python tools/run_tests.py $(STEPS)
 
 # Neovim, VS Code, Helix and Emacs on the example; what is not there is installed into the user's cache.
 # WITHIN=SECONDS: those that there is time for.
@@ -24,13 +30,11 @@ test-editors: toolchain
 	$(BIN)/python -m tools.run_editor_tests $(if $(WITHIN),--within $(WITHIN))
 
 lint: .venv/.installed
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python tools/run_tests.py lint
 
 # The tests that need neither compiler nor network; seconds.
 fast-test: .venv/.installed
-	$(BIN)/python tools/run_tests.py
+	$(BIN)/python tools/run_tests.py without-compilers
 
 # A ROCm that is already there is used as it is; otherwise a private one is installed into the user's cache.
 toolchain: .venv/.installed

@@ -1,0 +1,84 @@
+"""What `make test` makes of its steps: all of them run, and what failed is named at the end."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from tools import run_tests
+from tools.run_tests import Result, commands, failed_step, main, result_of
+
+OUTPUT = """\
+..F.E
+=================================== FAILURES ===================================
+ERROR    ckwatch:log.py:1 captured
+=========================== short test summary info ============================
+SKIPPED [1] tests/a/test_x.py:14: no torch
+FAILED tests/a/test_x.py::test_one[a - b] - assert 1 == 2
+ERROR tests/a/test_x.py::test_two - RuntimeError
+1 failed, 3 passed, 1 skipped, 7 deselected, 1 error in 2.05s
+"""
+BROKEN = "INTERNALERROR> 3 passed in the text of something else\n"
+ONE = "tests/a/test_x.py::test_one[a - b] - assert 1 == 2"
+TWO = "tests/a/test_x.py::test_two - RuntimeError"
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "counts", "failed"),
+    [
+        (OUTPUT, 1, {"passed": 3, "failed": 2, "skipped": 1, "deselected": 7}, [ONE, TWO]),
+        ("5 passed in 61.20s (0:01:01)\n", 0, {"passed": 5}, []),
+        ("3 deselected in 0.10s\n", 5, {"deselected": 3}, []),
+        (BROKEN, 3, {"failed": 1}, ["tests/a: pytest ended with exit status 3"]),
+        ("", -9, {"failed": 1}, ["tests/a: pytest ended with exit status -9"]),
+    ],
+)
+def test_what_a_pytest_says(output: str, status: int, counts: dict[str, int], failed: list[str]) -> None:
+    assert result_of("tests/a", output, status) == Result(Counter(counts), failed)
+
+
+def test_the_last_lines_name_what_failed_and_count() -> None:
+    result = result_of("tests/a", OUTPUT, 1)
+    result.add(failed_step("lint: mypy"))
+    assert result.last_lines() == f"Failed:\n  {ONE}\n  {TWO}\n  lint: mypy\n3 passed, 3 failed, 1 skipped"
+    assert Result(Counter(passed=2)).last_lines() == "2 passed, 0 failed"
+
+
+def test_a_step_that_fails_keeps_no_other_from_running(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = []
+
+    def step(options: Sequence[str]) -> Result:
+        ran.append(tuple(options))
+        return Result(Counter(passed=2))
+
+    def failing(_options: Sequence[str]) -> Result:
+        return Result(Counter(failed=1), ["tests/a/test_x.py::test_one"])
+
+    program = "python no-such-file.py"
+    steps = {"first": failing, "lint": commands("lint", program, "python --version"), "last": step}
+    monkeypatch.setattr(run_tests, "STEPS", steps)
+    assert main(["--", "-x"]) == 1
+    assert ran == [("-x",)]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-4:-1] == ["Failed:", "  tests/a/test_x.py::test_one", f"  lint: {program}"]
+    assert re.fullmatch(r"\d+ passed, \d+ failed(, \d+ skipped)?", printed[-1])
+    assert printed[-1] == "2 passed, 2 failed"
+    assert main(["last"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "fails"),
+    [("python no-such-file.py || python --version", False), ("python no-such-file.py || python no-such-file.py", True)],
+)
+def test_alternatives(line: str, fails: bool) -> None:
+    assert bool(commands("toolchain", line)(()).failed) is fails
+
+
+def test_a_step_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lnit"]) == 2
+    assert "no such step: lnit; there are lint, without-compilers" in capsys.readouterr().err
