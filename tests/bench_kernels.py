@@ -98,7 +98,11 @@ def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dty
     )
 
 
-QUICK = Precision(warm_up_s=0.005, minimum_s=0.0, budget_s=0.1, minimum_samples=5, maximum_samples=200)
+QUICK = Precision(warm_up_s=0.005, minimum_s=0.0, budget_s=3600.0, minimum_samples=5, maximum_samples=5)
+"""Ends by the number of samples, which no machine has an influence on: a flush of a large cache takes long."""
+
+LIMITS_S = (3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0)
+"""Time limits for what must run into one, but only after it got somewhere: the first that suffices on this machine."""
 
 
 def job(*names: str, library: bool = False, **changes: Any) -> Job:

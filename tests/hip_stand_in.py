@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
+
 SOURCES = Path(__file__).parent / "data/hip_stand_in"
 SCENARIOS = Path(__file__).parent / "hip_scenarios.py"
 DESCRIPTION = "stand-in for HIP in tests (host memory, no GPU)"
@@ -70,7 +72,9 @@ def environment(rocm: Path, **settings: str) -> dict[str, str]:
 def scenario(name: str, environment: Mapping[str, str], *arguments: Any) -> Any:
     """What a function of hip_scenarios.py returns, run in a process of its own: HIP is never unloaded."""
     command = [sys.executable, str(SCENARIOS), name, *(json.dumps(argument) for argument in arguments)]
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

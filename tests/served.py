@@ -19,6 +19,7 @@ from ckwatch.serve.clients import Clients
 from ckwatch.serve.limits import Limits
 from ckwatch.serve.server import serve_on
 from fake_engine import FakeEngine
+from patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Serve(Protocol):
 
 @asynccontextmanager
 async def serving(folder: Path, engine: FakeEngine | None = None, **limits: float) -> AsyncIterator[Served]:
-    """Serve on a socket in `folder`, whose name must be short; for 30 seconds at most."""
+    """Serve on a socket in `folder`, whose name must be short."""
     engine = engine or FakeEngine()
     within = Limits(**limits)  # type: ignore[arg-type]  # counts are whole numbers
     clients = Clients(engine.forget, within)
@@ -57,7 +58,7 @@ async def serving(folder: Path, engine: FakeEngine | None = None, **limits: floa
     path = folder / "d.sock"
     listener = bind(Endpoint(path, path, path))
     ended = anyio.Event()
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         async with clients.running(), anyio.create_task_group() as tasks, over(path) as http:
             app = make_app(engine, clients, limits=within, stop=lambda: stops.append("stop"))
 
@@ -74,4 +75,4 @@ async def serving(folder: Path, engine: FakeEngine | None = None, **limits: floa
 def over(path: Path) -> httpx.AsyncClient:
     """A client on the socket at `path`."""
     transport = httpx.AsyncHTTPTransport(uds=str(path))
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost/v1", timeout=10)
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost/v1", timeout=PATIENCE_S)

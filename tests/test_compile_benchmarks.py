@@ -18,6 +18,7 @@ from benchmarks.gemm_example import BASE, EIGHT, ONE, Example, Parameters
 from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import below, end_tree
 from ckwatch.cli import main
+from patience import PATIENCE_S
 
 _ROWS: Mapping[str, tuple[Mapping[str, Parameters], Parameters, Parameters, set[str]]] = {
     "as it is": (ONE, BASE, {}, set()),
@@ -70,7 +71,7 @@ def test_the_peak_counts_grandchildren_and_not_the_process_itself() -> None:
         with peak_below(process.pid) as peak:
             assert process.stdout.readline() == "there\n"
             assert len(below(process.pid)) == 1
-            samples, deadline = peak.samples, time.monotonic() + 60
+            samples, deadline = peak.samples, time.monotonic() + PATIENCE_S
             while peak.samples < samples + 2 and time.monotonic() < deadline:
                 pass
         process.stdin.close()

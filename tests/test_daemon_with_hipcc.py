@@ -22,7 +22,7 @@ from daemon_bench import Follower, build, following
 ROOT = Path(__file__).parent.parent
 TEMPLATE = "ck/gemm_universal.hip.j2"
 INSTANCE = "v3_128x128x64_intrawave"
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ckwatch.compile.elf import exported_symbols
 from ckwatch.toolchain import discover
 
 ROOT = Path(__file__).parent.parent
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(7200)]
 
 
 def build(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[dict[str, Any]]]:

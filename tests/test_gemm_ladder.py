@@ -21,7 +21,7 @@ from gemm_build import render
 
 ROOT = Path(__file__).parent.parent
 INSTANCE = "v3_128x128x64_intrawave"
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3600)]
 
 
 def requests(folder: Path) -> list[CompileRequest]:

@@ -77,7 +77,7 @@ def test_without_a_compiler(
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @names([*COMPILED, *INSTANCE_COMPILED])
 def test_with_hipcc(mistake: Mistake, trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(mistake, tmp_path, capsys)

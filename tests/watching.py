@@ -11,9 +11,7 @@ import anyio
 from ckwatch.watch import Batch, Watcher, make_watcher
 from ckwatch.watch.choosing import Kind
 from ckwatch.watch.inotify import Inotify
-
-PATIENCE_S = 20
-"""Only ever waited for by a test that fails."""
+from patience import PATIENCE_S
 
 
 class Told:

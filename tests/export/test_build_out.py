@@ -12,7 +12,7 @@ import pytest
 from ckwatch.cli import main
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
 CUSTOM = """\
 template = "k.cpp.j2"

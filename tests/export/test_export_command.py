@@ -108,7 +108,7 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, 
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_examples_of_the_host(to_import: Path, capsys: pytest.CaptureFixture[str]) -> None:
     example = str(ROOT / "examples/cpp")
     rng = np.random.default_rng(1)
@@ -128,7 +128,7 @@ def test_examples_of_the_host(to_import: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_an_example_of_hip(to_import: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is imported anywhere; calling it needs a GPU, and without one says what is missing."""
     unit = "gemm_bf16_bias_silu/128x128x16@gfx942"
@@ -147,7 +147,7 @@ def test_an_example_of_hip(to_import: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_edits_meanwhile(
     trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 torch: Any = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.toolchain,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(not torch.cuda.is_available() or torch.version.hip is not None, reason="no NVIDIA GPU"),
 ]
 

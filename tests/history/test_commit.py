@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import anyio
 import pytest
 
 from ckwatch.compile.processes import Finished, run_process
-from ckwatch.history.commit import commit_of
+from ckwatch.history import commit
+from patience import PATIENCE_S
+
+commit_of = partial(commit.commit_of, time_limit_s=PATIENCE_S)
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -152,8 +156,8 @@ async def test_a_git_that_does_not_end_is_ended(root: Path) -> None:
 
     async def slow(arguments: tuple[str, ...], **more: Any) -> Finished:
         begun.append(more["folder"])
-        return await run_process(("sleep", "60"), **more)
+        return await run_process(("sleep", "1000"), **more)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         assert await commit_of(root, time_limit_s=0.05, launch=slow) is None
     assert begun == [root]

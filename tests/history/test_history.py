@@ -148,7 +148,9 @@ def test_pruning(path: Path) -> None:
     assert (count(path, "run"), count(path, "read_set"), count(path, "unit")) == (3, 3, 3)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     steps=st.lists(
         st.tuples(

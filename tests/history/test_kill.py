@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckwatch.history import History, UnitRecord
+from patience import PATIENCE_S
 
 EMPTY = UnitRecord("", "", "", "built", 0.0, 0.0, 0, False, {}, ())
 
@@ -57,7 +58,7 @@ print(statements)
 
 def test_between_any_two_statements(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", BETWEEN_STATEMENTS, str(tmp_path)]
-    steps = int(subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=60).stdout)
+    steps = int(subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout)
     assert steps > 30
     seen = []
     for statements in range(steps + 1):

@@ -195,7 +195,9 @@ def test_pruning_keeps_the_newest_and_baselines(timings: Timings) -> None:
     assert (len(timings.of_unit(OTHER)), len(timings.of_unit(UNIT, "large"))) == (1, 1)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     added=st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.booleans(), st.sampled_from([DEVICE, ELSEWHERE]))

@@ -18,15 +18,13 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.endpoint import endpoint_of, owner
+from patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CAPTURES = Path(__file__).parent / "captures"
 
 _lasting: set[Path] = set()
 """Workspaces whose daemon outlives an editor."""
-
-PATIENCE_S = 60.0
-"""After so many seconds a test gives up: on a busy machine a daemon takes a while to start."""
 
 ALL: dict[str, Any] = {
     "general": {"positionEncodings": ["utf-16"]},

@@ -19,6 +19,7 @@ from ckwatch_lsp.reading import PipeReader, source_of
 from ckwatch_lsp.renewing import Renewal, State
 from ckwatch_lsp.server import CkwatchServer
 from lsp.editing import Editor, copy_of, editor, trust
+from patience import PATIENCE_S
 
 PACKAGES = (ckwatch, ckwatch_lsp, ckwatch_templates)
 
@@ -109,7 +110,7 @@ async def test_what_cannot_be_started_takes_no_ones_place(monkeypatch: pytest.Mo
         async with anyio.create_task_group() as tasks:
             server = CkwatchServer(tasks)
             renewal = Renewal(server, await source_of(os.fdopen(out, "rb")))
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE_S):
                 await renewal.watch()
             tasks.cancel_scope.cancel()
     # once for what was broken, and not while files are being replaced

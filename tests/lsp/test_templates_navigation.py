@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from lsp.editing import PATIENCE_S, Editor, LspError, capabilities, editor, lasting, place
+from lsp.editing import Editor, LspError, capabilities, editor, lasting, place
+from patience import PATIENCE_S
 
 MACROS = """\
 {# Sets an element. #}

@@ -364,7 +364,7 @@ class Sequences(RuleBasedStateMachine):
             self.world.drain()
 
 
-TestSequences = pytest.mark.timeout(120 + EXAMPLES)(Sequences.TestCase)
+TestSequences = pytest.mark.timeout(600 + 10 * EXAMPLES)(Sequences.TestCase)
 TestSequences.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,

@@ -18,6 +18,7 @@ from ckwatch.history import History
 from ckwatch.runtime.reports import from_bytes
 from ckwatch.store import ArtifactStore
 from daemon_bench import KERNEL, Bench, build
+from patience import PATIENCE_S
 from runtime.code_workspace import CodeBench
 
 STEP = 13
@@ -56,7 +57,7 @@ def cancelled_at(bench: Bench, number: int) -> bool:
 
     async def run() -> None:
         nonlocal through
-        with anyio.fail_after(60), anyio.CancelScope() as scope:
+        with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
             loop.at = scope.cancel
             loop.left = number
             await scenario(bench)
@@ -68,7 +69,7 @@ def cancelled_at(bench: Bench, number: int) -> bool:
     return through
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_cancelled_at_every_await(tmp_path: Path) -> None:
     before = children()
     bench = CodeBench(tmp_path)

@@ -45,6 +45,25 @@ async def test_an_edit_compiles_what_it_affects_and_says_why(bench: Bench) -> No
         assert why(seen.units["one"])[1] == "templates/macros.j2 changed"
 
 
+async def test_a_template_that_others_can_write_is_not_compiled(bench: Bench) -> None:
+    macros = bench.root / "templates/macros.j2"
+    async with bench.open() as daemon, following(daemon) as seen:
+        macros.chmod(0o666)
+        lines = await build(daemon)
+        assert bench.runs == []
+        assert {(d.code, d.span.path) for line in lines.values() for d in line.diagnostics} == {
+            ("template/writable-by-others", str(macros))
+        }
+        macros.chmod(0o644)
+        assert {line.unit.outcome for line in (await build(daemon)).values() if line.unit} == {"built"}
+        # what was rendered before is not used either
+        macros.chmod(0o666)
+        await seen.until(lambda s: all(unit.outcome == "failed" for unit in s.units.values()))
+        macros.chmod(0o644)
+        await seen.until(lambda s: all(unit.outcome == "built" for unit in s.units.values()))
+    assert sorted(bench.runs) == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [

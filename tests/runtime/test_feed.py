@@ -7,6 +7,7 @@ import pytest
 
 from ckwatch.runtime import feed as feed_module
 from ckwatch.runtime.feed import Feed
+from patience import PATIENCE_S
 
 
 def topics(feed: Feed, scope: str, after: int, limit: int = 100) -> list[str]:
@@ -64,7 +65,7 @@ def test_what_was_forgotten_is_not_known(monkeypatch: pytest.MonkeyPatch) -> Non
 async def test_waiting_ends_with_the_next_change() -> None:
     feed = Feed()
     start = feed.seq
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(feed.wait, start)

@@ -15,6 +15,7 @@ from ckwatch.model.diagnostic import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 from ckwatch.runtime import listening
 from ckwatch.runtime.listening import Listener
+from patience import PATIENCE_S
 
 Told = tuple[Diagnostic, ...]
 
@@ -44,7 +45,7 @@ class Heard:
 
     async def until(self, so: Callable[[], bool]) -> None:
         """Return when it is so; looked at whenever something is told."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while not so():
                 await self._news.wait()
                 self._news = anyio.Event()

@@ -21,6 +21,7 @@ from ckwatch.runtime.precompiling import KERNELS, Precompiling
 from ckwatch.runtime.tools import Tools
 from ckwatch.store import ArtifactStore
 from fake_hip import HEADER_OF, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
+from patience import PATIENCE_S
 
 
 class Background:
@@ -55,7 +56,7 @@ class Background:
         await self.until(lambda: not self.precompiling.pending)
 
     async def until(self, so: Callable[[], bool]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while not so():  # noqa: ASYNC110  # it tells nobody
                 await anyio.sleep(0.001)
 

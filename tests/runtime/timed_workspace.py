@@ -12,11 +12,12 @@ import anyio
 from ckwatch.runtime.engine import Daemon
 from ckwatch.wire.timings import BenchLine
 from daemon_bench import Bench
+from patience import PATIENCE_S
 
 SETTINGS = """
 [bench]
 caches = ["hot"]
-budget_s = 0.02
+budget_s = 60
 relative_error = 0.9
 lease_wait_s = 60
 """
@@ -94,7 +95,7 @@ async def lines_of(
 ) -> list[BenchLine]:
     """The lines of a benchmark, stages left out."""
     found: list[BenchLine] = []
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENCE_S):
         async with daemon.benchmarks.bench(patterns or None, shapes, device=None, force=force) as lines:
             found = [line async for line in lines if line.event not in ("stage", "began")]
     return found

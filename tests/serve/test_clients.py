@@ -8,6 +8,7 @@ import pytest
 from ckwatch.serve.clients import Clients, TooManyError
 from ckwatch.serve.limits import Limits
 from ckwatch.wire.messages import Problem
+from patience import PATIENCE_S
 from served import Serve, Served
 
 
@@ -24,7 +25,7 @@ class Forgotten(list[str]):
         self.news = anyio.Event()
 
     async def until(self, *names: str) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             while sorted(self) != sorted(names):
                 await self.news.wait()
 
@@ -47,15 +48,24 @@ async def test_a_client_is_remembered_for_a_while(forgotten: Forgotten) -> None:
 
 
 async def test_each_request_begins_the_while_anew(forgotten: Forgotten) -> None:
-    async with Clients(forgotten, Limits(grace_s=0.6)).running() as clients:
-        for _ in range(3):
-            async with clients.present("x"):
-                pass
-            await anyio.sleep(0.25)
-        assert forgotten == []
-        async with clients.present("y"):
-            await forgotten.until("x")
-        await forgotten.until("x", "y")
+    for grace_s in (0.3, 1.2, 4.8, 19.2):
+        forgotten.clear()
+        pauses = []
+        async with Clients(forgotten, Limits(grace_s=grace_s)).running() as clients:
+            for _ in range(3):
+                came = anyio.current_time()
+                async with clients.present("x"):
+                    pass
+                await anyio.sleep(grace_s * 0.4)
+                pauses.append(anyio.current_time() - came)
+            if max(pauses) >= grace_s:
+                continue  # the machine did something else for so long that it was right to forget
+            assert forgotten == []
+            async with clients.present("y"):
+                await forgotten.until("x")
+            await forgotten.until("x", "y")
+            return
+    pytest.fail(f"pauses of {pauses} s")
 
 
 async def test_a_stream_keeps_its_client(forgotten: Forgotten) -> None:
@@ -102,7 +112,7 @@ async def test_one_that_comes_while_it_is_forgotten_waits(forgotten: Forgotten) 
     async with Clients(forget, Limits(grace_s=0.01)).running() as clients:
         async with clients.present("x"):
             pass
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             await forgetting.wait()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(arrive)
@@ -139,8 +149,7 @@ async def test_there_is_room_for_so_many(forgotten: Forgotten) -> None:
 async def test_a_client_without_a_stream_is_forgotten(serve: Serve) -> None:
     async with serve(grace_s=0.05) as served:
         await served.http.put("/clients/x/overlays", json={"path": "/w/a", "text": "b"})
-        assert len(served.clients) == 1
-        await served.engine.until("forget")
+        await served.engine.until("overlay", "forget")
         assert served.engine.of("forget") == [("x",)]
         assert len(served.clients) == 0
 

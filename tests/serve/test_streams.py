@@ -12,10 +12,12 @@ import pytest
 from anyio.abc import SocketStream
 
 from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.serve import server
 from ckwatch.serve.streams import Serialised
 from ckwatch.wire.messages import BuildLine, Problem
 from ckwatch.wire.values import Change, File
 from fake_engine import FakeEngine, unit_of
+from patience import PATIENCE_S
 from served import Serve, Served
 
 UNIT = "gemm/m128@gfx942"
@@ -79,11 +81,13 @@ async def test_an_engine_that_wakes_for_nothing_is_no_news(serve: Serve) -> None
                 return await super().changes(client, after)
             return []
 
-    async with serve(Restless(), heartbeat_s=0.1) as served, following(served, "?after=1") as changes:
-        began = anyio.current_time()
-        assert (await anext(changes)).topic == "heartbeat"
-        assert anyio.current_time() - began >= 0.09
-        assert len(served.engine.of("changes")) > 3
+    for heartbeat_s in (0.1, 0.4, 1.6, 6.4, 25.6):
+        async with serve(Restless(), heartbeat_s=heartbeat_s) as served, following(served, "?after=1") as changes:
+            assert (await anext(changes)).topic == "heartbeat"
+            woken = len(served.engine.of("changes"))
+        if woken > 3:
+            break
+    assert woken > 3
 
 
 @pytest.mark.parametrize("after", [0, 99])
@@ -132,21 +136,34 @@ async def connect(served: Served, request: bytes) -> SocketStream:
     return connection
 
 
-async def test_one_that_never_reads_is_dropped_and_holds_up_nobody(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+async def tell(engine: FakeEngine, changes: AsyncIterator[Change], number: int) -> None:
+    """A change of 50 kB, which one follower has read when this returns."""
+    seq = engine.change(TOPIC, unit_of(symbol=f"{number}" + "x" * 50_000))
+    while (await anext(changes)).seq != seq:
+        pass
+
+
+async def test_one_that_never_reads_holds_up_nobody(serve: Serve) -> None:
     engine = FakeEngine()
-    async with serve(engine, send_s=1.5, heartbeat_s=60) as served, following(served, "?after=0") as changes:
+    async with (
+        serve(engine, send_s=3600, heartbeat_s=60) as served,
+        following(served, "?after=0") as changes,
+        await connect(served, b"GET /v1/events?after=0&client=deaf HTTP/1.1\r\n"),
+    ):
+        for number in range(200):  # ten times what a socket holds
+            await tell(engine, changes, number)
+        assert served.clients.streams == 2
+
+
+async def test_one_that_never_reads_is_dropped(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    engine = FakeEngine()
+    async with serve(engine, send_s=0.5, heartbeat_s=60) as served, following(served, "?after=0") as changes:
         async with await connect(served, b"GET /v1/events?after=0&client=deaf HTTP/1.1\r\n") as deaf:
             count = 0
             while "dropped" not in caplog.text:
-                # others are told at once, whatever the deaf one does
-                seq = engine.change(TOPIC, unit_of(symbol=f"{count}" + "x" * 50_000))
-                with anyio.fail_after(1):
-                    while (await anext(changes)).seq != seq:
-                        pass
+                await tell(engine, changes, count)
                 count += 1
-            assert "did not read /v1/events for 1.5 s" in caplog.text
+            assert "did not read /v1/events for 0.5 s" in caplog.text
             assert await received(deaf) < count * 50_000  # what it missed is not kept for it
         assert served.clients.streams == 1
 
@@ -261,7 +278,10 @@ async def test_an_event_stream_that_fails_is_cut(served: Served, caplog: pytest.
     assert "GET /v1/events failed" in caplog.text
 
 
-async def test_streams_end_with_the_server_and_their_lines_are_whole(served: Served) -> None:
+async def test_streams_end_with_the_server_and_their_lines_are_whole(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_END_S", PATIENCE_S)  # they need no more time than they are given
     served.engine.endless = True
     served.engine.lines = [BuildLine(event="start")]
     async with (
@@ -269,12 +289,10 @@ async def test_streams_end_with_the_server_and_their_lines_are_whole(served: Ser
         served.http.stream("GET", "/events") as events,
     ):
         await served.engine.until_building(1)
-        began = anyio.current_time()
         served.serving.cancel()
         assert [line.event for line in await lines(build)] == ["start"]
         assert [Change.model_validate_json(line).topic async for line in events.aiter_lines()] == ["heartbeat"]
         await served.ended.wait()
-        assert anyio.current_time() - began < 1
     assert served.engine.building == 0
     with pytest.raises(httpx.ConnectError):
         await served.http.get("/status")
@@ -284,10 +302,8 @@ async def test_the_server_ends_although_one_never_reads(serve: Serve) -> None:
     engine = FakeEngine(*(f"gemm/i{number}@gfx942" for number in range(5000)))
     async with serve(engine) as served, await connect(served, b"GET /v1/events?after=0 HTTP/1.1\r\n"):
         await until_streams(served, 1)
-        began = anyio.current_time()
         served.serving.cancel()
         await served.ended.wait()
-        assert anyio.current_time() - began < 2
 
 
 def test_states_are_serialised_once() -> None:

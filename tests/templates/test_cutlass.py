@@ -117,7 +117,7 @@ def test_split_k(renderer: Renderer) -> None:
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("case", "split_k", "parameters"),
     [

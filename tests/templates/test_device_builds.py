@@ -19,7 +19,7 @@ from ckwatch.toolchain.model import Toolchain
 from gemm_build import render
 from gemm_case import GemmCase
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
 TEMPLATE = "hip/gemm_tiled.hip.j2"
 PARAMETERS = {"BlockSize": 256, "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 16, "MPerThread": 8, "NPerThread": 8}

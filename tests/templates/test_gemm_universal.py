@@ -381,7 +381,7 @@ def test_what_ck_would_compute_wrongly_does_not_compile(
 
 
 @pytest.mark.toolchain
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_the_real_ck_accepts_it(renderer: Renderer, tmp_path: Path) -> None:
     """The host pass alone, which reads all of CK's headers and instantiates everything that is not device code."""
     try:

@@ -16,6 +16,7 @@ from gemm_build import render
 from gemm_case import GemmCase
 from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
 from host_compiler import HostCompiler
+from patience import PATIENCE_S
 
 Link = Callable[..., Path]
 
@@ -55,7 +56,7 @@ def run(executable: Path, *arguments: str, **environment: str) -> tuple[int, str
     """Exit status, standard output and standard error."""
     result = subprocess.run(
         [str(executable), "--warmup-ms", "0", "--repeat", "3", *arguments],
-        capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment},
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, env={**os.environ, **environment},
     )  # fmt: skip
     return result.returncode, result.stdout, result.stderr
 

@@ -14,7 +14,7 @@ from ckwatch.errors import ToolchainError
 from ckwatch.toolchain import Toolchain, discover
 from ckwatch.toolchain.doctor import State, examine
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ async def test_a_checkout_by_another_process(workspace: Path) -> None:
         )
         await told.until(lambda: len(told.paths) == count)
         # One, unless the machine is so busy that the writer pauses at its beginning, or longer than the quiet.
-        assert len(told.batches) <= 15
+        assert len(told.batches) < count / 10
         assert all(batch.complete for batch in told.batches)
 
 

@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 from ckwatch.watch import Batch, Watcher
-from watching import PATIENCE_S, unconcerned
+from patience import PATIENCE_S
+from watching import unconcerned
 
 NAMES = ("a", "b", "c", "d.j2", "e.j2", "f.j2")
 

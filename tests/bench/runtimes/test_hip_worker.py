@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from bench_kernels import QUICK, gemm_problem
+from bench_kernels import LIMITS_S, QUICK, gemm_problem
 from ckwatch.bench.session import find_devices, measure
 from ckwatch.device.lease import FOLDER_VARIABLE
 from ckwatch.timing.job import Cache, Contestant, Job
 from ckwatch.timing.problem import Problem
 from ckwatch.timing.report import KERNELS_FAULT, Devices, Failure, FailureKind, Report
 from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment
+from patience import PATIENCE_S
 
 pytest.importorskip("rocm.bindings.hip")
 
-LIMIT_S = 60.0
+LIMIT_S = PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,13 @@ def job(*symbols: str, **changes: Any) -> Job:
         contestants=tuple(Contestant(name=symbol, artifact=0, symbol=symbol) for symbol in symbols),
         caches=(Cache.HOT,),
         precision=QUICK,
-        lease_wait_s=30.0,
+        lease_wait_s=LIMIT_S,
     )
     return replace(usual, **changes)
 
 
 async def test_a_right_kernel_is_measured_cold_and_hot(machine: Machine) -> None:
-    # a flush is 256 MiB of host memory here
-    asked = replace(job("right", caches=(Cache.COLD, Cache.HOT)), precision=replace(QUICK, budget_s=30.0))
-    found = await machine.report(asked)
+    found = await machine.report(job("right", caches=(Cache.COLD, Cache.HOT)))
     assert found.device.description == DESCRIPTION  # whoever shows this shows what it is
     assert (found.device.name, found.device.pci) == ("hip:0", PCI)
     (measured,) = found.measured
@@ -142,7 +141,10 @@ async def test_a_kernel_that_does_what_it_must_not(machine: Machine, symbol: str
 
 
 async def test_a_kernel_that_never_ends(machine: Machine) -> None:
-    found = await machine.failure(job("never_ends"), time_limit_s=6.0)
+    for limit_s in LIMITS_S:
+        found = await machine.failure(job("never_ends"), time_limit_s=limit_s)
+        if found.contestant:
+            break
     assert (found.kind, found.contestant) == (FailureKind.HUNG, "never_ends")
 
 
@@ -156,7 +158,7 @@ CALLS = [
     ("hipMemcpy#2=214", FailureKind.LOST, "hipMemcpy: hipErrorECCNotCorrectable"),
     ("hipMemsetAsync#3=719", FailureKind.FAULT, "hipMemsetAsync: hipErrorLaunchFailure"),
     ("hipStreamSynchronize#9=700", FailureKind.FAULT, "hipStreamSynchronize: hipErrorIllegalAddress"),
-    ("hipEventSynchronize#5=700", FailureKind.FAULT, "hipEventSynchronize: hipErrorIllegalAddress"),
+    ("hipEventSynchronize#3=700", FailureKind.FAULT, "hipEventSynchronize: hipErrorIllegalAddress"),
     ("hipEventCreateWithFlags#3=2", FailureKind.NO_MEMORY, "hipEventCreateWithFlags"),
     ("hipEventRecord#7=709", FailureKind.LOST, "hipEventRecord: hipErrorContextIsDestroyed"),
     ("hipEventElapsedTime#9=710", FailureKind.FAULT, "hipEventElapsedTime: hipErrorAssert"),
@@ -191,8 +193,11 @@ async def test_a_call_of_hip_that_ends_the_process(
 
 
 async def test_a_call_of_hip_that_hangs(machine: Machine) -> None:
-    found = await machine.failure(job("right"), time_limit_s=6.0, FAIL="hipEventSynchronize#4=hang")
-    assert found.kind in {FailureKind.HUNG, FailureKind.BROKEN}
+    for limit_s in LIMITS_S:
+        found = await machine.failure(job("right"), time_limit_s=limit_s, FAIL="hipEventSynchronize#3=hang")
+        if found.contestant:
+            break
+    assert (found.kind, found.contestant) == (FailureKind.HUNG, "right")
 
 
 async def test_too_little_memory_is_told_before_it_is_allocated(machine: Machine) -> None:
@@ -213,7 +218,7 @@ async def test_after_all_that_a_right_kernel_is_measured(machine: Machine) -> No
 
 
 async def devices(rocm: Path, **settings: str) -> Devices:
-    found = await find_devices(environment=environment(rocm, **settings))
+    found = await find_devices(environment=environment(rocm, **settings), time_limit_s=LIMIT_S)
     assert isinstance(found, Devices), found
     return found
 
