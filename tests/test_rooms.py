@@ -28,7 +28,8 @@ PURE = (
 )
 SHELL = (
     *("config", "render", "toolchain", "compile", "store", "build", "cli", "watch", "history", "runtime", "serve"),
-    *("client", "wire", "endpoint", "readiness", "trust", "bench", "device", "charts", "export", "analyze", "garbage", "python"),
+    *("client", "wire", "endpoint", "readiness", "trust", "bench", "device", "charts", "export", "analyze", "garbage"),
+    *("python", "writers"),
 )
 FORBIDDEN_IN_PURE = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic"}
 RICH_ALLOWED = {"diagnostics/terminal.py"}  # prints to a console that it is given

@@ -2,7 +2,8 @@
 
 The user's list is a file with one absolute real path per line, `~/.config/ckwatch/trusted`, or the one that
 CKWATCH_TRUST_FILE names. A folder on it covers all below it, as in editors: who trusts a checkout trusts the workspaces
-in it. Lines that are no absolute path are passed over and kept.
+in it. A second line, `shared` before the path, is for a folder that others may write to as well: there no file is
+refused for who could have written it (`ckwatch.writers`). Other lines are passed over and kept.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from ckwatch.errors import CkwatchError, UntrustedError
 
 FILE_VARIABLE = "CKWATCH_TRUST_FILE"
+SHARED = b"shared "
 
 
 def trusted_folders() -> tuple[Path, ...]:
@@ -31,6 +33,13 @@ def is_trusted(root: Path) -> bool:
     return any(real.is_relative_to(folder) for folder in trusted_folders())
 
 
+def is_shared(root: Path) -> bool:
+    """Whether the user has said that others may write to the real folder behind `root`, or to one above it."""
+    real = _real(root)
+    lines = (line.removeprefix(SHARED) for line in _read(_trust_file()) if line.startswith(SHARED + b"/"))
+    return any(real.is_relative_to(os.fsdecode(line)) for line in lines)
+
+
 def require_trusted(root: Path) -> None:
     """Raises UntrustedError unless `is_trusted`."""
     if not is_trusted(root):
@@ -40,12 +49,16 @@ def require_trusted(root: Path) -> None:
         )
 
 
-def trust(root: Path) -> None:
-    """Put `root` on the list. Raises CkwatchError when the list cannot be written."""
+def trust(root: Path, *, shared: bool = False) -> None:
+    """Put `root` on the list, with `shared` as a folder that others may write to as well.
+
+    Raises CkwatchError when the list cannot be written.
+    """
     line = os.fsencode(_real(root))
     if b"\n" in line:
         raise CkwatchError(f"{root!s} cannot be trusted: its name has a line break", "Rename the folder.")
-    _edit(lambda lines: lines if line in lines else [*lines, line])
+    wanted = [line, SHARED + line] if shared else [line]
+    _edit(lambda lines: [*lines, *(one for one in wanted if one not in lines)])
 
 
 def distrust(root: Path) -> None:
@@ -54,7 +67,7 @@ def distrust(root: Path) -> None:
     Raises CkwatchError when a folder above keeps it trusted, or when the list cannot be written.
     """
     real = _real(root)
-    _edit(lambda lines: [line for line in lines if line != os.fsencode(real)])
+    _edit(lambda lines: [line for line in lines if line.removeprefix(SHARED) != os.fsencode(real)])
     above = next((folder for folder in trusted_folders() if real.is_relative_to(folder)), None)
     if above is not None:
         raise CkwatchError(f"{root} is still trusted, as part of {above}", f"Take {above} off the list too.")

@@ -24,6 +24,7 @@ from ckwatch.config.stamps import ByStamp
 from ckwatch.config.workspace import Workspace, load_workspace
 from ckwatch.errors import CkwatchError
 from ckwatch.model.diagnostic import Source
+from ckwatch.writers import Writers
 from workspaces import INSTANCE, KERNEL, OPERATION, TEMPLATE, workspace
 
 SECOND_NS = 1_000_000_000
@@ -141,9 +142,9 @@ def test_files_modified_just_now_are_read_again(
     loader.load()
     read: list[str] = []
 
-    def counted(path: str, source: Source) -> FileText:
+    def counted(path: str, source: Source, writers: Writers | None) -> FileText:
         read.append(path)
-        return read_text(path, source)
+        return read_text(path, source, writers)
 
     monkeypatch.setattr(loading, "read_text", counted)
     loader.load()

@@ -11,6 +11,7 @@ from ckwatch.config.init import init_workspace
 from ckwatch.config.kernel_globs import compiled
 from ckwatch.config.workspace import find_workspace, load_workspace
 from ckwatch.errors import CkwatchError
+from ckwatch.trust import distrust, trust
 from workspaces import KERNEL, workspace
 
 
@@ -57,12 +58,11 @@ def test_folders_that_are_not_entered(tmp_path: Path) -> None:
 
 
 def test_links(tmp_path: Path) -> None:
-    """A linked folder is entered, a loop ends, and a file with two names is read once."""
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/far.kernel.toml").write_text(KERNEL)
+    """A linked folder of the workspace is entered, a loop ends, and a file with two names is read once."""
     root = tmp_path / "root"
-    root.mkdir()
-    (root / "linked").symlink_to(tmp_path / "elsewhere")
+    (root / ".hidden").mkdir(parents=True)
+    (root / ".hidden/far.kernel.toml").write_text(KERNEL)
+    (root / "linked").symlink_to(root / ".hidden")
     (root / "loop").symlink_to(root)
     (root / "z.kernel.toml").symlink_to(root / "k.kernel.toml")
     found = workspace(root, {"k.kernel.toml": KERNEL})
@@ -70,6 +70,62 @@ def test_links(tmp_path: Path) -> None:
     assert found.diagnostics == ()
     (tmp_path / "way in").symlink_to(root)
     assert find_workspace(tmp_path / "way in") == tmp_path / "way in"
+
+
+def test_links_that_leave_the_workspace(tmp_path: Path) -> None:
+    """They are not followed, and said; a setting names the folders that count."""
+    for name in ("folder", "file", "third", "unrelated"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ("x" if name == "unrelated" else f"{name}.kernel.toml")).write_text(KERNEL)
+    root = tmp_path / "root"
+    (root / "deep").mkdir(parents=True)
+    (root / "folder").symlink_to(tmp_path / "folder")
+    (root / "unrelated").symlink_to(tmp_path / "unrelated")
+    (root / "deep/file.kernel.toml").symlink_to("../../file/file.kernel.toml")
+    (root / "deep/up").symlink_to("../..")
+    found = workspace(root, {"k.kernel.toml": KERNEL})
+    assert [kernel.name for kernel in found.kernels] == ["k"]
+    assert [(one.code, Path(one.span.path).name) for one in found.diagnostics] == [
+        ("workspace/outside", "file.kernel.toml"),
+        ("workspace/outside", "folder"),
+    ]
+    assert all(name not in file for file in found.files for name in ("folder", "file/", "third"))
+    settings = '[workspace]\nkernel_folders = ["../folder", "../third", "../nowhere"]\n'
+    found = workspace(root, {"ckwatch.toml": settings})
+    assert [kernel.name for kernel in found.kernels] == ["folder", "k", "third"]
+    assert [one.code for one in found.diagnostics] == ["workspace/outside", "workspace/missing-folder"]
+    assert str(found.diagnostics[1].span.start) == "2:44"
+    assert str(tmp_path / "third/third.kernel.toml") in found.files
+
+
+def test_files_that_others_can_write_are_not_used(tmp_path: Path) -> None:
+    found = workspace(tmp_path, {"good.kernel.toml": KERNEL, "open.kernel.toml": KERNEL, "drop/in.kernel.toml": KERNEL})
+    assert len(found.kernels) == 3
+    (tmp_path / "open.kernel.toml").chmod(0o666)
+    (tmp_path / "drop").chmod(0o777)
+    found = load_workspace(tmp_path)
+    assert [kernel.name for kernel in found.kernels] == ["good"]
+    assert [(one.code, Path(one.span.path).name) for one in found.diagnostics] == [
+        ("kernel-file/writable-by-others", "in.kernel.toml"),
+        ("kernel-file/writable-by-others", "open.kernel.toml"),
+    ]
+    assert f"every user can write its folder {tmp_path / 'drop'}" in found.diagnostics[0].message
+    assert "every user can write it" in found.diagnostics[1].message
+    trust(tmp_path, shared=True)
+    assert len(load_workspace(tmp_path).kernels) == 3
+    distrust(tmp_path)
+    assert len(load_workspace(tmp_path).kernels) == 1
+
+
+def test_settings_that_others_can_write_are_not_used(tmp_path: Path) -> None:
+    workspace(tmp_path, {"k.kernel.toml": KERNEL})
+    (tmp_path / "ckwatch.toml").chmod(0o606)
+    with pytest.raises(CkwatchError, match=r"ckwatch.toml is not used: every user can write it"):
+        load_workspace(tmp_path)
+    (tmp_path / "ckwatch.toml").chmod(0o644)
+    tmp_path.chmod(0o777)
+    with pytest.raises(CkwatchError, match="every user can write its folder"):
+        load_workspace(tmp_path)
 
 
 def test_a_link_to_nothing(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def started(root: Path) -> Readiness:
 def test_in_the_background(root: Path) -> None:
     endpoint = endpoint_of(root)
     refused = started(root)
-    assert (refused.state, refused.hint) == ("failed", "`ckwatch start --trust` trusts it.")
+    assert (refused.state, refused.hint) == ("failed", f"`ckwatch trust '{root}'` trusts it.")
     assert "is not trusted" in endpoint.log.read_text()
     trust(root)
     assert started(root) == READY

@@ -245,6 +245,7 @@ def _add_daemon(add: Add) -> None:
     what = trust.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="print what is trusted")
     what.add_argument("--remove", action="store_true", help="trust DIR no longer")
+    what.add_argument("--shared", action="store_true", help="trust DIR even though others can write to it")
 
 
 def _add_toolchain(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ckwatch.config.finding import find_workspace, working_folder
 from ckwatch.errors import CkwatchError, UntrustedError
-from ckwatch.trust import distrust, is_trusted, trust, trusted_folders
+from ckwatch.trust import distrust, is_shared, is_trusted, trust, trusted_folders
 
 
 def run(options: argparse.Namespace) -> int:
     """List the trusted folders, add one, or take one off."""
     if options.list:
         for folder in trusted_folders():
-            sys.stdout.write(f"{folder}\n")
+            sys.stdout.write(f"{folder}{' (shared)' if is_shared(folder) else ''}\n")
         return 0
     if options.remove:
         _remove(_folder(options))
@@ -23,9 +23,10 @@ def run(options: argparse.Namespace) -> int:
     folder = _folder(options)
     if not folder.is_dir():
         raise CkwatchError(f"there is no folder {folder}")
-    known = is_trusted(folder)
-    trust(folder)
-    sys.stdout.write(f"{folder} {'was trusted already' if known else 'is trusted now'}\n")
+    known = is_trusted(folder) and (is_shared(folder) or not options.shared)
+    trust(folder, shared=options.shared)
+    others = ", also where others can write" if options.shared else ""
+    sys.stdout.write(f"{folder} {'was trusted already' if known else 'is trusted now'}{others}\n")
     return 0
 
 

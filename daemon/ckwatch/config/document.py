@@ -6,6 +6,7 @@ broken). tree-sitter counts columns in UTF-8 bytes; spans count code points.
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import tomllib
@@ -23,9 +24,12 @@ from ckwatch.config.syntax import SyntaxMistake, parse
 from ckwatch.model.diagnostic import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import Position, Span
 from ckwatch.sourcemap import LineIndex
+from ckwatch.writers import Writers
 
 FILE_SIZE_LIMIT_BYTES = 8 * 1024 * 1024
 BAD_BYTES_SHOWN = 10
+
+SHARED_HINT = "make it yours alone (chown, chmod go-w), or `ckwatch trust --shared` a workspace that you share"
 
 KeyPath = tuple[str | int, ...]
 """Keys of tables and indices of arrays, from the top: `("instance", 2, "MPerBlock")`."""
@@ -220,16 +224,22 @@ def _keys(node: tree_sitter.Node) -> Iterator[tuple[str, tuple[int, int]]]:
     yield written, (node.start_byte, node.end_byte)
 
 
-def read_text(path: str, source: Source) -> FileText:
-    """Read a file; what keeps it from being read, and each byte that is not UTF-8, is a diagnostic."""
+def read_text(path: str, source: Source, writers: Writers | None = None) -> FileText:
+    """Read a file; what keeps it from being read, and each byte that is not UTF-8, is a diagnostic.
+
+    With `writers`, a file that others can write is not read.
+    """
     try:
-        status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(Path(path).stat().st_mode):
             return FileText("", (_unreadable(path, source, "not a regular file"),))
-        if status.st_size > FILE_SIZE_LIMIT_BYTES:
-            limit = FILE_SIZE_LIMIT_BYTES // 1024**2
-            return FileText("", (_unreadable(path, source, f"larger than {limit} MiB"),))
         with Path(path).open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > FILE_SIZE_LIMIT_BYTES:
+                limit = FILE_SIZE_LIMIT_BYTES // 1024**2
+                return FileText("", (_unreadable(path, source, f"larger than {limit} MiB"),))
+            refusal = None if writers is None else writers.refusal(path, status)
+            if refusal is not None:
+                return FileText("", (not_used(path, source, refusal),))
             content = file.read()
     except OSError as error:
         return FileText("", (_unreadable(path, source, (error.strerror or str(error)).lower()),))
@@ -279,6 +289,14 @@ def of_editor(text: str) -> FileText:
 def _unreadable(path: str, source: Source, why: str) -> Diagnostic:
     place = Span(path, Position(0, 0), Position(0, 0))
     return Diagnostic(Severity.ERROR, source, f"{source.value}/unreadable", f"cannot be read: {why}", place)
+
+
+def not_used(path: str, source: Source, refusal: str) -> Diagnostic:
+    """A file that somebody else can write (`Writers.refusal`)."""
+    place = Span(path, Position(0, 0), Position(0, 0))
+    message = f"not used: {refusal}, and what it says would run here; {SHARED_HINT}"
+    kind = "template" if source is Source.JINJA else source.value
+    return Diagnostic(Severity.ERROR, source, f"{kind}/writable-by-others", message, place)
 
 
 @lru_cache(maxsize=_DOCUMENTS_KEPT)

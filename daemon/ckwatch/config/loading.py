@@ -23,6 +23,7 @@ from ckwatch.config.template_words import UNUSED_KEPT, TemplateWords, remember
 from ckwatch.config.templates import TemplateSearch
 from ckwatch.config.workspace import KernelFile, Reading, Workspace, kernel_file_of, read_workspace
 from ckwatch.model.diagnostic import Source
+from ckwatch.writers import Writers
 
 Names = tuple[tuple[Path, ...], tuple[str, ...]]
 """The search path, and every template that could be named: what the message about a missing template is made of."""
@@ -101,7 +102,9 @@ class _Remembered(Reading):
         self._search = TemplateSearch(folders, overlays, self._known.template_words)
         return self._search
 
-    def kernel_file(self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings) -> KernelFile:
+    def kernel_file(
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+    ) -> KernelFile:
         variants = self._known.variants.setdefault(path, [])
         if overlay is not None:
             read = of_editor(overlay)
@@ -110,7 +113,7 @@ class _Remembered(Reading):
             known = self._digest_of_file(path)
             if known is not None and (variant := _same(variants, known, search, settings)) is not None:
                 return variant.kernel_file
-            read, digest = self._read(path)
+            read, digest = self._read(path, writers)
         variant = _same(variants, digest, search, settings)
         if variant is None:
             variant = _made(path, read, digest, search, settings)
@@ -130,13 +133,13 @@ class _Remembered(Reading):
             return None
         return self._known.digests.get(path, stamp_of(status))
 
-    def _read(self, path: str) -> tuple[FileText, bytes]:
+    def _read(self, path: str, writers: Writers) -> tuple[FileText, bytes]:
         try:
             stamp = stamp_of(os.stat(path))  # noqa: PTH116
         except OSError:
             stamp = None
         now_ns = self._known.clock()
-        read = read_text(path, Source.KERNEL_FILE)
+        read = read_text(path, Source.KERNEL_FILE, writers)
         digest = _digest(read)
         # why a file could not be read may pass without a trace in its stamp
         if stamp is not None and (read.text or not read.diagnostics):

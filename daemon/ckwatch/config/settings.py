@@ -139,10 +139,15 @@ class Section(BaseModel):
 
 
 class WorkspaceSection(Section):
-    """`[workspace]`: where templates and kernel files are, and what to compile for."""
+    """`[workspace]`: where templates and kernel files are, and what to compile for.
+
+    `kernels` are looked for below the workspace's folder and `kernel_folders`; links that lead out of these are not
+    followed.
+    """
 
     templates: list[AnyPath] | None = None
     kernels: list[Pattern] = ["**/*.kernel.toml"]
+    kernel_folders: list[AnyPath] = []
     archs: Annotated[list[DeviceArch], Field(min_length=1)] = ["gfx942"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +13,20 @@ from typing import Any
 from pydantic import ValidationError
 
 import ckwatch_templates
-from ckwatch.config.document import FileText, KeyPath, document_of, of_editor, read_text
+from ckwatch.config.document import SHARED_HINT, FileText, KeyPath, document_of, of_editor, read_text
 from ckwatch.config.finding import FILE_NAME as FILE_NAME
 from ckwatch.config.finding import find_workspace as find_workspace
 from ckwatch.config.kernel_file import LoadedKernel, read_kernel
-from ckwatch.config.kernel_globs import kernel_paths
+from ckwatch.config.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.config.mistakes import Mistakes
 from ckwatch.config.settings import Settings
 from ckwatch.config.templates import Templates, TemplateSearch
 from ckwatch.errors import CkwatchError
 from ckwatch.model.diagnostic import Diagnostic, Related, Severity, Source
 from ckwatch.model.kernel import Kernel, Unit
+from ckwatch.model.text import Position, Span
+from ckwatch.trust import is_shared
+from ckwatch.writers import Writers
 
 DEFAULT_TEMPLATES = "templates"
 
@@ -34,7 +38,7 @@ class Workspace:
     `root` is the folder of `ckwatch.toml`. `kernels` are those that can be compiled, in the order of their paths;
     instances with mistakes are left out of them, and so are kernels with other mistakes. `template_folders` is the
     search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
-    and place.
+    and place. `writers` are those whose files are used.
     """
 
     root: Path
@@ -42,6 +46,7 @@ class Workspace:
     kernels: tuple[Kernel, ...]
     diagnostics: tuple[Diagnostic, ...]
     template_folders: tuple[Path, ...]
+    writers: Writers
     files: tuple[str, ...] = field(default=())
 
     @property
@@ -82,9 +87,11 @@ class Reading:
         """The search for templates; asked for once, before any kernel file."""
         return TemplateSearch(folders, overlays)
 
-    def kernel_file(self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings) -> KernelFile:
-        """The kernel file at `path`, or the text `overlay` in its place."""
-        read = of_editor(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE)
+    def kernel_file(
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+    ) -> KernelFile:
+        """The kernel file at `path`, which only `writers` may be able to write, or the text `overlay` in its place."""
+        read = of_editor(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, writers)
         return kernel_file_of(path, read, search, settings)
 
 
@@ -109,6 +116,10 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: Reading) ->
     overlay = texts.at(path, os.path.realpath(path))
     if overlay is None and not os.path.lexists(path):
         raise CkwatchError(f"no {FILE_NAME} in {root}", "`ckwatch init` writes one")
+    shared = is_shared(root)
+    refusal = None if overlay is not None else Writers.of([root], anyone=shared).refusal(path)
+    if refusal is not None:
+        raise CkwatchError(f"{path} is not used: {refusal}, and it names programs that would run here", SHARED_HINT)
     read = of_editor(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
     mistakes = Mistakes(document_of(path, read.text, Source.WORKSPACE))
     mistakes.found += mistakes.document.diagnostics
@@ -118,22 +129,27 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: Reading) ->
     diagnostics = list(read.diagnostics)
     kernels: list[LoadedKernel] = []
     files = [path]
-    found = kernel_paths(root, settings.workspace.kernels, texts.by_path)
-    real_paths = {path: real for paths in found.values() for path, real in paths.items()}
+    kernel_folders = _kernel_folders(mistakes, settings)
+    writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
+    found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
+    real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
     for kernel_path in sorted(real_paths):
         files.append(kernel_path)
-        kernel_file = reading.kernel_file(kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings)
+        kernel_file = reading.kernel_file(
+            kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings, writers
+        )
         diagnostics += kernel_file.unread
         if kernel_file.loaded is not None:
             kernels.append(kernel_file.loaded)
     _report_patterns(mistakes, settings, found)
+    diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
     for loaded in kernels:
         diagnostics += loaded.diagnostics
     diagnostics += mistakes.found
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
-    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, tuple(files))
+    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files))
 
 
 class _Overlays:
@@ -189,12 +205,37 @@ def _template_folders(mistakes: Mistakes, settings: Settings, root: Path) -> tup
     return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
 
 
-def _report_patterns(mistakes: Mistakes, settings: Settings, found: Mapping[str, Mapping[str, str]]) -> None:
+def _kernel_folders(mistakes: Mistakes, settings: Settings) -> list[Path]:
+    """The further folders that are searched for kernel files."""
+    folders = []
+    for index, folder in enumerate(settings.workspace.kernel_folders):
+        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+            folders.append(folder)
+        else:
+            place: KeyPath = ("workspace", "kernel_folders", index)
+            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+    return folders
+
+
+def _leads_out(link: tuple[str, str]) -> Diagnostic:
+    """A link that is not followed."""
+    path, real = link
+    folder = real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
+    message = (
+        f"not read: this link leads out of the workspace, to {real}; `kernel_folders` in [workspace] of {FILE_NAME} "
+        f"names further folders: {json.dumps([folder])}"
+    )
+    place = Span(path, Position(0, 0), Position(0, 0))
+    return Diagnostic(Severity.WARNING, Source.WORKSPACE, "workspace/outside", message, place)
+
+
+def _report_patterns(mistakes: Mistakes, settings: Settings, kernel_paths: KernelPaths) -> None:
     """Warn of globs that find nothing."""
+    found = kernel_paths.by_pattern
     place: KeyPath = ("workspace", "kernels")
     warning = Severity.WARNING
     if place not in mistakes.document:
-        if not any(found.values()):
+        if not any(found.values()) and not kernel_paths.outside:
             message = "there is no kernel file (*.kernel.toml) in this workspace; `ckwatch init` shows one"
             mistakes.add("no-kernel-file", message, mistakes.document.beginning, severity=warning)
         return

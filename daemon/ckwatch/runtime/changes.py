@@ -18,7 +18,7 @@ Digest = Callable[[str], str | None]
 class Interest:
     """What of the disk matters: files with known readers, the workspace's own, where kernels and templates lie."""
 
-    root: str
+    kernel_folders: tuple[str, ...]
     tracked: Collection[str]
     files: frozenset[str]
     kernel_patterns: tuple[re.Pattern[str], ...]
@@ -28,10 +28,12 @@ class Interest:
     def of(cls, root: Path, workspace: Workspace | None, tracked: Collection[str]) -> Interest:
         """What matters to `workspace`; only its `ckwatch.toml` while it could not be read."""
         if workspace is None:
-            return cls(str(root), tracked, frozenset({str(root / FILE_NAME)}), (), (str(root),))
+            return cls((), tracked, frozenset({str(root / FILE_NAME)}), (), (str(root),))
         patterns = tuple(compiled(pattern) for pattern in workspace.settings.workspace.kernels)
         folders = tuple(str(folder) for folder in workspace.template_folders)
-        return cls(str(root), tracked, frozenset({*workspace.files, str(root / FILE_NAME)}), patterns, folders)
+        searched = tuple(map(str, (root, *workspace.settings.workspace.kernel_folders)))
+        files = frozenset({*workspace.files, str(root / FILE_NAME)})
+        return cls(searched, tracked, files, patterns, folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,14 @@ def differences(known: Mapping[str, str | None], always: Collection[str], digest
 
 
 def _may_be_kernel(path: str, interest: Interest) -> bool:
-    prefix = interest.root.rstrip(os.sep) + os.sep
-    if not path.startswith(prefix):
-        return False
-    name = path[len(prefix) :]
-    if any(is_skipped(folder) for folder in name.split("/")[:-1]):
-        return False
-    return any(pattern.fullmatch(name) for pattern in interest.kernel_patterns)
+    for folder in interest.kernel_folders:
+        prefix = folder.rstrip(os.sep) + os.sep
+        name = path.removeprefix(prefix)
+        if name == path or any(is_skipped(part) for part in name.split("/")[:-1]):
+            continue
+        if any(pattern.fullmatch(name) for pattern in interest.kernel_patterns):
+            return True
+    return False
 
 
 def _may_be_template(path: str, interest: Interest) -> bool:

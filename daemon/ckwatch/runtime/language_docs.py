@@ -13,6 +13,7 @@ SETTINGS: Mapping[str, str] = {
         "where templates are looked for, in this order; the built-in templates come last; by default `templates`"
     ),
     "workspace.kernels": "which files are kernel files",
+    "workspace.kernel_folders": "more folders to search for kernel files; links that lead elsewhere are not followed",
     "workspace.archs": "what units are compiled for, unless a kernel file says so itself",
     "toolchain": "folders that win over what discovery finds",
     "toolchain.rocm": "the ROCm tree",

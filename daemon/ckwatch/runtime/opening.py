@@ -160,7 +160,8 @@ class Changes:
         root = str(self._root)
         inside = root.rstrip(os.sep) + os.sep
         folders = [root]
-        folders += [str(folder) for folder in workspace.template_folders if not str(folder).startswith(inside)]
+        named = (*workspace.template_folders, *workspace.settings.workspace.kernel_folders)
+        folders += dict.fromkeys(str(folder) for folder in named if not str(folder).startswith(inside))
         graph = self._runtime.state.graph
         return folders, [*graph.templates, *graph.headers, *workspace.files]
 

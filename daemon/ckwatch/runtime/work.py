@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,10 +14,12 @@ from sys import intern
 import anyio
 from anyio import CapacityLimiter, to_thread
 
+import ckwatch_templates
 from ckwatch.build.asking import compile_request
 from ckwatch.build.messages import heard, placed
 from ckwatch.build.static_checks import static_checks
 from ckwatch.compile.request import BuildResult, CompileRequest, Fault
+from ckwatch.config.document import not_used
 from ckwatch.config.workspace import Workspace
 from ckwatch.diagnostics.places import ReadLine
 from ckwatch.effects import Check, Compile, Load, LookUp, Render, Scan
@@ -37,9 +40,10 @@ from ckwatch.events import (
     UnitKey,
     Warned,
 )
-from ckwatch.model.diagnostic import Diagnostic
+from ckwatch.model.diagnostic import Diagnostic, Source
 from ckwatch.model.kernel import Unit
 from ckwatch.model.outcome import Outcome
+from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered as Text
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
 from ckwatch.runtime.changes import differences
@@ -255,16 +259,17 @@ class Workshop:
         cache = None
         if not overlays and options.rules:
             cache = self._tools.render_cache(workspace.template_folders)
-            kept = None if cache is None else await to_thread.run_sync(cache.get, unit, limiter=self._threads)
-            if kept is not None:
-                return kept, None
+            if cache is not None:
+                get = partial(_kept_render, cache, unit, workspace)
+                kept = await to_thread.run_sync(get, limiter=self._threads)
+                if kept is not None:
+                    return kept, None
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
         if outcome.rendered is not None:
-            checks = partial(static_checks, unit, outcome.rendered, rules=options.rules)
-            found = await to_thread.run_sync(checks, limiter=self._threads)
-            outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+            checks = partial(_checked, unit, outcome, workspace, overlays, rules=options.rules)
+            outcome = await to_thread.run_sync(checks, limiter=self._threads)
         return outcome, None if cache is None else partial(cache.put, unit, outcome)
 
     def _recent_look(self, compiler: Compiler) -> Look:
@@ -304,6 +309,33 @@ class Workshop:
             artifact.record.peak_memory_bytes,
             _finished_at(artifact.log_file) if result.from_store else time.time(),
         )
+
+
+def _kept_render(cache: RenderCache, unit: Unit, workspace: Workspace) -> RenderOutcome | None:
+    kept = cache.get(unit)
+    return None if kept is None else _of_own_files(kept, workspace, {})
+
+
+def _checked(
+    unit: Unit, outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str], *, rules: bool
+) -> RenderOutcome:
+    """The render with what shows without a compiler."""
+    assert outcome.rendered is not None  # noqa: S101  # the caller has looked
+    found = static_checks(unit, outcome.rendered, rules=rules)
+    outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+    return _of_own_files(outcome, workspace, overlays)
+
+
+def _of_own_files(outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str]) -> RenderOutcome:
+    """The render, if nobody else can write the templates that it read: what is compiled of them is run here."""
+    builtin = f"{ckwatch_templates.ROOT}{os.sep}"
+    for path, digest in outcome.read.items():
+        refusal = None if path in overlays or path.startswith(builtin) else workspace.writers.refusal(path)
+        if refusal is not None:
+            found = not_used(path, Source.JINJA, refusal)
+            # Another mode changes no contents: any news of the file is to be looked at.
+            return RenderOutcome(None, (found,), {**outcome.read, path: f"{digest} refused"}, outcome.missed)
+    return outcome
 
 
 def _finished_at(log: Path) -> float:
