@@ -87,7 +87,6 @@ class Bench:
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
         )
-        trust(self.root)
         if make:
             self._make(script)
 
@@ -144,6 +143,7 @@ class Bench:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Daemon]:
         """A daemon on the workspace."""
+        await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
         async with open_engine(self.root, environment={}, find_toolchain=find, history=self.history) as daemon:
             yield daemon

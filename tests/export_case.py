@@ -52,7 +52,7 @@ def exported_of(
 
 def imported(exported: Exported, library: Path, folder: Path) -> Any:
     """Write the module to `folder` and import it from there."""
-    _, path = write_module(exported, library, folder)
+    _, path = write_module(exported, library.read_bytes(), folder)
     spec = importlib.util.spec_from_file_location(exported.name, path)
     assert spec is not None
     assert spec.loader is not None

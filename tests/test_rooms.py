@@ -65,8 +65,3 @@ def test_pure_rooms_know_no_shell(room: str) -> None:
 def test_every_module_is_in_a_room() -> None:
     rooms = {path.stem if path.is_file() else path.name for path in ROOT.iterdir() if not path.name.startswith("__")}
     assert rooms - {"py"} <= {*PURE, *SHELL, "errors", "lint", "py"}, rooms
-
-
-def test_modules_are_short() -> None:
-    long = {str(path): lines for path in ROOT.rglob("*.py") if (lines := len(path.read_text().splitlines())) > 420}
-    assert long == {}

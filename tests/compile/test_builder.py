@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from ckwatch.compile.request import BuildResult, CompileRequest, Fault
 from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore, StoreError
 from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
+from patience import PATIENCE_S
 
 
 @dataclass
@@ -236,6 +238,63 @@ async def test_header_edited_again_and_again(script: Script, store: ArtifactStor
     edit = 'echo "int b;" >> "{folder}/a b.h"\n'
     result = await build_artifact(REQUEST, script(edit + COMPILES), store)
     assert (result.ok, result.fault) == (False, Fault.HEADERS_CHANGED)
+
+
+async def test_the_store_is_deleted_under_a_living_builder(
+    builder: Builder, store: ArtifactStore, launch: Counting
+) -> None:
+    """As `rm -rf` of the cache does: everything is built again, and nobody waits for a lock that is gone."""
+    await builder.build(REQUEST)
+    for _ in range(2):
+        shutil.rmtree(store.folder)
+        with anyio.fail_after(PATIENCE_S):
+            results = [
+                await builder.build(REQUEST),
+                await builder.build(request_with(source="int k_1() { return 2; }")),
+            ]
+        assert [(result.ok, result.from_store) for result in results] == [(True, False)] * 2
+    assert (await builder.build(REQUEST)).from_store
+    assert len(launch.started) == 2 * (1 + 2 + 2)
+
+
+async def test_the_store_is_deleted_while_something_compiles(
+    script: Script, store: ArtifactStore, launch: Counting
+) -> None:
+    """What a compiler says in a folder that has gone says nothing of the kernel."""
+    once = f'test -e "{{folder}}/once" || {{ : > "{{folder}}/once"; rm -rf "{store.folder}"; {FAILS}; }}\n'
+    result = await Builder(script(once + COMPILES), store, launch=launch).build(REQUEST)
+    assert (result.ok, result.from_store, len(launch.started)) == (True, False, 3)
+
+
+async def test_the_store_is_deleted_before_it_is_written(
+    builder: Builder, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch, launch: Counting
+) -> None:
+    publish = ArtifactStore.publish
+    deleted: list[Path] = []
+
+    def deleting(self: ArtifactStore, *arguments: Any, **options: Any) -> Any:
+        if not deleted:
+            shutil.rmtree(self.folder)
+            deleted.append(self.folder)
+        return publish(self, *arguments, **options)
+
+    monkeypatch.setattr(ArtifactStore, "publish", deleting)
+    result = await builder.build(REQUEST)
+    assert (result.ok, len(launch.started), deleted) == (True, 4, [store.folder])
+
+
+async def test_a_store_that_fails_keeps_no_lock(
+    builder: Builder, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArtifactStore, "lookup", broken)
+        with pytest.raises(RuntimeError):
+            await builder.build(REQUEST)
+    with anyio.fail_after(PATIENCE_S):
+        assert (await builder.build(REQUEST)).ok
 
 
 async def test_no_space_to_store(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,16 @@ def test_half_made_is_not_used(headers: PrecompiledHeaders, wanted: Wanted, incl
     assert made(headers, wanted, include) is not None
 
 
+def test_a_damaged_one_is_not_used(headers: PrecompiledHeaders, wanted: Wanted, include: Path) -> None:
+    found = made(headers, wanted, include)
+    assert found is not None
+    content = bytearray(found.file.read_bytes())
+    content[5] ^= 1
+    found.file.write_bytes(content)
+    assert headers.find(wanted) is None
+    assert not left(headers)
+
+
 def test_an_equal_text_keeps_its_time(headers: PrecompiledHeaders, wanted: Wanted) -> None:
     source = headers.prepare(wanted) / "prefix.hip"
     os.utime(source, (1, 1))

@@ -34,8 +34,3 @@ def test_pure_parts_do_nothing_to_the_world() -> None:
     for part in PURE:
         for path in (ROOT / part).rglob("*.py") if not part.endswith(".py") else [ROOT / part]:
             assert not {name.split(".")[0] for name in imported(path)} & SHELL, path
-
-
-def test_modules_are_short() -> None:
-    long = {str(path): lines for path in ROOT.rglob("*.py") if (lines := len(path.read_text().splitlines())) > 420}
-    assert long == {}

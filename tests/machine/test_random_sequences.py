@@ -231,6 +231,16 @@ class Sequences(RuleBasedStateMachine):
     def _compilers(self) -> list[int]:
         return [number for number, one in self.world.works.items() if one.effect.work.kind is WorkKind.COMPILE]
 
+    # The store.
+
+    @rule(unit=st.sampled_from(unit_ids), everything=st.booleans(), works=works)
+    def lose_artifacts(self, unit: str, everything: bool, works: int) -> None:
+        """The store loses what a unit compiled to, or all that it has."""
+        results = [(one.key.unit, one.result) for one in self.world.state.all_units() if one.result is not None]
+        lost = {result.artifact for name, result in results if everything or name == unit}
+        self.world.lose(lost)
+        self._go_on(works)
+
     # Analyses and benchmarks.
 
     @rule(scope=scopes, units=units, again=st.booleans(), works=works)

@@ -20,6 +20,7 @@ from machine.workspace import (
     built,
     edited,
     lend,
+    lost,
     story,
     way,
 )
@@ -56,6 +57,8 @@ from machine.workspace import (
             id="settings: what nobody asks for is not compiled",
         ),
         pytest.param(edited(TOML, "settings 0\njobs 4"), [], id="more cores"),
+        pytest.param(lost(A), way("k1/a"), id="what the store has lost is built again"),
+        pytest.param(lambda world: world.lose({"another"}), [], id="what nobody has is nobody's loss"),
         pytest.param(edited(TOML, None), [], id="no ckwatch.toml: all stays as it was"),
         pytest.param(lambda world: lend(world, "ann", T2, FILES[T2]), [], id="a file opened in an editor"),
         pytest.param(

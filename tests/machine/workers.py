@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ckwatch.analysis.change import Warned
@@ -116,6 +117,13 @@ class Workers:
             return ()
         made = compile_text(read, kept[1], effect.unit, workspace.settings, effect.options)
         return made.diagnostics if made.outcome is Outcome.FAILED else ()
+
+    def lose(self, artifacts: Collection[str]) -> None:
+        """The store does not have these any more."""
+        for (tokens, arch, flags, settings), headers in self.store.items():
+            key = f"{tokens} | {arch} {flags} {settings}"
+            headers -= {name for name in headers if f"{key} | {name}.{name}" in artifacts}
+        self.kept -= {*artifacts}
 
     def loaded(self, scope: str) -> LoadedWorkspace | None:
         """The workspace that was last loaded for the scope, or for all."""

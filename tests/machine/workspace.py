@@ -56,6 +56,17 @@ def edited(path: str, text: str | None) -> Act:
     return lambda world: world.save(path, text)
 
 
+def lost(name: str) -> Act:
+    """The store loses what a unit compiled to."""
+
+    def act(world: World) -> None:
+        result = unit(world, name).result
+        assert result is not None
+        world.lose({result.artifact})
+
+    return act
+
+
 def way(*units: str, to: str = "compile") -> list[str]:
     """Units one after the other on their way, as far as `to`."""
     steps = ["render", "look-up", "compile"]

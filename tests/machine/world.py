@@ -7,7 +7,7 @@ is what the world would give now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ckwatch.effects import (
     Analyze,
@@ -28,6 +28,7 @@ from ckwatch.effects import (
 from ckwatch.events import (
     MAIN,
     AnyEvent,
+    ArtifactsLost,
     BuildRequested,
     CancelRequested,
     Continued,
@@ -101,6 +102,11 @@ class World:
         """A file is written, and the machine told at once."""
         self.write(path, text)
         self.deliver()
+
+    def lose(self, artifacts: Collection[str]) -> None:
+        """The store does not have these any more, and the machine is told."""
+        self.workers.lose(artifacts)
+        self.send(ArtifactsLost(frozenset(artifacts)))
 
     # The machine.
 

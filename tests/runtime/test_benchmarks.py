@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.outcome import ARTIFACT_LOST
+from ckwatch.runtime.products import Products
 from ckwatch.wire.timings import BenchLine
 from daemon_bench import build, following
 from runtime.timed_workspace import KERNEL, SETTINGS, TEMPLATE, Timed, lines_of
@@ -73,6 +75,32 @@ async def test_an_edit_times_by_itself_and_the_old_timing_is_stale_meanwhile(tim
             lambda s: len(s.units["one"].timings) == 2 and {row.standing for row in s.units["one"].timings} == {"fresh"}
         )
         assert before.isdisjoint({row.id for row in seen.units["one"].timings} if len(timed.runs) > 1 else set())
+
+
+def damaged(path: Path) -> bytes:
+    """Change one byte of a file; what it held before."""
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    return content
+
+
+@pytest.mark.parametrize("seen_in_stamps", [True, False])
+@pytest.mark.parametrize("product", ["shared-object", "object"])
+async def test_a_damaged_artifact_is_never_timed(
+    timed: Timed, product: str, seen_in_stamps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One byte of what a worker would load, whether or not the file's times show it: it is built again and timed."""
+    if not seen_in_stamps:
+        monkeypatch.setattr(Products, "untouched", lambda _: True)
+    async with timed.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        await seen.until(lambda s: "one" in s.units and s.units["one"].fresh)
+        path = Path(seen.units["one"].products[product])
+        content = damaged(path)
+        assert told(await lines_of(daemon, shapes=["small"]))[0] == ("timing", "small", "")
+        assert damaged(path) == content
+        assert len(timed.runs) == 2
+        assert any(cause.what == ARTIFACT_LOST for cause in seen.units["one"].cause)
 
 
 async def test_a_wrong_result_is_an_error_at_the_instance_and_no_timing(timed: Timed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import anyio
 import pytest
 
 from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.outcome import ARTIFACT_LOST
 from ckwatch.runtime.opening import open_engine
 from ckwatch.wire.values import Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following
@@ -62,6 +64,48 @@ async def test_a_template_that_others_can_write_is_not_compiled(bench: Bench) ->
         macros.chmod(0o644)
         await seen.until(lambda s: [unit.outcome for unit in s.units.values()] == ["built", "built"])
     assert sorted(bench.runs) == ["1", "2"]
+
+
+def lose(library: Path, store: Path, how: str) -> None:
+    """Take an artifact from the store."""
+    match how:
+        case "store":
+            shutil.rmtree(store)
+        case "entry":
+            shutil.rmtree(library.parent)
+        case "file":
+            library.unlink()
+        case "byte":
+            content = library.read_bytes()
+            library.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("how", ["store", "entry", "file", "byte"])
+async def test_what_the_store_has_lost_is_built_again_and_said(bench: Bench, how: str) -> None:
+    async with bench.open() as daemon:
+        first = await build(daemon)
+        unit = first["one"].unit
+        assert unit is not None
+        lose(Path(unit.products["shared-object"]), bench.store, how)
+        with anyio.fail_after(PATIENCE_S):
+            again = (await build(daemon, "k/one"))["one"].unit
+        assert again is not None
+        assert (again.outcome, again.from_store, again.fresh) == ("built", False, True)
+        assert why(again)[1] == ARTIFACT_LOST
+        assert sorted(bench.runs) == ["1", "1", "2"]
+        assert os.path.isfile(again.products["shared-object"])  # noqa: ASYNC240, PTH113
+        both = await build(daemon)
+        assert {line.unit.outcome for line in both.values() if line.unit} == {"built"}
+        assert sorted(bench.runs) == (["1", "1", "2", "2"] if how == "store" else ["1", "1", "2"])
+
+
+async def test_what_is_merely_checked_is_not_looked_for_in_the_store(bench: Bench) -> None:
+    async with bench.open() as daemon:
+        await build(daemon)
+        shutil.rmtree(bench.store)
+        async with daemon.build(None, None, force=False, check_only=True) as lines:
+            assert [line.event async for line in lines] == ["start", "unit", "unit", "done"]
+        assert sorted(bench.runs) == ["1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.store import ArtifactStore, HeaderSet, Roots, StoreError
+from ckwatch.store import ArtifactStore, HeaderSet, LostArtifactError, Roots, StoreError
+from ckwatch.store.locking import is_in_place, try_lock, unlock
 from stored_entries import KEY, RECORD, Publish
 
 
@@ -241,6 +242,60 @@ def test_compilers_that_nobody_waits_for_are_ended(store: ArtifactStore) -> None
         for process in (forgotten, other):
             process.kill()
             process.wait()
+
+
+def flip(path: Path, at: int = -1) -> None:
+    """Damage one byte of a file."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def test_what_is_loaded_is_what_was_stored(store: ArtifactStore, publish: Publish, roots: Roots) -> None:
+    path = publish().shared_object
+    assert path is not None
+    assert store.load(path) == b"\x7fELF" * 100
+    flip(path)
+    with pytest.raises(LostArtifactError, match="is damaged: it is not what was compiled") as lost:
+        store.load(path)
+    assert lost.value.artifact == f"{KEY}.{path.parent.name}"
+    assert not path.parent.exists()
+    with pytest.raises(LostArtifactError, match="is not in the store any more"):
+        store.load(path)
+    path = publish().shared_object
+    assert path is not None
+    flip(path.parent / "meta.json", 30)
+    with pytest.raises(LostArtifactError, match=r"meta.json is damaged"):
+        store.load(path)
+    assert store.lookup(KEY, roots) is None
+
+
+def test_the_folder_is_deleted_under_a_living_store(store: ArtifactStore, publish: Publish, roots: Roots) -> None:
+    publish()
+    folder = store.work_folder()
+    assert not store.disturbed(folder)
+    shutil.rmtree(store.folder)
+    assert store.disturbed(folder)
+    assert store.lookup(KEY, roots) is None
+    again = store.work_folder()
+    assert (store.disturbed(again), store.disturbed(folder)) == (False, True)
+    publish()
+    assert store.lookup(KEY, roots) is not None
+    assert store.remove_leftovers() == 0
+    assert again.is_dir()
+
+
+def test_the_lock_of_another_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    mine = try_lock(path)
+    assert mine is not None
+    path.unlink()
+    theirs = try_lock(path)
+    assert theirs is not None
+    unlock(path, mine)
+    assert is_in_place(path, theirs)
+    unlock(path, theirs)
+    assert not path.exists()
 
 
 def test_least_recently_used_goes_first(store: ArtifactStore, publish: Publish, roots: Roots) -> None:

@@ -21,6 +21,7 @@ from ckwatch.client import Client
 from ckwatch.diagnostics.json_form import to_json
 from ckwatch.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.diagnostic import Diagnostic, Severity
+from ckwatch.model.outcome import ARTIFACT_LOST
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.client.building import BuildLines
@@ -31,7 +32,8 @@ OUTCOMES = ("checked", "built", "failed", "faulted")
 
 
 class Ended:
-    """A unit's end. `from_store`: no compiler ran for it now."""
+    """A unit's end. `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
+    it."""
 
     def __init__(self, line: BuildLine, began: float, *, check_only: bool) -> None:
         unit = line.unit
@@ -47,6 +49,7 @@ class Ended:
             self.outcome = unit.outcome or "checked"
         compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
         self.from_store = not compiled and self.outcome in ("built", "failed") and bool(unit and unit.key)
+        self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
     def json(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ class Ended:
             "arch": None if unit is None else unit.arch,
             "outcome": self.outcome,
             "from_store": self.from_store,
+            "lost": self.lost,
             "seconds": round(self.seconds, 4),
             "symbol": None if unit is None else unit.symbol,
             "key": None if unit is None else unit.key,
@@ -147,7 +151,8 @@ async def _follow(
             async for line in lines:
                 if line.event == "unit":
                     take(line)
-                    progress.ended(ended[-1].id, ended[-1].outcome, ended[-1].seconds, from_store=ended[-1].from_store)
+                    one = ended[-1]
+                    progress.ended(one.id, one.outcome, one.seconds, from_store=one.from_store, lost=one.lost)
             tasks.cancel_scope.cancel()
 
 
@@ -172,6 +177,8 @@ def _finish(output: Output, ended: list[Ended], mistakes: tuple[Diagnostic, ...]
     words = [f"{counts[name]} {name}" for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES})) if counts[name]]
     if from_store:
         words.append(f"{from_store} from the store")
+    if lost := sum(one.lost for one in ended):
+        words.append(f"{lost} built again because the store had lost them")
     units = f"{len(ended)} unit{'s' if len(ended) != 1 else ''}"
     output.text(f"{units}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
     return status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from anyio import to_thread
 from ckwatch.cli.output import Output
 from ckwatch.client import Client
 from ckwatch.errors import CkwatchError
+from ckwatch.store import verified
 
 if TYPE_CHECKING:
     from ckwatch.cli.build import Ended
@@ -24,7 +24,10 @@ CUBIN = ".cubin"
 
 
 async def export(options: argparse.Namespace, client: Client, ended: Sequence[Ended], output: Output) -> None:
-    """Copy the products of every unit that was built. Raises CkwatchError when the folder cannot be written."""
+    """Copy the products of every unit that was built.
+
+    Raises CkwatchError when the folder cannot be written, LostArtifactError for what the store does not have any more.
+    """
     folder: Path = options.out.absolute()
     kinds = ["shared-object", "code-object", *(["object"] if options.aot else [])]
     for one in ended:
@@ -58,7 +61,7 @@ def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
                 cubin = kind == "code-object" and unit.arch.startswith("sm_")
                 target = stem.with_name(stem.name + (CUBIN if cubin else SUFFIXES[kind]))
                 partial_copy = target.with_name(target.name + ".partial")
-                shutil.copyfile(source, partial_copy)
+                partial_copy.write_bytes(verified(Path(source)))
                 partial_copy.replace(target)
                 written.append(target)
     except OSError as error:

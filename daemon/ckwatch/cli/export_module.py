@@ -25,6 +25,7 @@ from ckwatch.export.signature import signature_of
 from ckwatch.export.writing import checked_name, module_name, write_module
 from ckwatch.model.kernel import Operation, ParameterValue
 from ckwatch.model.language import Language, language_of
+from ckwatch.store import verified
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.values import Unit
@@ -66,7 +67,7 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
         raise CkwatchError(f"{word} was edited while it was exported", "run the command again")
     exported = _exported(unit, rendered.text, after, options.name)
     folder = (options.out or Path()).absolute()
-    shared_object = Path(unit.products["shared-object"])
+    shared_object = await to_thread.run_sync(verified, Path(unit.products["shared-object"]))
     for path in await to_thread.run_sync(write_module, exported, shared_object, folder):
         if output.json:
             output.line(event="file", unit=unit.id, path=str(path))

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ckwatch.cli.output import Output
 from ckwatch.client import Client
+from ckwatch.model.outcome import ARTIFACT_LOST
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
@@ -59,13 +60,18 @@ class Progress:
             else:
                 self._began.pop(unit, None)
 
-    def ended(self, unit: str, outcome: str, seconds: float, *, from_store: bool) -> None:
-        """Print a unit's line; units that were merely checked are counted at the end."""
+    def ended(self, unit: str, outcome: str, seconds: float, *, from_store: bool, lost: bool) -> None:
+        """Print a unit's line; units that were merely checked are counted at the end.
+
+        `lost`: it was built before, and the store no longer had it.
+        """
         self._done += 1
         self._began.pop(unit, None)
         if outcome in UNTOLD:
             return
         origin = "from the store" if from_store else f"{seconds:.1f} s" if seconds else ""
+        if lost:
+            origin += f", {ARTIFACT_LOST}"
         line = Text.assemble((f"{outcome:>8}", STYLES.get(outcome, "yellow")), f"  {unit:<{self._width}}  {origin}")
         self._output.console.print(line, soft_wrap=True)
 

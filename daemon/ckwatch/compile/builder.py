@@ -232,18 +232,30 @@ class Builder:
             if checked is None:
                 claim.folder = None
             try:
-                outcome = await compile_in(folder, checked)
+                outcome = await self._undisturbed(compile_in, folder, checked)
                 artifact = None
                 if outcome.status is not Status.TRANSIENT:
-                    publish = partial(self._publish, key, request, outcome, force)
+                    publish = partial(self._publish, key, request, outcome, folder, force)
                     # What has been compiled is stored, also when nobody waits for it any more.
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
             finally:
                 await discard(folder)
-            if artifact is not None or outcome.fault is not Fault.HEADERS_CHANGED:
+            if artifact is not None or outcome.fault not in (Fault.HEADERS_CHANGED, Fault.STORE_GONE):
                 break
         return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
+
+    async def _undisturbed(self, compile_in: _CompileIn, folder: Path, checked: Checked | None) -> CompileOutcome:
+        """What came of a compile, unless the store was deleted under it: then nothing that was said counts."""
+        try:
+            outcome = await compile_in(folder, checked)
+        except OSError:
+            if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
+                raise
+            return _without_store(None)
+        if outcome.status is not Status.OK and await anyio.to_thread.run_sync(self._store.disturbed, folder):
+            return _without_store(outcome)
+        return outcome
 
     async def _compile_in(
         self,
@@ -288,7 +300,7 @@ class Builder:
             return await self._checks.check(key, request, ladder, on_said)
 
     def _publish(
-        self, key: str, request: CompileRequest, outcome: CompileOutcome, force: bool
+        self, key: str, request: CompileRequest, outcome: CompileOutcome, folder: Path, force: bool
     ) -> tuple[Artifact | None, CompileOutcome]:
         folders = [*request.include_folders, *self._toolchain.include_folders]
         headers = HeaderSet.observe(
@@ -322,6 +334,8 @@ class Builder:
                 replace_existing=force,
             )
         except StoreError as error:
+            if self._store.disturbed(folder):
+                return None, _without_store(outcome)
             if not error.no_space:
                 raise
             return None, _without_space(error, outcome)
@@ -359,11 +373,16 @@ class Builder:
         lockable, lock = _try_lock(self._lock_path(key))
         if lock is None and lockable:
             return None
-        claim = _Claim(lock, None if force else self._find_now(key, look))
-        if claim.found is None:
-            # Where there is none it is asked for again, which says why.
-            with suppress(StoreError):
-                claim.folder = self._store.work_folder()
+        claim = _Claim(lock, None)
+        try:
+            claim.found = None if force else self._find_now(key, look)
+            if claim.found is None:
+                # Where there is none it is asked for again, which says why.
+                with suppress(StoreError):
+                    claim.folder = self._store.work_folder()
+        except BaseException:
+            self._release(key, claim)
+            raise
         return claim
 
     def _release(self, key: str, claim: _Claim) -> None:
@@ -389,6 +408,13 @@ def _without_space(error: StoreError, outcome: CompileOutcome | None) -> Compile
     if outcome is None:
         return CompileOutcome(Status.TRANSIENT, "", (), 0, Fault.NO_SPACE, str(error))
     return replace(outcome, status=Status.TRANSIENT, fault=Fault.NO_SPACE, message=str(error))
+
+
+def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
+    message = "the artifact store was deleted while this was being compiled"
+    if outcome is None:
+        return CompileOutcome(Status.TRANSIENT, "", (), 0, Fault.STORE_GONE, message)
+    return replace(outcome, status=Status.TRANSIENT, fault=Fault.STORE_GONE, message=message)
 
 
 async def build_artifact(

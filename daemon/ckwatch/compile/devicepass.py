@@ -14,7 +14,7 @@ from ckwatch.compile.plan import Side
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.running import CompileJob
 from ckwatch.devicetext import device_text
-from ckwatch.store import ArtifactStore, HeaderSet, Record, Roots, StoreError
+from ckwatch.store import ArtifactStore, HeaderSet, LostArtifactError, Record, Roots, StoreError
 from ckwatch.store.contents import Look
 
 PRODUCT = "device-object"
@@ -39,8 +39,8 @@ class DevicePass:
         if headers is None or file is None:
             return None
         try:
-            shutil.copyfile(file, job.folder / OBJECT_OF[Side.DEVICE])
-        except OSError:  # evicted at this moment, or no space
+            (job.folder / OBJECT_OF[Side.DEVICE]).write_bytes(self.store.load(file))
+        except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
             return None
         return Passed(Side.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
 

@@ -84,7 +84,11 @@ def weaken(path: Path, prefix: str) -> None:
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:
     """The names that an object refers to and does not define, sorted. Raises ValueError when it is no ELF-64 file."""
-    return tuple(sorted({symbol.name for symbol in _symbols(path.read_bytes(), _SHT_SYMTAB) if symbol.section == 0}))
+    return _undefined(path.read_bytes())
+
+
+def _undefined(data: bytes) -> tuple[str, ...]:
+    return tuple(sorted({symbol.name for symbol in _symbols(data, _SHT_SYMTAB) if symbol.section == 0}))
 
 
 def device_code(path: Path, arch: str) -> bytes | None:
@@ -110,19 +114,18 @@ def fat_binary(path: Path) -> bytes | None:
     return None
 
 
-def code_digest(path: Path) -> str:
+def code_digest(data: bytes) -> str:
     """The SHA-256 of all code in an object, the host's and devices', with its constants and what it calls.
 
     Equal for objects that differ in the names that they export, or in texts that are printed. Raises ValueError when it
     is no ELF-64 file.
     """
-    data = path.read_bytes()
     found = hashlib.sha256()
     for section in _sections(data):
         if section.kind == _SHT_PROGBITS and section.name.startswith(_CODE) and not section.name.startswith(_TEXTS):
             found.update(f"{section.name}:{section.size}\n".encode())
             found.update(data[section.offset : section.offset + section.size])
-    found.update("\n".join(undefined_symbols(path)).encode())
+    found.update("\n".join(_undefined(data)).encode())
     return found.hexdigest()
 
 

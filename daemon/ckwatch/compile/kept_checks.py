@@ -91,6 +91,8 @@ class KeptChecks:
         return checked if holds else None
 
     def _holds(self, checked: Checked) -> bool:
+        if self._store.disturbed(checked.folder):
+            return False
         host = checked.host
         folders = [*host.job.request.include_folders, *self._toolchain.include_folders]
         absent = not_there(host.headers, () if host.failure is None else host.failure.missing, folders)

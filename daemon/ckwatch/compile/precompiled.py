@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ckwatch.compile.plan import CompilePlan, Side
 from ckwatch.store import ArtifactStore, HeaderSet, Roots
-from ckwatch.store.contents import Look
+from ckwatch.store.contents import Look, file_digest
 
 FLAGS = ("-fno-cxx-modules",)
 """Where headers are made and used."""
@@ -89,14 +89,15 @@ class PrecompiledHeaders:
         return Wanted(side, text, tuple(command), self._identity)
 
     def find(self, wanted: Wanted, look: Look | None = None) -> Precompiled | None:
-        """The header, if it is there and nothing that it was made of has changed."""
+        """The header, if it is what was made and nothing that it was made of has changed."""
         folder = self.folder / wanted.key
         try:
-            headers = HeaderSet.from_json((folder / META).read_bytes())
+            meta = (folder / META).read_bytes()
+            headers, digest = HeaderSet.from_json(meta), json.loads(meta)["header"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         look = look or self._store.contents.look()
-        if not headers.holds(look, self._roots) or not (folder / HEADER).exists():
+        if not headers.holds(look, self._roots) or self._store.contents.digest(str(folder / HEADER)) != digest:
             self._remove(folder)
             return None
         with suppress(OSError):
@@ -125,10 +126,11 @@ class PrecompiledHeaders:
         observed = HeaderSet.observe(opened, absent, self._store.contents, self._roots, begun_ns)
         if observed is None:
             return False
+        digest = file_digest(made)
         (folder / META).unlink(missing_ok=True)
         made.rename(folder / HEADER)
         temporary = made.with_name("meta")
-        temporary.write_bytes(observed.to_json())
+        temporary.write_bytes(json.dumps({**json.loads(observed.to_json()), "header": digest}).encode())
         temporary.rename(folder / META)
         return True
 

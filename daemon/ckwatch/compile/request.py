@@ -109,6 +109,7 @@ class Fault(StrEnum):
     TIMED_OUT = "timed out"
     NO_SPACE = "no space left"
     HEADERS_CHANGED = "headers changed meanwhile"
+    STORE_GONE = "the store was deleted meanwhile"
     HOST = "the compiler cannot work here"
 
 

@@ -246,6 +246,13 @@ class Warned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ArtifactsLost(Event):
+    """The store does not have these any more (`CompileFacts.artifact`), or has them damaged."""
+
+    artifacts: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Continued(Event):
     """Go on with what was too much for one step."""
 
@@ -254,5 +261,5 @@ AnyEvent = (
     Loaded | Scanned | Rendered | LookedUp | Checked | Compiled | Analyzed | Measured | Recorded | Ended | CompileBegan
     | Said | Narrowed | FilesChanged | OverlayChanged | OptionsChanged | Focused | BuildRequested | RequestDropped
     | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped | MemoryMeasured | Warned
-    | Continued
+    | ArtifactsLost | Continued
 )  # fmt: skip

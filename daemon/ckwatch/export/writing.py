@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +33,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def write_module(exported: Exported, shared_object: Path, folder: Path) -> tuple[Path, Path]:
+def write_module(exported: Exported, shared_object: bytes, folder: Path) -> tuple[Path, Path]:
     """Write the shared object and the module to `folder`, which is made; their paths.
 
     The shared object comes first: a module of before then says that it is another export's. Raises CkwatchError where a
@@ -45,8 +44,8 @@ def write_module(exported: Exported, shared_object: Path, folder: Path) -> tuple
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_own(module)
-        _replace(library, lambda path: _copy(shared_object, path))
-        _replace(module, lambda path: _write(text, path))
+        _replace(library, lambda path: _write(shared_object, path))
+        _replace(module, lambda path: _write(text.encode(), path))
     except OSError as error:
         raise CkwatchError(f"cannot write to {folder}: {error.strerror or error}") from error
     return library, module
@@ -62,15 +61,8 @@ def _require_own(module: Path) -> None:
         raise CkwatchError(f"{module} is there, and ckwatch did not write it", "choose another --name or --out")
 
 
-def _copy(source: Path, target: Path) -> None:
-    try:
-        shutil.copyfile(source, target)
-    except FileNotFoundError:
-        raise CkwatchError(f"the store no longer has {source}", "run the command again") from None
-
-
-def _write(text: str, target: Path) -> None:
-    target.write_text(text, encoding="utf-8")
+def _write(content: bytes, target: Path) -> None:
+    target.write_bytes(content)
 
 
 def _replace(target: Path, write: Callable[[Path], None]) -> None:

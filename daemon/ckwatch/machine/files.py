@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ckwatch.effects import Scan
-from ckwatch.events import Cause, CompileFacts, FilesChanged, RenderFacts, Scanned, UnitKey, Work, WorkKind
+from ckwatch.events import (
+    ArtifactsLost,
+    Cause,
+    CompileFacts,
+    FilesChanged,
+    RenderFacts,
+    Scanned,
+    UnitKey,
+    Work,
+    WorkKind,
+)
 from ckwatch.machine.loads import request_loads
 from ckwatch.machine.state import Effects, State, Touch, UnitState
 from ckwatch.machine.tasks import begin
 from ckwatch.machine.units import renew
-from ckwatch.model.outcome import Outcome
+from ckwatch.model.outcome import ARTIFACT_LOST, Outcome
 
 UNKNOWN = "?"
 """In place of a SHA-256: equal to none."""
@@ -69,6 +79,21 @@ def end_scan(state: State, out: Effects) -> None:
         state.scan_again = False
         request_scan(state, out)
     request_loads(state, out, urgent=True)
+
+
+def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
+    """What the store has lost is built again, whoever wants it."""
+    cause = Cause(ARTIFACT_LOST, event.at)
+    lost = [
+        unit
+        for unit in state.all_units()
+        if unit.reusable and unit.result is not None and unit.result.artifact in event.artifacts
+    ]
+    state.touch([unit.key for unit in lost], Touch(cause, recompile=True, edit=False))
+    for unit in lost:
+        unit.wanted = True
+    for unit in lost[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
+        apply_touch(state, out, unit.key)
 
 
 def act(state: State, out: Effects) -> None:

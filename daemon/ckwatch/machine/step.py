@@ -11,6 +11,7 @@ from ckwatch.events import (
     Analyzed,
     AnalyzeRequested,
     AnyEvent,
+    ArtifactsLost,
     BuildRequested,
     CancelRequested,
     Checked,
@@ -277,6 +278,7 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     ClientLost: clients.client_lost,
     MemoryMeasured: _memory_measured,
     Warned: _warned,
+    ArtifactsLost: files.artifacts_lost,
     Continued: _continued,
 }
 """One handler for each event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from ckwatch.model.language import Language, language_of
 from ckwatch.timing.job import Cache, Contestant, Job, Precision
 from ckwatch.timing.problem import Problem
 from ckwatch.timing.report import DeviceFacts, Devices
+
+Load = Callable[[Path], bytes]
+"""Reads a file of an artifact as it was stored: `ckwatch.store.verified`."""
 
 KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
 """The kind of device that runs what a template of a language renders to."""
@@ -88,30 +91,19 @@ def job_of(
     )
 
 
-def benchmark_key(products: Mapping[str, str], problem: Problem, device: DeviceFacts, settings: BenchSection) -> str:
+def benchmark_key(
+    products: Mapping[str, str], load: Load, problem: Problem, device: DeviceFacts, settings: BenchSection
+) -> str:
     """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
 
-    Raises CkwatchError when the artifact has gone.
+    `load` reads a file of the artifact, and what it raises passes. Raises CkwatchError for one that is no object.
     """
     path = products.get(ProductKind.OBJECT.value) or products[ProductKind.SHARED_OBJECT.value]
     try:
-        code = code_digest(Path(path))
-    except (OSError, ValueError) as error:
-        raise evicted(path) from error
+        code = code_digest(load(Path(path)))
+    except ValueError as error:
+        raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
     machine = [*settings.launcher] or [socket.gethostname()]
     place = (device.identity, device.description, device.arch, device.driver, device.runtime)
     parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def content_of(path: Path | None) -> bytes:
-    """A shared object; for a thread. Raises CkwatchError when it has gone."""
-    try:
-        return b"" if path is None else path.read_bytes()
-    except OSError as error:
-        raise evicted(str(path)) from error
-
-
-def evicted(path: str) -> CkwatchError:
-    """The store does not have the artifact any more."""
-    return CkwatchError(f"the artifact {path} is not in the store any more", "build the unit again")

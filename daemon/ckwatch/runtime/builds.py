@@ -13,10 +13,13 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.effects import Tell
 from ckwatch.errors import UnknownUnitError
-from ckwatch.events import BuildRequested, RequestDropped
-from ckwatch.model.selection import suggestion
+from ckwatch.events import ArtifactsLost, BuildRequested, CompileFacts, RequestDropped
+from ckwatch.model.selection import chosen, suggestion
+from ckwatch.runtime.products import Products
 from ckwatch.runtime.runtime import Runtime
 from ckwatch.runtime.shown import diagnostic_of, unit_of
+from ckwatch.runtime.tools import Tools
+from ckwatch.store import ArtifactStore
 from ckwatch.wire.messages import BuildLine
 
 
@@ -35,8 +38,9 @@ class _Building:
 class Builds:
     """The builds that are followed now."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, tools: Tools) -> None:
         self._runtime = runtime
+        self._tools = tools
         self._numbers = itertools.count(1)
         self._buildings: dict[str, _Building] = {}
         runtime.on_stepped = self._stepped
@@ -52,6 +56,8 @@ class Builds:
 
         Raises UnknownUnitError when a pattern means none.
         """
+        if not check_only:
+            await self._note_lost(scope, patterns)
         name = f"build-{next(self._numbers)}"
         send, receive = anyio.create_memory_object_stream[BuildLine](float("inf"))
         building = self._buildings[name] = _Building(scope, check_only, send)
@@ -70,6 +76,18 @@ class Builds:
                     await self._runtime.post(RequestDropped(name, at=time.time()))
             send.close()
             receive.close()
+
+    async def _note_lost(self, scope: str, patterns: Sequence[str] | None) -> None:
+        """Look whether the store still has what is said to be built."""
+        state = self._runtime.state
+        names, _ = chosen(state.members(scope), None if patterns is None else tuple(patterns))
+        results = [unit.result for name in names if (unit := state.seen(scope, name)) is not None and unit.fresh]
+        found = [one for one in results if one is not None and isinstance(one.products, Products)]
+        store = self._tools.store
+        if found and store is not None:
+            lost = await to_thread.run_sync(_lost, found, store)
+            if lost:
+                await self._runtime.post(ArtifactsLost(lost, at=time.time()))
 
     def _stepped(self, tells: Sequence[Tell]) -> None:
         """After each step: what it told, and builds whose units have become known by it."""
@@ -113,3 +131,14 @@ class Builds:
             diagnostics=tuple(diagnostic_of(diagnostic, stale=False) for diagnostic in diagnostics),
         )
         building.send.send_nowait(line)
+
+
+def _lost(results: Sequence[CompileFacts], store: ArtifactStore) -> frozenset[str]:  # for a thread
+    """The artifacts that the store does not have as they were stored."""
+    lost = set()
+    for result in results:
+        key, _, headers = result.artifact.partition(".")
+        untouched = isinstance(result.products, Products) and result.products.untouched()
+        if not untouched and store.entry(key, headers) is None:
+            lost.add(result.artifact)
+    return frozenset(lost)

@@ -88,7 +88,7 @@ class Daemon:
         self._memoirs = memoirs
         self._precompiling = precompiling
         self._log_file = log_file
-        self._builds = Builds(runtime)
+        self._builds = Builds(runtime, tools)
         self._time_traces = TimeTraces(runtime, tools)
         self._analyses = Analyses(runtime, insights)
         self._isas = Isas(runtime, tools, self._analyses)

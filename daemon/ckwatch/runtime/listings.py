@@ -54,7 +54,10 @@ class Listings:
         toolchain = compiler.toolchain
         kernel = _chosen(report, name, unit.key.unit)
         key = (result.artifact, kernel.resources.symbol)
-        known = self._known.pop(key, None) or KnownKernel(await function_of(Path(path), toolchain, key[1]))
+        known = self._known.pop(key, None)
+        if known is None:
+            await to_thread.run_sync(self._tools.load_product, Path(path))
+            known = KnownKernel(await function_of(Path(path), toolchain, key[1]))
         self._known[key] = known
         if len(self._known) > KEPT:
             del self._known[next(iter(self._known))]

@@ -16,12 +16,13 @@ from ckwatch.bench.session import find_devices, measure
 from ckwatch.compile.request import ProductKind
 from ckwatch.config.settings import BenchSection
 from ckwatch.effects import Measure
+from ckwatch.errors import CkwatchError
 from ckwatch.events import MAIN, Measured, ShapeTiming
 from ckwatch.history import HistoryError, TimingRecord
 from ckwatch.history.commit import commit_of
 from ckwatch.history.comparing import LIBRARY
 from ckwatch.model.kernel import Shape
-from ckwatch.runtime.benchmark_jobs import Worker, benchmark_key, content_of, job_of, suitable
+from ckwatch.runtime.benchmark_jobs import Worker, benchmark_key, job_of, suitable
 from ckwatch.runtime.loads import Loads
 from ckwatch.runtime.memoirs import Memoirs
 from ckwatch.runtime.tools import Tools
@@ -75,7 +76,10 @@ class Measurements:
             return found
 
     async def measure(self, effect: Measure) -> Measured:
-        """A timing, from the history where it has one. Raises CkwatchError when the host cannot."""
+        """A timing, from the history where it has one.
+
+        Raises CkwatchError when the host cannot, LostArtifactError when the store has not what was compiled.
+        """
         unit, settings = effect.unit, self.settings
         shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
         if shape is None:
@@ -87,7 +91,9 @@ class Measurements:
         if isinstance(device, str):
             return Measured(effect.work, None, device, at=time.time())
         problem = problem_of(unit.kernel.operation, shape, unit.arch)
-        key = await to_thread.run_sync(benchmark_key, effect.result.products, problem, device, settings)
+        key = await to_thread.run_sync(
+            benchmark_key, effect.result.products, self._tools.load_product, problem, device, settings
+        )
         record = TimingRecord(
             unit=unit.id,
             kernel=unit.kernel.name,
@@ -156,7 +162,7 @@ class Measurements:
         assert record.problem is not None  # noqa: S101  # `measure` has just set it
         comparable = self.settings.library and record.problem.gemm is not None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
-        content = await to_thread.run_sync(content_of, _shared_object(effect))
+        content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
         job = job_of(effect.unit, record.problem, device, contestants, self.settings)
         return await self._ask(job, [content], effect.shape)
 
@@ -196,9 +202,11 @@ class Measurements:
         theirs = await to_thread.run_sync(store.entry, key, headers)
         if theirs is None or theirs.shared_object is None or len(theirs.record.exports) != 1:
             return None
-        contents = [
-            await to_thread.run_sync(content_of, path) for path in (_shared_object(effect), theirs.shared_object)
-        ]
+        try:
+            before = await to_thread.run_sync(self._tools.load_product, theirs.shared_object)
+        except CkwatchError:
+            return None
+        contents = [await to_thread.run_sync(self._tools.load_product, _shared_object(effect)), before]
         contestants = (
             Contestant(name=effect.unit.id, artifact=0, symbol=_symbol(effect)),
             Contestant(name=BEFORE, artifact=1, symbol=theirs.record.exports[0]),

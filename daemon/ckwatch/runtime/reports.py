@@ -43,11 +43,16 @@ class Reports:
         self._turn = anyio.Lock()
 
     async def of(self, artifact: str, path: Path, arch: str) -> CodeObjectReport:
-        """What the code object at `path` tells. Raises CkwatchError where no tools are there that could read it."""
+        """What the code object at `path` tells.
+
+        Raises CkwatchError where no tools are there that could read it, LostArtifactError where it is not what was
+        stored.
+        """
         async with self._turn:
             known = await self.kept(artifact)
             if known is not None:
                 return known
+            await to_thread.run_sync(self._tools.load_product, path)  # what the tools read is what was compiled
             compiler = self._tools.compiler
             toolchain = None if compiler is None else compiler.toolchain
             if not isinstance(toolchain, Toolchain):

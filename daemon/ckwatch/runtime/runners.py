@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from anyio import TemporaryDirectory
+from anyio import TemporaryDirectory, to_thread
 
 from ckwatch.compile.request import CompilerToolchain, ProductKind
 from ckwatch.compile.runner import build_runner
@@ -13,6 +13,7 @@ from ckwatch.errors import CkwatchError, TemplateError
 from ckwatch.model.kernel import ParameterValue, Unit
 from ckwatch.model.language import Language, language_of
 from ckwatch.render.process import RenderPool
+from ckwatch.store import verified
 from ckwatch.wire.messages import Artifact
 
 RUNNERS = {Language.HIP: "runner/gemm_runner.hip.j2", Language.CPP: "runner/gemm_runner.cpp.j2"}
@@ -24,7 +25,7 @@ async def write_runner(
 ) -> None:
     """Write the program to `target`. Its default sizes are those of the kernel file's first shape.
 
-    Raises CkwatchError for an operation without a runner, or where `target` cannot be written.
+    Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
     """
     language = language_of(unit.kernel.template)
     if unit.kernel.operation.kind != "gemm":
@@ -49,5 +50,6 @@ async def write_runner(
     if outcome.rendered is None:
         raise TemplateError(outcome.diagnostics)
     object_file = Path(artifact.products[ProductKind.OBJECT.value])
+    await to_thread.run_sync(verified, object_file)
     async with TemporaryDirectory(prefix="ckwatch-runner-") as work:
         await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)

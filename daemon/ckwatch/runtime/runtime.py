@@ -34,6 +34,7 @@ from ckwatch.events import (
     MAIN,
     Analyzed,
     AnyEvent,
+    ArtifactsLost,
     Continued,
     Ended,
     Loaded,
@@ -48,6 +49,7 @@ from ckwatch.runtime.feed import Feed
 from ckwatch.runtime.memory import capacity_bytes
 from ckwatch.runtime.shown import DiagnosedFiles
 from ckwatch.runtime.work import Workshop
+from ckwatch.store import LostArtifactError
 
 log = logging.getLogger(__name__)
 
@@ -176,6 +178,10 @@ class Runtime:
         try:
             with scope:
                 event = await self._done(effect)
+        except LostArtifactError as error:
+            log.warning("%s of %s: %s; it is built again", work.kind, work.key, error)
+            await self._send.send(ArtifactsLost(frozenset({error.artifact}), at=time.time()))
+            event = Ended(work, str(error), at=time.time())
         except CkwatchError as error:
             event = Ended(work, str(error), at=time.time())
         except Exception as error:

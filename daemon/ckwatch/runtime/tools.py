@@ -19,7 +19,7 @@ from ckwatch.errors import ToolchainError
 from ckwatch.events import HeaderFacts
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.process import RenderPool
-from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder
+from ckwatch.store import Artifact, ArtifactStore, Roots, default_folder, verified
 from ckwatch.toolchain import Toolchain, discover
 from ckwatch.toolchain.nvcc import NvccToolchain, find_nvcc
 
@@ -127,6 +127,10 @@ class Tools:
         """Kept renders of earlier runs."""
         store = self.store
         return None if store is None else RenderCache(store.folder / "renders", folders, store.contents.look().digest)
+
+    def load_product(self, path: Path) -> bytes:
+        """A file of an artifact, as it was stored; for a thread. Raises LostArtifactError and StoreError."""
+        return verified(path) if self.store is None else self.store.load(path)
 
     def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
         """The headers that a compile read, one object per set; runs in a thread."""

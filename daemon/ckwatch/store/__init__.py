@@ -15,7 +15,7 @@ remembered by what `stat` says, so that a look-up reads no file twice. What is w
 
 from ckwatch.store.artifacts import ArtifactStore, Collected, default_folder
 from ckwatch.store.contents import ContentIndex
-from ckwatch.store.entry import Artifact, Command, Product, Record
+from ckwatch.store.entry import Artifact, Command, LostArtifactError, Product, Record, verified
 from ckwatch.store.headers import HeaderSet, Roots
 from ckwatch.store.writing import StoreError
 
@@ -26,9 +26,11 @@ __all__ = [
     "Command",
     "ContentIndex",
     "HeaderSet",
+    "LostArtifactError",
     "Product",
     "Record",
     "Roots",
     "StoreError",
     "default_folder",
+    "verified",
 ]

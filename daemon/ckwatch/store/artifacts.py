@@ -20,10 +20,12 @@ from ckwatch.store.entry import (
     LOG,
     META,
     Artifact,
+    LostArtifactError,
     Product,
     Record,
     artifact_from_json,
     artifact_to_json,
+    verified,
 )
 from ckwatch.store.headers import HeaderSet, Roots
 from ckwatch.store.locking import RunFolder, remove_leftovers
@@ -94,6 +96,13 @@ class ArtifactStore:
         with storing_in(self.folder):
             return self._run_folder().new_folder()
 
+    def disturbed(self, folder: Path) -> bool:
+        """Whether a work folder, or all of the store around it, has been deleted: what a compiler said there may come
+        of that."""
+        with self._lock:
+            run = self._run
+        return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
+
     def lookup(self, key: str, roots: Roots, look: Look | None = None) -> Artifact | None:
         """The entry for `key` (`fingerprint.compile_key`) whose headers are as they were; None if there is none.
 
@@ -122,6 +131,21 @@ class ArtifactStore:
         """The entry for `key` whose headers were those, whatever they are now; None if it has gone."""
         artifact = self._read(self._entry_folder(key, headers))
         return artifact if artifact is not None and self._is_whole(artifact) else None
+
+    def load(self, path: Path) -> bytes:
+        """The contents of a product, as they were when it was stored: read now and compared with the recorded hash.
+
+        Raises LostArtifactError when they are not, or when the entry has gone; a damaged one is removed. Raises
+        StoreError for a damaged one that cannot be removed.
+        """
+        try:
+            return verified(path)
+        except LostArtifactError:
+            if not self._discard(path.parent):
+                raise StoreError(
+                    f"{path} is damaged, and the store cannot be written", "Delete it, or name another folder."
+                ) from None
+            raise
 
     def headers_of(self, artifact: Artifact) -> HeaderSet | None:
         """The headers that were read and the files whose absence counts; None when that record has gone."""
@@ -363,6 +387,9 @@ class ArtifactStore:
 
     def _run_folder(self) -> RunFolder:
         with self._lock:
+            if self._run is not None and not self._run.is_there:
+                self._run.close()
+                self._run = None
             if self._run is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 tag = self.folder / "CACHEDIR.TAG"

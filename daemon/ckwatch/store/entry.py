@@ -9,9 +9,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ckwatch.errors import CkwatchError
+
 FORMAT = 1
 META = "meta.json"
 LOG = "log.txt"
+
+
+class LostArtifactError(CkwatchError):
+    """What the store had of a compile has gone, or is damaged. `artifact` is `KEY.SET`."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} {why}", "Build the unit again.")
+        self.artifact = f"{path.parent.parent.name}.{path.parent.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +183,22 @@ def artifact_from_json(content: bytes, folder: Path) -> Artifact:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"damaged: {error}") from error
+
+
+def verified(path: Path) -> bytes:
+    """The contents of the file at `path` in an entry's folder. Raises LostArtifactError when they are not the recorded
+    ones."""
+    try:
+        entry = artifact_from_json((path.parent / META).read_bytes(), path.parent)
+        content = path.read_bytes()
+        recorded = entry.files[path.name].sha256
+    except (OSError, KeyError):
+        raise LostArtifactError(path, "is not in the store any more") from None
+    except ValueError:
+        raise LostArtifactError(path.parent / META, "is damaged") from None
+    if hashlib.sha256(content).hexdigest() != recorded:
+        raise LostArtifactError(path, "is damaged: it is not what was compiled")
+    return content
 
 
 def _digest(value: object) -> str:

@@ -27,18 +27,24 @@ def try_lock(path: Path) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        try:
-            if os.fstat(descriptor).st_ino == path.stat().st_ino:
-                return descriptor
-        except FileNotFoundError:
-            pass
+        if is_in_place(path, descriptor):
+            return descriptor
         os.close(descriptor)
 
 
-def unlock(path: Path, descriptor: int) -> None:
-    """Delete the lock file and let go of it."""
+def is_in_place(path: Path, descriptor: int) -> bool:
+    """Whether the lock file at `path` is the one that is held: it may have been deleted, and made anew by another."""
     try:
-        path.unlink(missing_ok=True)
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def unlock(path: Path, descriptor: int) -> None:
+    """Delete the lock file, unless it is another's by now, and let go of it."""
+    try:
+        if is_in_place(path, descriptor):
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
@@ -63,6 +69,11 @@ class RunFolder:
         except BaseException:
             unlock(self._lock_file, self._lock)
             raise
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody has deleted it, as `rm -rf` of the whole store does."""
+        return self._lock >= 0 and is_in_place(self._lock_file, self._lock) and self.path.is_dir()
 
     def new_name(self) -> Path:
         """A name in the folder that is not in use."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from ckwatch.errors import CkwatchError
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST)
 
 
 class StoreError(CkwatchError):
@@ -25,7 +24,7 @@ class StoreError(CkwatchError):
 
 @contextmanager
 def storing_in(folder: Path) -> Iterator[None]:
-    """Turn the host's refusals to write into `StoreError`; other errors pass."""
+    """Turn the host's refusals to write into `StoreError`."""
     try:
         yield
     except OSError as error:
@@ -35,12 +34,10 @@ def storing_in(folder: Path) -> Iterator[None]:
                 "Free some space, or name another folder or a smaller size limit for the store.",
                 no_space=True,
             ) from error
-        if error.errno in _NOT_WRITABLE:
-            raise StoreError(
-                f"the artifact store in {folder} cannot be written: {error.strerror}",
-                "Name a folder of your own for the store.",
-            ) from error
-        raise
+        raise StoreError(
+            f"the artifact store in {folder} cannot be written: {error.strerror or error}",
+            "Name a folder of your own for the store.",
+        ) from error
 
 
 def flush_folder(folder: Path) -> None:
