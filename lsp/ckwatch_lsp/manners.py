@@ -73,9 +73,7 @@ class Manners(Part):
         async def install() -> None:
             self._show(types.MessageType.Info, "ROCm's compiler is being installed for you alone; this takes minutes.")
             command = module_command("ckwatch", "toolchain", "install")
-            result = await anyio.run_process(
-                command, check=False, env=module_environment(), start_new_session=True
-            )
+            result = await anyio.run_process(command, check=False, env=module_environment(), start_new_session=True)
             if result.returncode != 0:
                 raise CkwatchError(result.stderr.decode(errors="replace").strip()[-TAIL:] or "the installation failed")
             self._show(types.MessageType.Info, "ROCm's compiler is installed.")
