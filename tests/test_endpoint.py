@@ -155,7 +155,8 @@ def test_a_folder_that_is_not_safe_is_refused_and_left_alone(
             folder.write_text("")
         case "another's":
             folder.mkdir(mode=0o700)
-            monkeypatch.setattr(os, "getuid", lambda: 12345)
+            another = os.getuid() + 1
+            monkeypatch.setattr(os, "getuid", lambda: another)
         case "open to a group" | "open to all":
             folder.mkdir()
             folder.chmod(0o750 if what == "open to a group" else 0o777)

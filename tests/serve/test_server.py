@@ -15,7 +15,8 @@ from served import Served
 async def test_other_users_are_refused(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         await served.http.get("/status")
     assert "another user" in caplog.text
