@@ -56,12 +56,13 @@ class Writers:
             found = self._foreign("it", status or os.stat(path))  # noqa: PTH116  # thousands of these are made in one load
         except OSError:
             return None
-        return found or self._of_folder(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
+        file = os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+        return found or self._of_folder(os.path.dirname(file))  # noqa: PTH120
 
     def _of_folder(self, folder: str) -> str | None:
         """The same of the folders around a file, up to one of `folders`: who can write there can replace it."""
         if folder not in self._known:
-            self._known[folder] = self._looked_at(folder)
+            self._known[folder] = self._looked_at(os.path.realpath(folder))
         return self._known[folder]
 
     def _looked_at(self, folder: str) -> str | None:

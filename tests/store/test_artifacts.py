@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.errors import CkwatchError
 from ckwatch.store import ArtifactStore, HeaderSet, LostArtifactError, Roots, StoreError
 from ckwatch.store.locking import is_in_place, try_lock, unlock
 from stored_entries import KEY, RECORD, Publish
@@ -268,6 +269,22 @@ def test_what_is_loaded_is_what_was_stored(store: ArtifactStore, publish: Publis
     with pytest.raises(LostArtifactError, match=r"meta.json is damaged"):
         store.load(path)
     assert store.lookup(KEY, roots) is None
+
+
+def test_what_cannot_be_read_now_is_not_thrown_away(
+    store: ArtifactStore, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = publish().shared_object
+    assert path is not None
+
+    def no_descriptors(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", no_descriptors)
+        with pytest.raises(CkwatchError, match="cannot be read: Too many open files"):
+            store.load(path)
+    assert store.load(path) == b"\x7fELF" * 100
 
 
 def test_the_folder_is_deleted_under_a_living_store(store: ArtifactStore, publish: Publish, roots: Roots) -> None:

@@ -28,6 +28,7 @@ from ckwatch.compile.request import (
     Fault,
     Status,
 )
+from ckwatch.errors import CkwatchError
 from ckwatch.model.language import Language
 from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
 from ckwatch.store.contents import Look
@@ -249,7 +250,7 @@ class Builder:
         """What came of a compile, unless the store was deleted under it: then nothing that was said counts."""
         try:
             outcome = await compile_in(folder, checked)
-        except OSError:
+        except (OSError, CkwatchError):
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
             return _without_store(None)

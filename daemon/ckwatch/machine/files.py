@@ -89,11 +89,12 @@ def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
         for unit in state.all_units()
         if unit.reusable and unit.result is not None and unit.result.artifact in event.artifacts
     ]
-    state.touch([unit.key for unit in lost], Touch(cause, recompile=True, edit=False))
     for unit in lost:
-        unit.wanted = True
-    for unit in lost[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
-        apply_touch(state, out, unit.key)
+        unit.wanted, unit.reusable = True, False  # those that are on their way to a result look for it in the store
+    settled = [unit.key for unit in lost if unit.settled]
+    state.touch(settled, Touch(cause, recompile=True, edit=False))
+    for key in settled[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
+        apply_touch(state, out, key)
 
 
 def act(state: State, out: Effects) -> None:

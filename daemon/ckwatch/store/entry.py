@@ -186,14 +186,18 @@ def artifact_from_json(content: bytes, folder: Path) -> Artifact:
 
 
 def verified(path: Path) -> bytes:
-    """The contents of the file at `path` in an entry's folder. Raises LostArtifactError when they are not the recorded
-    ones."""
+    """The contents of the file at `path` in an entry's folder.
+
+    Raises LostArtifactError when they are not the recorded ones, and CkwatchError when the host cannot read them now.
+    """
     try:
         entry = artifact_from_json((path.parent / META).read_bytes(), path.parent)
         content = path.read_bytes()
         recorded = entry.files[path.name].sha256
-    except (OSError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, KeyError):
         raise LostArtifactError(path, "is not in the store any more") from None
+    except OSError as error:
+        raise CkwatchError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:
         raise LostArtifactError(path.parent / META, "is damaged") from None
     if hashlib.sha256(content).hexdigest() != recorded:
