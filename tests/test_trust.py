@@ -97,9 +97,10 @@ def test_a_list_of_somebody_else_counts_for_nothing(
 ) -> None:
     trust(root)
     if os.getuid() == 0:
-        os.chown(trust_file, 12345, -1)
+        os.chown(trust_file, os.getuid() + 1, -1)
     else:
-        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        another = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: another)
     with pytest.raises(CkwatchError, match="others could have written it"):
         is_trusted(root)
 

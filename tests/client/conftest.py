@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-from ckwatch.client import Client
+from ckwatch.client import Client, launch
 from client_bench import Bench, bench
+from patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ckw") as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("XDG_STATE_HOME", folder + os.sep + "state")
+        monkeypatch.setattr(launch, "START_LIMIT_S", PATIENCE_S)
+        monkeypatch.setattr(launch, "STOP_LIMIT_S", PATIENCE_S)
         monkeypatch.setenv("CKWATCH_TRUST_FILE", folder + os.sep + "trusted")
         yield Path(folder)
 

@@ -18,6 +18,7 @@ from ckwatch.endpoint import endpoint_of, prepare_folder
 from ckwatch.wire.messages import BuildLine
 from client_bench import ClientEngine, bench
 from fake_engine import unit_of
+from patience import PATIENCE_S
 
 ONE = "gemm/m128@gfx942"
 LINES = [BuildLine(event="start", units=(ONE,)), BuildLine(event="unit", id=ONE, unit=unit_of())]
@@ -123,7 +124,7 @@ async def test_a_private_daemon_at_every_await(tmp_path: Path) -> None:
 
     sockets = _sockets()
     for nth in itertools.count(1):
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             finished = await _cancelled(nth, connect(tmp_path, private=True, open_engine=open_engine), overlays)
         assert (opened, engine.building, engine.waiting) == (0, 0, 0)
         if finished:

@@ -52,7 +52,13 @@ def _folders() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("ckwatch-*"))
 
 
-async def test_a_private_daemon(root: Path) -> None:
+async def test_a_private_daemon(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="ckw") as own:  # other tests have theirs beside it; short, for a socket
+        monkeypatch.setattr(tempfile, "tempdir", own)
+        await _private(root)
+
+
+async def _private(root: Path) -> None:
     engines = Engines()
     before = _folders()
     async with connect(root / "deep", private=True, open_engine=engines.open) as client:

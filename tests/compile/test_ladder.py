@@ -32,6 +32,7 @@ from fake_hip import (
     fake_hip,
     request,
 )
+from patience import PATIENCE_S
 
 REST = [Step.DEVICE_LINK, Step.BUNDLE, Step.EMBED, Step.LINK]
 
@@ -234,7 +235,7 @@ async def test_both_passes_at_a_time(ladder: Ladder, hip: FakeHip, store: Artifa
 
     hip.answer(Step.HOST, during=lambda _: device_begun.wait())
     hip.answer(Step.DEVICE, during=during_device)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         outcome = await compiled(ladder, store, on_narrow=host_ended.set)
     assert (outcome.status, hip.together) == (Status.OK, 2)
 

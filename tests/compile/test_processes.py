@@ -14,6 +14,7 @@ import pytest
 
 from ckwatch.compile.processes import Finished, Verdict, run_process
 from ckwatch.errors import ToolchainError
+from patience import PATIENCE_S
 
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
@@ -77,7 +78,7 @@ async def test_output_lines_and_usage(tmp_path: Path) -> None:
     )
     assert (done.stdout, done.stderr, lines) == ("out\n", "ü 1\r\n\n2", ["ü 1", "", "2"])
     assert 80 << 20 <= done.peak_memory_bytes < 1 << 30
-    assert 0 < done.duration_s < 60
+    assert done.duration_s > 0
     assert done.dropped_bytes == 0
 
 
@@ -95,7 +96,7 @@ async def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(let_go)
-        done = await sh("echo first >&2; cat go", tmp_path, on_line=line, timeout_s=20)
+        done = await sh("echo first >&2; cat go", tmp_path, on_line=line, timeout_s=PATIENCE_S)
     assert done.stdout == "on"
 
 
@@ -134,7 +135,7 @@ async def test_cancellation_ends_the_whole_group(tmp_path: Path, script: str, co
     pids = Pids(count)
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: sh(script, tmp_path, on_line=pids.line, grace_s=0.2))
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             await pids.all.wait()
         assert len(pids.running) == count
         group.cancel_scope.cancel()
@@ -142,16 +143,19 @@ async def test_cancellation_ends_the_whole_group(tmp_path: Path, script: str, co
 
 
 async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
-    pids = Pids(3)
-    done = await sh(GRANDCHILDREN, tmp_path, on_line=pids.line, timeout_s=1)
-    assert done.verdict is Verdict.TIMED_OUT
-    assert len(pids.seen) == 3
-    assert pids.running == []
+    for timeout_s in (1, 10, 100):  # they may not have begun by then
+        pids = Pids(3)
+        done = await sh(GRANDCHILDREN, tmp_path, on_line=pids.line, timeout_s=timeout_s)
+        assert done.verdict is Verdict.TIMED_OUT
+        assert pids.running == []
+        if len(pids.seen) == 3:
+            return
+    raise AssertionError(pids.seen)
 
 
 async def test_child_left_behind_is_ended_and_holds_nothing_up(tmp_path: Path) -> None:
     pids = Pids(1)
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         done = await sh("sleep 1000 & echo $! >&2; echo last words", tmp_path, on_line=pids.line)
     assert (done.verdict, done.stdout) == (Verdict.EXITED, "last words\n")
     assert pids.running == []
@@ -160,8 +164,8 @@ async def test_child_left_behind_is_ended_and_holds_nothing_up(tmp_path: Path) -
 async def test_child_in_a_session_of_its_own_holds_nothing_up(tmp_path: Path) -> None:
     if shutil.which("setsid") is None:
         pytest.skip("needs setsid")
-    with anyio.fail_after(20):
-        done = await sh("setsid sleep 30 & sleep 0.2; echo done", tmp_path)
+    with anyio.fail_after(PATIENCE_S):
+        done = await sh("setsid sleep 600 & sleep 0.2; echo done", tmp_path)
     assert done.stdout == "done\n"
 
 
@@ -201,7 +205,7 @@ async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 async def test_a_process_stands_back_and_its_children_with_it(tmp_path: Path) -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     script = f"while [ $(nice) -eq {before} ]; do :; done; sh -c nice; true"
-    assert int((await sh(script, tmp_path, nice=7, timeout_s=60)).stdout) == min(19, before + 7)
+    assert int((await sh(script, tmp_path, nice=7, timeout_s=PATIENCE_S)).stdout) == min(19, before + 7)
 
 
 async def test_nothing_stands_back_unasked(tmp_path: Path) -> None:

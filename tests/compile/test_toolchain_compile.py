@@ -17,7 +17,7 @@ from ckwatch.model.language import Language
 from ckwatch.store import ArtifactStore
 from ckwatch.toolchain.model import Toolchain
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 
 KERNEL = """\
 #include <hip/hip_runtime.h>

@@ -15,7 +15,7 @@ from ckwatch.model.language import Language
 from ckwatch.timetrace.summary import Stage
 from ckwatch.toolchain.model import Toolchain
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 
 TEMPLATES = """\
 namespace own {
@@ -54,7 +54,7 @@ async def test_both_passes(toolchain: Toolchain, tmp_path: Path) -> None:
         stages = one.summary.stages
         assert all(stages[stage] > 0 for stage in Stage), one
         assert stages[Stage.PARSING] > stages[Stage.CODE_GENERATION]
-        assert 0.5 * one.seconds < one.summary.traced_s < one.seconds
+        assert 0 < one.summary.traced_s < one.seconds
     found = {one.side: {cost.name: cost for cost in one.summary.templates} for one in traced.passes}
     deep = found[Side.DEVICE]["own::Deep"]
     assert 1 < deep.count <= 500

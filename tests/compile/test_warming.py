@@ -19,6 +19,7 @@ from ckwatch.compile.warming import FAMILIES, Warming
 from ckwatch.store import ArtifactStore, Roots, StoreError
 from ckwatch.store.locking import try_lock, unlock
 from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
+from patience import PATIENCE_S
 
 PREFIX = "#include <a.h>\n"
 TWICE = PREFIX + PREFIX
@@ -112,7 +113,7 @@ async def test_stopped_while_it_is_made(warming: Warming, hip: FakeHip, store: A
     hip.answer(Step.DEVICE_HEADER, during=half)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(warming.make, one(warming), request(), PLAN)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             await begun.wait()
         tasks.cancel_scope.cancel()
     assert (hip.running, list(store.locks.iterdir())) == ([], [])

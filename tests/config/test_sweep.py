@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -113,9 +112,7 @@ LIMITS = [
 def test_limits(tmp_path: Path, settings: str, where: str, axes: int, code: str | None, message: str) -> None:
     letters = [f"P{index}" for index in range(axes)]
     text = sweep(where, "\n".join(f"{name} = {TEN}" for name in letters))
-    start = time.monotonic()
     found = workspace(tmp_path, {"ckwatch.toml": settings, "k.kernel.toml": text, "templates/t.hip.j2": FREE})
-    assert time.monotonic() - start < 20
     if code is None:
         assert (len(found.kernels[0].instances), found.diagnostics) == (10_000, ())
         return

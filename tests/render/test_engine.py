@@ -138,7 +138,7 @@ PREFIX = "{% macro q() %}[{{ caller(8) }}]{% endmacro %}{% set c = 'none' %}"
 
 
 @given(pieces=st.lists(PIECES, max_size=12))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_text_is_that_of_plain_jinja(tmp_path: Path, pieces: list[str]) -> None:
     source = PREFIX + "".join(pieces)
     plain = ImmutableSandboxedEnvironment(

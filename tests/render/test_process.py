@@ -11,6 +11,7 @@ import pytest
 
 from ckwatch.render.outcome import RenderLimits
 from ckwatch.render.process import RenderPool
+from patience import PATIENCE_S
 from units import unit
 
 BOMBS = {
@@ -28,7 +29,7 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
         for name in BOMBS:
             outcome = await pool.render(unit(name), RenderLimits(time_limit_s=0.5))
             assert [d.code for d in outcome.diagnostics] == ["template/limit"], name
-            good = await pool.render(unit("good.hip.j2", MPerBlock=4))
+            good = await pool.render(unit("good.hip.j2", MPerBlock=4), RenderLimits(time_limit_s=PATIENCE_S))
             assert good.rendered is not None
             assert good.rendered.text == "int x = 4;"
             assert good.rendered.source_map.segments[1].site.label == "MPerBlock"

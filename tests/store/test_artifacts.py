@@ -18,6 +18,7 @@ import pytest
 from ckwatch.errors import CkwatchError
 from ckwatch.store import ArtifactStore, HeaderSet, LostArtifactError, Roots, StoreError
 from ckwatch.store.locking import is_in_place, try_lock, unlock
+from patience import PATIENCE_S
 from stored_entries import KEY, RECORD, Publish
 
 
@@ -234,10 +235,10 @@ def test_compilers_that_nobody_waits_for_are_ended(store: ArtifactStore) -> None
     folder.mkdir(parents=True)
     elsewhere = store.folder / "elsewhere"
     elsewhere.mkdir()
-    forgotten, other = (subprocess.Popen(["sleep", "60"], cwd=place) for place in (folder, elsewhere))
+    forgotten, other = (subprocess.Popen(["sleep", "1000"], cwd=place) for place in (folder, elsewhere))
     try:
         assert store.remove_leftovers() == 1
-        assert forgotten.wait(10) == -signal.SIGKILL
+        assert forgotten.wait(PATIENCE_S) == -signal.SIGKILL
         assert other.poll() is None
     finally:
         for process in (forgotten, other):

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ckwatch.cli.live.screen import Screen
+from patience import PATIENCE_S
 
 LEFT = "\x1b[?25h\x1b[?1049l"
 """The terminal is given back: a cursor, and what was there before."""
@@ -94,7 +95,7 @@ def test_it_is_given_back_when_the_program_fails(terminal: Terminal) -> None:
 async def test_keys(terminal: Terminal, typed: bytes, names: list[str]) -> None:
     screen = terminal.screen()
     found: list[str] = []
-    with anyio.fail_after(5), screen.shown():
+    with anyio.fail_after(PATIENCE_S), screen.shown():
         os.write(terminal.there, typed)
         async for key in screen.keys():
             found.append(key)
