@@ -114,7 +114,7 @@ class Template:
                         break
             elif keyword.startswith("end"):
                 opener = keyword[3:]
-                for block in reversed(open_blocks):
+                for block in reversed(open_blocks[1:]):
                     if block.keyword == opener:
                         _end_inner(open_blocks, block, tag.start)
                         open_blocks.pop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,6 +168,14 @@ def test_text_outside_the_changed_tag_is_read_as_before(text: str) -> None:
         return
     longer = Template(text + "\n{{ foo(")
     assert longer.tags[: len(closed.tags)] == closed.tags
+
+
+@pytest.mark.parametrize(
+    "text", ["{% end %}", "{% end{{if %}", "{% if a %}{% end %}{% endif %}{% end %}{% if b %}{% endif %}"]
+)
+def test_an_end_of_nothing_ends_nothing(text: str) -> None:
+    check_all(text, len(text))
+    assert Template(text).root.end == len(text)
 
 
 def test_ten_megabytes() -> None:
