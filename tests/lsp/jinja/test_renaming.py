@@ -162,10 +162,9 @@ def test_what_is_renamed_keeps_its_places(place: tuple[str, int]) -> None:
     assert [(each.path, each.range.start.line, each.role) for each in after] == [
         (each.path, each.range.start.line, each.role) for each in before
     ]
-    back, _ = renamed(
-        again,
-        path,
-        Position(position.line, position.column + shift),
-        index.meaning(path, position).name,  # type: ignore[union-attr]  # it was renamed
-    )
+    meaning = index.meaning(path, position)
+    assert meaning is not None
+    if meaning.name in {*index.words.hooks, *index.words.globals}:
+        return  # it hid a name that every template has, which nothing may be renamed to
+    back, _ = renamed(again, path, Position(position.line, position.column + shift), meaning.name)
     assert back == BUILT_IN
