@@ -22,9 +22,10 @@ import anyio
 
 from benchmarks.choosing import alone, asked_runs
 from benchmarks.reporting import Row, row
-from ckwatch.analysis.report import CodeObjectReport
-from ckwatch.analyze import analyze
-from ckwatch.toolchain import Toolchain, discover
+from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.codeobject.tools.analyze import analyze
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 KERNEL = "gemm_f16"

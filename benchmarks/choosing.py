@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 
 from benchmarks.reporting import Row, show, write
-from ckwatch.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError
 
 RUNS = "CKWATCH_BENCHMARK_RUNS"
 """How many paired runs; fewer than `PROVEN` only try a program out."""

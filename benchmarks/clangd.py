@@ -16,8 +16,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from benchmarks.hipcc import Hipcc
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain.process import kill_group, run
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.processes import kill_group, run_tool
 
 OPEN_LIMIT_S = 180.0
 CHANGE_LIMIT_S = 120.0
@@ -93,7 +93,7 @@ async def clangd_on(program: Path, hipcc: Hipcc, request: CompileRequest) -> Asy
     """
     toolchain = hipcc.toolchain
     path = hipcc.folder / "kernel.hip"
-    resources = await run([toolchain.clang, "-print-resource-dir"], env=hipcc.environment, timeout_s=60)
+    resources = await run_tool([toolchain.clang, "-print-resource-dir"], env=hipcc.environment, timeout_s=60)
     # by the name of clang++, clangd takes the arguments as clang's own
     arguments = [str(toolchain.clangxx), *hipcc.compile_command(request)[1:]]
     arguments += ["-resource-dir", resources.output.strip()]

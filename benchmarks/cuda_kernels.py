@@ -14,15 +14,15 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.build.asking import compile_request
 from ckwatch.compile.builder import Builder
-from ckwatch.compile.request import BuildResult, CompileRequest
-from ckwatch.config.workspace import Workspace, load_workspace
-from ckwatch.errors import CkwatchError
-from ckwatch.model.kernel import Shape, Unit
-from ckwatch.render.engine import Renderer
-from ckwatch.store import ArtifactStore
-from ckwatch.toolchain.nvcc import find_nvcc
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.request import BuildOutcome, CompileRequest
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.nvcc import find_nvcc
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Shape, Unit
+from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.loading import Workspace, load_workspace
 
 EXAMPLE = Path(__file__).parents[1] / "examples/cuda"
 DELAY = "CKWATCH_DELAY_CYCLES"
@@ -144,7 +144,7 @@ def delayed_request(request: CompileRequest, variant: str = _DELAYED, variable: 
     return replace(request, source=request.source + text, more_exports=(delayed_symbol(request.symbol),))
 
 
-def _shared_object(request: CompileRequest, result: BuildResult) -> bytes:
+def _shared_object(request: CompileRequest, result: BuildOutcome) -> bytes:
     artifact = result.artifact
     if not result.ok or artifact is None:
         raise CkwatchError(f"{request.kernel} does not compile: {result.message}\n{result.log[-4000:]}")

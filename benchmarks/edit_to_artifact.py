@@ -29,9 +29,9 @@ from benchmarks.hipcc import Hipcc, Run
 from benchmarks.reporting import Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain import discover
-from ckwatch.wire.values import Unit
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.state import Unit
 
 Source = tuple[str, str]
 """A rendered text and the name of its exported function."""

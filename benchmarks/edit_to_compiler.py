@@ -26,11 +26,11 @@ import watchfiles
 from benchmarks.large_workspace import LargeWorkspace, large_workspace, runtime_of, save, until_at_rest
 from benchmarks.lateness import lateness
 from benchmarks.reporting import Row, row, write
-from ckwatch.compile.processes import Finished, run_process
-from ckwatch.events import AnyEvent, FilesChanged, LookedUp, Rendered
-from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.opening import Changes
-from ckwatch.watch.batch import Batch
+from ckwatch.core.events import AnyEvent, FilesChanged, LookUpFinished, RenderFinished
+from ckwatch.engine.bootstrap import ChangeReporter
+from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.watch.batch import Batch
+from ckwatch.system.processes import ProcessResult, run_process
 
 SAVES = 40
 COMMANDS = 3
@@ -56,17 +56,17 @@ class Moments:
         """The stage is reached."""
         self.reached_s.setdefault(stage, time.monotonic())
 
-    async def launch(self, *arguments: object, **options: object) -> Finished:
+    async def launch(self, *arguments: object, **options: object) -> ProcessResult:
         """As `run_process`."""
         self.note("launched")
         return await run_process(*arguments, **options)  # type: ignore[arg-type]
 
     @contextmanager
-    def of(self, daemon: Daemon) -> Iterator[None]:
+    def of(self, daemon: DaemonApi) -> Iterator[None]:
         """Note what happens in the daemon."""
         runtime = runtime_of(daemon)
         step: Callable[[AnyEvent], bool] = runtime._step
-        stages = {FilesChanged: "digested", Rendered: "rendered", LookedUp: "looked up"}
+        stages = {FilesChanged: "digested", RenderFinished: "rendered", LookUpFinished: "looked up"}
 
         def noted(event: AnyEvent) -> bool:
             stage = stages.get(type(event))
@@ -81,13 +81,13 @@ class Moments:
 @contextmanager
 def batches_noted(moments: Moments) -> Iterator[None]:
     """Note when the watcher tells of something."""
-    deliver = Changes.deliver
+    deliver = ChangeReporter.deliver
 
-    async def noted(self: Changes, batch: Batch) -> None:
+    async def noted(self: ChangeReporter, batch: Batch) -> None:
         moments.note("told")
         await deliver(self, batch)
 
-    with mock.patch.object(Changes, "deliver", noted):
+    with mock.patch.object(ChangeReporter, "deliver", noted):
         yield
 
 

@@ -25,8 +25,9 @@ from benchmarks.gemm_example import BUILD_LIMIT_S, EIGHT, Example, Follower, exa
 from benchmarks.ninja_build import JOBS, NinjaBuild
 from benchmarks.process_memory import peak_below
 from benchmarks.reporting import Row, row
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain import Toolchain, discover
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import CkwatchError
 
 COLD_GOAL, AGAIN_GOAL, MEMORY_GOAL = 0.65, 0.5, 1.2
 

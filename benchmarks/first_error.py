@@ -38,9 +38,9 @@ from benchmarks.hipcc import Hipcc, Run
 from benchmarks.reporting import Row, row
 from benchmarks.saving import save
 from ckwatch.client import Client, connect
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain import discover
-from ckwatch.wire.values import Diagnostic
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.state import Diagnostic
 
 HOST_SEES: Parameters = {"MXdlPerWave": 3}
 """128 % (32 · 3) ≠ 0: the tile is not made of whole waves."""

@@ -16,7 +16,7 @@ from benchmarks.large_workspace import UNITS, LargeWorkspace, large_workspace, s
 from benchmarks.quick_daemon import INSIDE, apart, daemon_of
 from benchmarks.reporting import Row, row, write
 from ckwatch.client import Client, connect
-from ckwatch.wire.values import Unit
+from ckwatch.wire.state import Unit
 
 FOLLOWERS = 50
 SLOW_S = 0.02

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ckwatch.model.kernel import ParameterValue
+from ckwatch.model.kernels import ParameterValue
 
 Arguments = dict[str, ParameterValue]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from benchmarks.gemm_example import ARCH
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags
-from ckwatch.compile.processes import Verdict, run_process
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import CkwatchError
-from ckwatch.model.language import Language
-from ckwatch.toolchain import Toolchain
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ExitReason, run_process
 
 LIMIT_S = 1200.0
 
@@ -107,7 +107,7 @@ class Hipcc:
             )
             text += done.stderr
             ok = done.exit_status == 0
-            if done.verdict is not Verdict.EXITED:
+            if done.verdict is not ExitReason.EXITED:
                 raise CkwatchError(f"{Path(command[0]).name} {done.verdict}", text[-500:] or None)
             if not ok:
                 break

@@ -28,10 +28,11 @@ from benchmarks.lsp_peer import Peer, peer
 from benchmarks.quick_daemon import INSIDE, apart, daemon_of
 from benchmarks.reporting import Row, row
 from ckwatch.client import connect
-from ckwatch.compile.processes import run_process
-from ckwatch.config.settings import CompileSection
-from ckwatch.toolchain import Toolchain, discover
-from ckwatch.wire.values import Workspace
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.system.processes import run_process
+from ckwatch.wire.state import Workspace
+from ckwatch.workspace.settings import CompileSection
 
 ROUNDS = 250
 """Of each kind of request in a run."""

@@ -22,13 +22,13 @@ import anyio
 
 from benchmarks.quick_compiler import HEADERS, PROGRAM, QuickCompiler
 from benchmarks.saving import save as save
-from ckwatch.compile.processes import Launcher, run_process
-from ckwatch.machine.state import State
-from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.opening import open_engine
-from ckwatch.runtime.runtime import Runtime
-from ckwatch.serve.daemon import SWITCH_S
-from ckwatch.trust import trust
+from ckwatch.core.state import State
+from ckwatch.engine.bootstrap import open_engine
+from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.server.daemon import SWITCH_S
+from ckwatch.system.processes import Launcher, run_process
+from ckwatch.workspace.trust import trust
 
 TEMPLATES = 1000
 INSTANCES = 5
@@ -123,7 +123,7 @@ class LargeWorkspace:
         return self.root / "templates/macros/common.j2"
 
     @asynccontextmanager
-    async def open(self, launch: Launcher = run_process) -> AsyncIterator[Daemon]:
+    async def open(self, launch: Launcher = run_process) -> AsyncIterator[DaemonApi]:
         """A daemon in this process, without its socket."""
         sys.setswitchinterval(SWITCH_S)  # as in a daemon's own process
         find = self.compiler.find_toolchain
@@ -143,17 +143,17 @@ class LargeWorkspace:
                 await until_at_rest(daemon)
 
 
-def machine_of(daemon: Daemon) -> State:
+def machine_of(daemon: DaemonApi) -> State:
     """What the daemon knows. Asking it for its status takes longer: it counts."""
     return runtime_of(daemon).state
 
 
-def runtime_of(daemon: Daemon) -> Runtime:
+def runtime_of(daemon: DaemonApi) -> EngineLoop:
     """What runs the machine."""
     return daemon._runtime
 
 
-async def until_at_rest(daemon: Daemon, quiet_s: float = 0.2) -> float:
+async def until_at_rest(daemon: DaemonApi, quiet_s: float = 0.2) -> float:
     """Return when nothing is left to do, and nothing came for a while; when that was, by the monotonic clock."""
     rested_s = time.monotonic()
     while time.monotonic() - rested_s < quiet_s:

@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain.process import kill_group
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.processes import kill_group
 
 LIMIT_S = 120.0
 

@@ -18,33 +18,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.reporting import Row, row, write
-from ckwatch.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan
-from ckwatch.events import (
+from ckwatch.core.effects import Cancel, Compile, Continue, Effect, Load, LookUp, Record, Render, Scan
+from ckwatch.core.events import (
     AnyEvent,
     BuildRequested,
     ClientLost,
-    Compiled,
     CompileFacts,
+    CompileFinished,
     Continued,
-    Ended,
     FilesChanged,
-    Focused,
+    FocusChanged,
     HeaderFacts,
     KernelUnits,
-    Loaded,
     LoadedWorkspace,
-    LookedUp,
+    LoadFinished,
+    LookUpFinished,
     OverlayChanged,
-    Recorded,
-    Rendered,
+    RecordFinished,
     RenderFacts,
+    RenderFinished,
     RequestDropped,
-    Scanned,
+    ScanFinished,
+    WorkAborted,
 )
-from ckwatch.machine.state import Phase, State
-from ckwatch.machine.step import start, step
-from ckwatch.model.kernel import Instance, Kernel, Operation, Unit
-from ckwatch.model.outcome import Outcome
+from ckwatch.core.state import Phase, State
+from ckwatch.core.step import start, step
+from ckwatch.model.kernels import Instance, Kernel, Operation, Outcome, Unit
 from ckwatch.model.text import span
 
 TEMPLATES = 1000
@@ -121,24 +120,24 @@ class Daemon:
         work = effect.work
         if work.number in self.stopped:
             self.stopped.discard(work.number)
-            return Ended(work)
+            return WorkAborted(work)
         match effect:
             case Load():
                 workspace = LoadedWorkspace(tuple(self.kernels), (), ("/ws/ckwatch.toml",), "", 2)
-                return Loaded(work, workspace)
+                return LoadFinished(work, workspace)
             case Scan():
-                return Scanned(work, {})
+                return ScanFinished(work, {})
             case Render():
                 paths = (f"/ws/templates/{effect.unit.kernel.template.rsplit('/', 1)[-1]}", MACRO)
                 reads = {path: effect.overlays.get(path) or self.contents.get(path, "0") for path in paths}
                 tokens = f"{effect.unit.id} {effect.unit.instance.parameters['MPerBlock']} {reads}"
-                return Rendered(work, RenderFacts(True, (), reads, frozenset(), tokens, "symbol"))
+                return RenderFinished(work, RenderFacts(True, (), reads, frozenset(), tokens, "symbol"))
             case LookUp():
-                return LookedUp(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
+                return LookUpFinished(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
             case Compile():
-                return Compiled(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
+                return CompileFinished(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
             case Record():
-                return Recorded(work)
+                return RecordFinished(work)
 
 
 def built(kernels: list[KernelUnits]) -> Daemon:
@@ -177,7 +176,10 @@ def news_of_many(daemon: Daemon) -> Iterator[tuple[str, list[float]]]:
     yield "a forced build of everything", daemon.news(BuildRequested("all again", "", None, force=True))
     daemon.send(BuildRequested("dropped", "", None, force=True))
     yield "and given up", daemon.news(RequestDropped("dropped"))
-    yield "all units looked at", daemon.news(Focused("editor", frozenset(daemon.state.main.units), everything=True))
+    yield (
+        "all units looked at",
+        daemon.news(FocusChanged("editor", frozenset(daemon.state.main.units), everything=True)),
+    )
     text = f"lent {next(numbers)}"
     yield "a macro file of all units edited in an editor", daemon.news(OverlayChanged("editor", MACRO, text, text))
     yield "that editor lost", daemon.news(ClientLost("editor"))

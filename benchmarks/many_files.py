@@ -30,13 +30,13 @@ from benchmarks.large_workspace import (
 )
 from benchmarks.lateness import Lateness, lateness
 from benchmarks.reporting import Row, row, write
-from ckwatch.compile.processes import Finished
-from ckwatch.events import AnyEvent, FilesChanged
-from ckwatch.machine.files import is_quiet
-from ckwatch.machine.state import Phase, State
-from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.opening import Changes
-from ckwatch.watch import Batch
+from ckwatch.core.events import AnyEvent, FilesChanged
+from ckwatch.core.files import is_quiet
+from ckwatch.core.state import Phase, State
+from ckwatch.engine.bootstrap import ChangeReporter
+from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.watch import Batch
+from ckwatch.system.processes import ProcessResult
 
 FILES = 2 * TEMPLATES + OTHERS
 LIMIT_S = 120
@@ -81,18 +81,18 @@ class Watching:
     @contextmanager
     def batches_noted(self) -> Iterator[None]:
         """Note what the watcher of a daemon that is opened inside tells of."""
-        deliver = Changes.deliver
+        deliver = ChangeReporter.deliver
 
-        async def delivered(changes: Changes, batch: Batch) -> None:
+        async def delivered(changes: ChangeReporter, batch: Batch) -> None:
             await deliver(changes, batch)
             self.batches.append(len(batch.paths))
             self.delivered_s = time.monotonic()
 
-        with mock.patch.object(Changes, "deliver", delivered):
+        with mock.patch.object(ChangeReporter, "deliver", delivered):
             yield
 
     @contextmanager
-    def of(self, daemon: Daemon) -> Iterator[None]:
+    def of(self, daemon: DaemonApi) -> Iterator[None]:
         """Note `FilesChanged`, and the first step after which nothing is left to act upon."""
         runtime = runtime_of(daemon)
         step = runtime._step
@@ -120,7 +120,7 @@ async def checkout(paths: list[Path], folder: Path) -> tuple[float, float]:
     return float(began), float(wrote)
 
 
-async def never_ending(*_: object, **__: object) -> Finished:
+async def never_ending(*_: object, **__: object) -> ProcessResult:
     """A compiler that takes its time, as hipcc does."""
     await anyio.sleep_forever()
     raise AssertionError

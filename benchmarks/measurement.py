@@ -30,21 +30,24 @@ import anyio
 from benchmarks.cuda_kernels import Kernel, build, delayed_symbol, set_delay
 from benchmarks.cuda_references import References
 from benchmarks.reporting import RESULTS, Row, machine, show
-from ckwatch.bench import measuring, session
-from ckwatch.bench.buffers import GuardedMemory
-from ckwatch.bench.calling import Loader
-from ckwatch.bench.numerics import make_inputs
+from ckwatch.bench import run_job, worker_session
+from ckwatch.bench.guarded_memory import GuardedMemory
+from ckwatch.bench.job import Contestant, Job, Precision
+from ckwatch.bench.kernel_abi import ArtifactLoader
+from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport
 from ckwatch.bench.runtimes import cuda
 from ckwatch.bench.runtimes.cuda import CudaRuntime
-from ckwatch.bench.runtimes.protocol import Launch, RuntimeFailure
-from ckwatch.bench.sampling import Runner, Sampler
-from ckwatch.errors import CkwatchError
-from ckwatch.model.dtypes import DTYPES
-from ckwatch.model.kernel import Shape
-from ckwatch.stats import Verdict, compare_interleaved, summary
-from ckwatch.timing.calls import problem_of
-from ckwatch.timing.job import Cache, Contestant, Job, Precision
-from ckwatch.timing.report import DeviceFacts, Failure, Report
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
+from ckwatch.bench.sampling import ContestantRunner, Sampler
+from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
+from ckwatch.bench.stats.summary import summarize
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import problem_of
+from ckwatch.model.kernels import Shape
+from ckwatch.model.roofline import CacheState
+from ckwatch.model.tensors import DTYPES
 
 MAIN = "gemm_f16"
 INSTANCES = {MAIN: "128x256x32", "gemm_bf16_bias_relu_split_k": "128x128x32", "gemm_f32": "128x64x16"}
@@ -73,7 +76,7 @@ class Bench:
         self.runtime: CudaRuntime = cuda.open(facts)
         self.problem = problem_of(kernel.unit.kernel.operation, shape, kernel.unit.arch)
         self._memory = GuardedMemory(self.runtime)
-        self._loader = Loader()
+        self._loader = ArtifactLoader()
         self._kernel = kernel
         inputs = make_inputs(self.problem, 1)
         self._addresses: dict[str, int] = {}
@@ -85,7 +88,7 @@ class Bench:
         self.sampler = Sampler(
             self.runtime,
             Precision(),
-            self._memory.allocate("flush", measuring.flush_bytes(facts, facts.last_level_cache_bytes)),
+            self._memory.allocate("flush", run_job.flush_bytes(facts, facts.last_level_cache_bytes)),
             lambda _stage, _contestant: None,
         )
 
@@ -98,21 +101,21 @@ class Bench:
 
     def medians_us(self, launch: Launch) -> dict[str, float]:
         """By ckwatch: cold, then hot, each warmed up in its own way; and the cold one in thousands of cycles."""
-        runner = Runner("ours", launch)
+        runner = ContestantRunner("ours", launch)
 
         found = {}
-        for cache in (Cache.COLD, Cache.HOT):
+        for cache in (CacheState.COLD, CacheState.HOT):
             warm = self.sampler.warm_up([runner], cache)
             samples = self.sampler.sample([runner], cache, warm.clock_mhz)[0]
-            found[str(cache)] = summary(samples.times_us).median_us
+            found[str(cache)] = summarize(samples.times_us).median_us
             if samples.clocks_mhz:
                 pairs = zip(samples.times_us, samples.clocks_mhz, strict=True)
-                found[f"{cache}, kcycles"] = summary([time_us * mhz / 1e3 for time_us, mhz in pairs]).median_us
+                found[f"{cache}, kcycles"] = summarize([time_us * mhz / 1e3 for time_us, mhz in pairs]).median_us
         return found
 
-    def compared(self, ours: Launch, theirs: Launch, cache: Cache) -> tuple[Verdict, float]:
+    def compared(self, ours: Launch, theirs: Launch, cache: CacheState) -> tuple[SpeedVerdict, float]:
         """The verdict on `ours` and the ratio of the times, measured in turns."""
-        runners = [Runner("ours", ours), Runner("theirs", theirs)]
+        runners = [ContestantRunner("ours", ours), ContestantRunner("theirs", theirs)]
         warm = self.sampler.warm_up(runners, cache)
         mine, other = self.sampler.sample(runners, cache, warm.clock_mhz)
         found = compare_interleaved(mine.times_us, other.times_us, min(mine.blocks, other.blocks))
@@ -138,7 +141,7 @@ def verify(facts: DeviceFacts, kernels: Sequence[Kernel], results: Results) -> N
             )
     kernel = kernels[0]
     answer = anyio.run(_in_a_worker, _job(kernel, kernel.shapes[0]), kernel.artifact)
-    if isinstance(answer, Failure):
+    if isinstance(answer, BenchmarkFailure):
         raise CkwatchError(f"in a worker: {answer.kind}: {answer.message}", f"{answer.hint}\n{answer.detail}")
     print(
         f"  in a worker: {len(answer.measured)} contestants, {answer.seconds:.1f} s, {dict(answer.versions)}",
@@ -146,12 +149,12 @@ def verify(facts: DeviceFacts, kernels: Sequence[Kernel], results: Results) -> N
     )
 
 
-def _measured(facts: DeviceFacts, kernel: Kernel, shape: Shape, job: Job) -> Report:
+def _measured(facts: DeviceFacts, kernel: Kernel, shape: Shape, job: Job) -> BenchmarkReport:
     runtime = cuda.open(facts)
     stages = ["opening"]
     try:
-        return measuring.measure(runtime, job, [kernel.artifact], lambda what, who: stages.append(f"{what} {who}"))
-    except RuntimeFailure as failed:
+        return run_job.measure(runtime, job, [kernel.artifact], lambda what, who: stages.append(f"{what} {who}"))
+    except BenchmarkError as failed:
         raise CkwatchError(
             f"{kernel.unit.id}, shape {shape.name}, while {stages[-1]}: {failed.kind}: {failed.message}",
             f"{failed.hint}\n{failed.detail}",
@@ -160,7 +163,7 @@ def _measured(facts: DeviceFacts, kernel: Kernel, shape: Shape, job: Job) -> Rep
         runtime.close()
 
 
-def _told(kernel: Kernel, shape: Shape, report: Report) -> dict[str, Any]:
+def _told(kernel: Kernel, shape: Shape, report: BenchmarkReport) -> dict[str, Any]:
     line: dict[str, Any] = {
         "unit": kernel.unit.id, "shape": shape.name, "notes": report.notes, "versions": dict(report.versions),
         "readings": [asdict(reading) for reading in report.readings], "seconds": report.seconds,
@@ -168,14 +171,14 @@ def _told(kernel: Kernel, shape: Shape, report: Report) -> dict[str, Any]:
     for measured in report.measured:
         for samples in measured.samples:
             line[f"{measured.contestant}, {samples.cache}"] = {
-                **asdict(summary(samples.times_us)), "stop": samples.stop, "discarded": samples.discarded,
+                **asdict(summarize(samples.times_us)), "stop": samples.stop, "discarded": samples.discarded,
             }  # fmt: skip
     verification = report.measured[0].verification
     return {**line, "worst_error": 0.0 if verification is None else verification.worst_error}
 
 
 async def _in_a_worker(job: Job, artifact: bytes) -> Any:
-    return await session.measure(job, [artifact], time_limit_s=120)
+    return await worker_session.measure(job, [artifact], time_limit_s=120)
 
 
 def _job(kernel: Kernel, shape: Shape) -> Job:
@@ -268,9 +271,9 @@ def trials(facts: DeviceFacts, kernel: Kernel, count: int, results: Results) -> 
     again = bench.launch(bytes(bytearray(kernel.again)), kernel.symbol)
     slower = bench.launch(kernel.delayed, delayed_symbol(kernel.symbol))
     told = results.details.setdefault("trials", {"shape": shape.name, "same bytes": kernel.again == kernel.artifact})
-    for cache in (Cache.COLD, Cache.HOT):
+    for cache in (CacheState.COLD, CacheState.HOT):
 
-        def ratio_at(cycles: int, cache: Cache = cache) -> float:
+        def ratio_at(cycles: int, cache: CacheState = cache) -> float:
             set_delay(cycles)
             return bench.compared(slower, base, cache)[1]
 
@@ -278,8 +281,8 @@ def trials(facts: DeviceFacts, kernel: Kernel, count: int, results: Results) -> 
         told[f"delay, {cache}"] = {"cycles": cycles, "ratio": ratio}
         print(f"  {cache}: a delay of {cycles} cycles makes it {100 * (ratio - 1):.2f} % slower", flush=True)
         for name, ours, wanted in (
-            (f"a variant that is 2 % slower is called SLOW, {cache} cache", slower, Verdict.SLOW),
-            (f"two builds of one source are called SAME, {cache} cache", again, Verdict.SAME),
+            (f"a variant that is 2 % slower is called SLOW, {cache} cache", slower, SpeedVerdict.SLOW),
+            (f"two builds of one source are called SAME, {cache} cache", again, SpeedVerdict.SAME),
         ):
             found = [bench.compared(ours, base, cache) for _ in range(count)]
             right = sum(verdict is wanted for verdict, _ in found)
@@ -339,7 +342,7 @@ def main() -> int:
             print(f"FAILED in step {name}: {type(error).__name__}: {error}", flush=True)
             if isinstance(error, CkwatchError):
                 print(error.hint or "", flush=True)
-            elif isinstance(error, RuntimeFailure):
+            elif isinstance(error, BenchmarkError):
                 print(error.kind, error.hint, error.detail, flush=True)
             traceback.print_exc(file=sys.stdout)
             return None

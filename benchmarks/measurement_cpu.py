@@ -17,20 +17,22 @@ import anyio
 from benchmarks.choosing import alone
 from benchmarks.cuda_kernels import delayed_request, delayed_symbol
 from benchmarks.reporting import Row
-from ckwatch.bench.session import measure as measure_in_worker
-from ckwatch.build.asking import compile_request
+from ckwatch.bench.job import Contestant, Job, Precision
+from ckwatch.bench.report import BenchmarkReport
+from ckwatch.bench.stats.comparison import SpeedVerdict, compare, compare_interleaved
+from ckwatch.bench.stats.summary import summarize
+from ckwatch.bench.worker_session import measure as measure_in_worker
 from ckwatch.compile.builder import Builder
+from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileRequest
-from ckwatch.config.workspace import load_workspace
-from ckwatch.errors import CkwatchError
-from ckwatch.model.kernel import Shape, Unit
-from ckwatch.render.engine import Renderer
-from ckwatch.stats import Verdict, compare, compare_interleaved, summary
-from ckwatch.store import ArtifactStore
-from ckwatch.timing.calls import problem_of
-from ckwatch.timing.job import Cache, Contestant, Job, Precision
-from ckwatch.timing.report import Report
-from ckwatch.toolchain import discover
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernel_problem import problem_of
+from ckwatch.model.kernels import Shape, Unit
+from ckwatch.model.roofline import CacheState
+from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.loading import load_workspace
 
 EXAMPLE = Path(__file__).parents[1] / "examples/cpp"
 UNIT = "gemm_f32/6x16@host"
@@ -71,7 +73,7 @@ async def built(request: CompileRequest, folder: Path) -> bytes:
     return result.artifact.shared_object.read_bytes()
 
 
-def job_of(unit: Unit, contestants: tuple[Contestant, ...], cache: Cache) -> Job:
+def job_of(unit: Unit, contestants: tuple[Contestant, ...], cache: CacheState) -> Job:
     """The measurement of a GEMM that is small enough for a shared machine."""
     known = unit.kernel.shapes[0]
     sizes = {name: SIZE if name in ("M", "N", "K") or value else 0 for name, value in known.sizes.items()}
@@ -83,11 +85,11 @@ def job_of(unit: Unit, contestants: tuple[Contestant, ...], cache: Cache) -> Job
     )  # fmt: skip
 
 
-async def report_of(job: Job, artifacts: list[bytes], delay_ns: int = 0) -> Report:
+async def report_of(job: Job, artifacts: list[bytes], delay_ns: int = 0) -> BenchmarkReport:
     """What a worker measures."""
     environment = {**os.environ, DELAY: str(delay_ns)}
     outcome = await measure_in_worker(job, artifacts, time_limit_s=120, environment=environment)
-    if not isinstance(outcome, Report):
+    if not isinstance(outcome, BenchmarkReport):
         raise CkwatchError(f"{outcome.kind}: {outcome.message}", outcome.detail)
     return outcome
 
@@ -106,13 +108,18 @@ async def compared() -> list[Row]:
         again = await built(request, Path(folder) / "again")
         slower = await built(delayed_request(request, _DELAYED, DELAY), Path(folder) / "delayed")
         first = Contestant(name="base", artifact=0, symbol=request.symbol)
-        for cache in (Cache.HOT, Cache.COLD):
+        for cache in (CacheState.HOT, CacheState.COLD):
             alone_report = await report_of(job_of(unit, (first,), cache), [base])
-            median_us = summary(alone_report.measured[0].samples[0].times_us).median_us
+            median_us = summarize(alone_report.measured[0].samples[0].times_us).median_us
             print(f"{cache}: the kernel takes {median_us:.1f} us", flush=True)
             for name, other, symbol, wanted in (
-                ("a variant that is 2 % slower is called SLOW", slower, delayed_symbol(request.symbol), Verdict.SLOW),
-                ("two builds of one source are called SAME", again, request.symbol, Verdict.SAME),
+                (
+                    "a variant that is 2 % slower is called SLOW",
+                    slower,
+                    delayed_symbol(request.symbol),
+                    SpeedVerdict.SLOW,
+                ),
+                ("two builds of one source are called SAME", again, request.symbol, SpeedVerdict.SAME),
             ):
                 other_one = Contestant(name="other", artifact=1, symbol=symbol)
                 found, apart, ratios = [], [], []
@@ -126,7 +133,7 @@ async def compared() -> list[Row]:
                     told = compare_interleaved(ours.times_us, theirs.times_us, min(ours.blocks, theirs.blocks))
                     found.append(told.verdict)
                     ratios.append(told.ratio)
-                    apart.append(compare(summary(ours.times_us), summary(theirs.times_us)).verdict)
+                    apart.append(compare(summarize(ours.times_us), summarize(theirs.times_us)).verdict)
                 right = sum(verdict is wanted for verdict in found)
                 print(
                     f"{cache}: {name}: {right} of {TRIALS}, ratios {min(ratios):.4f} to {max(ratios):.4f}", flush=True

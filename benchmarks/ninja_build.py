@@ -15,9 +15,9 @@ import anyio
 from benchmarks.hipcc import Hipcc
 from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import end_tree
-from ckwatch.errors import CkwatchError
-from ckwatch.toolchain import Toolchain
-from ckwatch.toolchain.process import run
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.processes import run_tool
 
 LIMIT_S = 3600.0
 JOBS = len(os.sched_getaffinity(0))
@@ -104,7 +104,7 @@ class NinjaBuild:
     async def hits(self) -> int:
         """How many compiles ccache has answered so far."""
         assert self._ccache is not None
-        done = await run([self._ccache, "--print-stats"], env=self._environment, timeout_s=60)
+        done = await run_tool([self._ccache, "--print-stats"], env=self._environment, timeout_s=60)
         counted = dict(line.split("\t") for line in done.output.splitlines() if line.count("\t") == 1)
         return int(counted.get("direct_cache_hit", 0)) + int(counted.get("preprocessed_cache_hit", 0))
 

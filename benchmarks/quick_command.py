@@ -11,15 +11,15 @@ from pathlib import Path
 
 from benchmarks.large_workspace import LargeWorkspace
 from ckwatch.cli import main as command
-from ckwatch.runtime import opening
+from ckwatch.engine import bootstrap
 
 
 def main(arguments: list[str]) -> int:
     """Build the kernel; the exit status."""
     folder, kernel = arguments
     large = LargeWorkspace(Path(folder))
-    opening.open_engine = partial(
-        opening.open_engine, find_toolchain=large.compiler.find_toolchain, history=large.history
+    bootstrap.open_engine = partial(
+        bootstrap.open_engine, find_toolchain=large.compiler.find_toolchain, history=large.history
     )
     return command(["build", "--no-daemon", "--trust", "--workspace", str(large.root), kernel])
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ckwatch.compile.processes import Finished, Verdict
-from ckwatch.runtime.tools import FindToolchain
+from ckwatch.engine.build_tools import FindToolchain
+from ckwatch.system.processes import ExitReason, ProcessResult
 
 if TYPE_CHECKING:
-    from ckwatch.toolchain import Toolchain
+    from ckwatch.compile.toolchain.model import Toolchain
 
 HEADERS = 1000
 HEADER_FOLDERS = 50
@@ -178,7 +178,7 @@ class _Inside:
 
     async def __call__(
         self, arguments: list[str], *, environment: Mapping[str, str], folder: Path, **_: object
-    ) -> Finished:
+    ) -> ProcessResult:
         output = folder / arguments[-1]
         if "-shared" in arguments:
             found = re.search(r"global: *([^;]*);", (folder / "exports.map").read_text())
@@ -188,7 +188,7 @@ class _Inside:
         else:
             Path(environment["CC_PRINT_HEADERS_FILE"]).write_bytes(self._headers)
             output.write_bytes(self._compiled)
-        return Finished(tuple(arguments), Verdict.EXITED, 0, "", "", 0, 0.001, 1_000_000)
+        return ProcessResult(tuple(arguments), ExitReason.EXITED, 0, "", "", 0, 0.001, 1_000_000)
 
 
 def _one_symbol() -> dict[str, bytes]:

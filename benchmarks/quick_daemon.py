@@ -46,7 +46,7 @@ async def daemon_of(root: Path, program: tuple[str, ...] = PROGRAM) -> AsyncIter
     """Start the daemon of a workspace, and stop it at the end; its process. To be used `apart`."""
     from ckwatch.client import connect
     from ckwatch.client.launch import ensure_daemon
-    from ckwatch.trust import trust
+    from ckwatch.workspace.trust import trust
 
     trust(root)
     await ensure_daemon(root, program=program)
@@ -59,15 +59,15 @@ def main() -> int:
     """Be the daemon."""
     sys.path.insert(0, REPOSITORY)
     from benchmarks.quick_compiler import QuickCompiler
-    from ckwatch.runtime import opening
-    from ckwatch.serve.__main__ import main as serve
+    from ckwatch.engine import bootstrap
+    from ckwatch.server.__main__ import main as serve
 
     compiler = QuickCompiler(Path(sys.argv[1]).parent / "compiler")
     chosen: dict[str, object] = {"find_toolchain": compiler.find_toolchain}
     if os.environ.get(INSIDE):
         chosen["launch"] = compiler.inside()
         os.fsync = lambda fd: None  # noqa: ARG005  # beside real compilers it is little; here it would be all that is measured
-    opening.open_engine = partial(opening.open_engine, **chosen)  # type: ignore[arg-type]
+    bootstrap.open_engine = partial(bootstrap.open_engine, **chosen)  # type: ignore[arg-type]
     return serve(sys.argv[1:])
 
 

@@ -23,11 +23,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from ckwatch.errors import CkwatchError, ToolchainError
-from ckwatch.toolchain import Toolchain, debian, discover, places
-from ckwatch.toolchain.apt import Package, PrivateApt, Sources, find_keyring, require_tools
-from ckwatch.toolchain.relocate import find_patchelf, relocate
-from ckwatch.toolchain.unpack import unpack_deb
+from ckwatch.compile.toolchain import debian, installations
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
+from ckwatch.compile.toolchain.unpack import unpack_deb
+from ckwatch.model.errors import CkwatchError, ToolchainError
 
 SUITES = ("sid",)
 NINJA = "ninja>=1.11,<2"
@@ -48,7 +50,7 @@ class UnavailableError(CkwatchError):
 
 def folder() -> Path:
     """Where what is fetched is kept."""
-    return places.cache_folder(os.environ) / "benchmarks"
+    return installations.cache_folder(os.environ) / "benchmarks"
 
 
 def clang_major(toolchain: Toolchain) -> int:
@@ -117,7 +119,7 @@ async def _fetch(final: Path, roots: Sequence[str]) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=final.parent))
     try:
-        apt = PrivateApt(work / "apt", Sources(mirror, find_keyring(), SUITES))
+        apt = PrivateApt(work / "apt", AptSources(mirror, find_keyring(), SUITES))
         await apt.update()
         packages = await apt.locate(await apt.resolve(roots, SUITES[0]))
         await apt.download(packages, on_bytes=lambda _: None)
@@ -132,7 +134,7 @@ async def _fetch(final: Path, roots: Sequence[str]) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _unpack(apt: PrivateApt, packages: Iterable[Package], tree: Path) -> None:
+def _unpack(apt: PrivateApt, packages: Iterable[AptPackage], tree: Path) -> None:
     for package in packages:
         if not apt.is_intact(package):
             raise ToolchainError(f"{package.file_name} does not match its hash")

@@ -13,15 +13,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import ckwatch_templates
 from benchmarks.reporting import Row, paired, row, write
-from ckwatch.config.workspace import load_workspace
-from ckwatch.model.kernel import Unit
+from ckwatch.model.kernels import Unit
+from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.model.text import span
-from ckwatch.render.engine import Renderer, context_of
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.loader import Lookups
-from ckwatch.render.outcome import RenderLimits
-from ckwatch.render.packing import map_of
-from ckwatch.sourcemap import Site, SiteKind
+from ckwatch.render.outcome import RenderLimits, map_of
+from ckwatch.render.renderer import Renderer, context_of
+from ckwatch.workspace.loading import load_workspace
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
 RUNS = 200

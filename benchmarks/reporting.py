@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import ckwatch
-from ckwatch.errors import ToolchainError
-from ckwatch.toolchain import discover
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.errors import ToolchainError
 
 RESULTS = Path(__file__).parent / "results"
 

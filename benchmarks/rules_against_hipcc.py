@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gemm_samples import Sample, good_samples, mutants, targeted_samples
-from ckwatch.rules import check
+from ckwatch.checks.rules.checker import check_instance
 
 OPERATION = "DeviceGemmMultiD_Xdl_CShuffle_V3"
 RESULTS = Path(__file__).parent / "results" / "rules_against_hipcc.json"
@@ -196,7 +196,7 @@ def compile_sample(sample: Sample, hipcc: Hipcc) -> dict[str, Any]:
 
 def verdict(sample: Sample) -> tuple[Any, ...]:
     """The rules' violations for a sample, those that reject it."""
-    found = check(OPERATION, sample.arguments, sample.arch)
+    found = check_instance(OPERATION, sample.arguments, sample.arch)
     return tuple(violation for violation in found if violation.severity == "error")
 
 

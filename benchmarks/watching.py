@@ -20,7 +20,7 @@ import watchfiles
 from watchfiles._rust_notify import RustNotify
 
 from benchmarks.reporting import Row, row, write
-from ckwatch.watch import Batch, Watcher
+from ckwatch.engine.watch import Batch, Watcher
 
 SAVES = 50
 MANY = 10_000

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from ckwatch.timing.job import Cache, Contestant, Job, Precision
-from ckwatch.timing.problem import Argument, Buffer, Gemm, Problem, View
+from ckwatch.bench.job import Contestant, Job, Precision
+from ckwatch.model.kernel_problem import Buffer, Gemm, KernelArgument, KernelProblem, TensorView
+from ckwatch.model.roofline import CacheState
 
 M, N, K = 24, 20, 32
 LDC = N + 4  # gaps in Y
@@ -70,16 +71,16 @@ def shared_object(
         return target.read_bytes()
 
 
-def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dtype: str = "f32") -> Problem:
+def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dtype: str = "f32") -> KernelProblem:
     """Y = X · W, all row-major; Y has gaps of four elements."""
     ldc = n + 4 if ldc is None else ldc
     views = (
-        View(buffer="X", sizes=(m, k), strides=(k, 1)),
-        View(buffer="W", sizes=(k, n), strides=(n, 1)),
-        View(buffer="Y", sizes=(m, n), strides=(ldc, 1)),
+        TensorView(buffer="X", sizes=(m, k), strides=(k, 1)),
+        TensorView(buffer="W", sizes=(k, n), strides=(n, 1)),
+        TensorView(buffer="Y", sizes=(m, n), strides=(ldc, 1)),
     )
     sizes = {"M": m, "N": n, "K": k, "LDA": k, "LDB": n, "LDC": ldc, "kBatch": 1}
-    return Problem(
+    return KernelProblem(
         buffers=(
             Buffer(name="X", dtype=dtype, elements=m * k),
             Buffer(name="W", dtype=dtype, elements=k * n),
@@ -87,10 +88,10 @@ def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dty
         ),
         views=views,
         arguments=(
-            Argument(name="X", c_type="const float*", buffer="X"),
-            Argument(name="W", c_type="const float*", buffer="W"),
-            Argument(name="Y", c_type="float*", buffer="Y"),
-            *(Argument(name=name, c_type="int32_t", value=value) for name, value in sizes.items()),
+            KernelArgument(name="X", c_type="const float*", buffer="X"),
+            KernelArgument(name="W", c_type="const float*", buffer="W"),
+            KernelArgument(name="Y", c_type="float*", buffer="Y"),
+            *(KernelArgument(name=name, c_type="int32_t", value=value) for name, value in sizes.items()),
         ),
         gemm=Gemm(x=views[0], w=views[1], y=views[2], accumulator="f32"),
         flops=2 * m * n * k,
@@ -118,7 +119,7 @@ def job(*names: str, library: bool = False, **changes: Any) -> Job:
         arch="host",
         problem=gemm_problem(),
         contestants=tuple(contestants),
-        caches=(Cache.HOT,),
+        caches=(CacheState.HOT,),
         precision=QUICK,
         lease_wait_s=60.0,
     )

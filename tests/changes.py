@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from ckwatch.wire.values import Cause, Change, Diagnostic, File, Position, Related, Span, Workspace
+from ckwatch.wire.state import Cause, Change, Diagnostic, File, Position, Related, Span, Workspace
 from fake_engine import unit_of
 
 _numbers = count(1)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ckwatch.diagnostics.clang_text import ClangMessage, parse_log
-from ckwatch.diagnostics.mapping import diagnose
-from ckwatch.model.diagnostic import Diagnostic
-from ckwatch.model.kernel import Instance, Kernel, ParameterValue, Unit
-from ckwatch.model.text import Position, Span, span
-from ckwatch.sourcemap import Frame, LineIndex, Segment, Site, SiteKind, SourceMap
+from ckwatch.checks.clang_output import ClangMessage, parse_clang_log
+from ckwatch.checks.compiler_diagnostics import diagnose
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.kernels import Instance, Kernel, ParameterValue, Unit
+from ckwatch.model.source_map import Segment, Site, SiteFrame, SiteKind, SourceMap
+from ckwatch.model.text import LineIndex, Position, Span, span
 from units import gemm
 
 LOGS = Path(__file__).parent / "data" / "clang"
@@ -53,7 +53,7 @@ def chained(map_: SourceMap, site: Site, iteration: int = -1) -> SourceMap:
     segments = [
         Segment(entry.start, entry.end, entry.site, 0, entry.position, entry.verbatim) for entry in map_.segments
     ]
-    return SourceMap(map_.text, segments, (Frame(site, -1, iteration),))
+    return SourceMap(map_.text, segments, (SiteFrame(site, -1, iteration),))
 
 
 def instance_parameters(text: str) -> dict[str, ParameterValue]:
@@ -136,7 +136,7 @@ def case(name: str, siblings: int = 2, **changes: str) -> Case:
     """The log `NAME.log` with its `.hip` file, or with the GEMM whose arguments are changed like this."""
     own = LOGS / f"{name.split('.')[0]}.hip"
     text = own.read_text() if own.exists() else gemm_text(**changes)
-    return Case(name, text, parse_log((LOGS / f"{name}.log").read_text()), unit_of(text, siblings))
+    return Case(name, text, parse_clang_log((LOGS / f"{name}.log").read_text()), unit_of(text, siblings))
 
 
 def at(line: int, column: int) -> Position:

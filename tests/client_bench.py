@@ -11,16 +11,15 @@ from socket import socket
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from ckwatch.client.access import Access
 from ckwatch.client.client import Client, status_of
-from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.connection import Connection
+from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
-from ckwatch.endpoint import Endpoint, bind
-from ckwatch.errors import CkwatchError
-from ckwatch.serve.app import make_app
-from ckwatch.serve.clients import Clients
-from ckwatch.serve.limits import Limits
-from ckwatch.serve.server import serve_on
+from ckwatch.model.errors import CkwatchError
+from ckwatch.server.app import make_app
+from ckwatch.server.clients import Clients, Limits
+from ckwatch.server.uvicorn_server import serve_on
+from ckwatch.wire.endpoint import Endpoint, bind
 from ckwatch.wire.messages import Status
 from fake_engine import FakeEngine, unit_of
 from patience import PATIENCE_S
@@ -166,7 +165,7 @@ class Bench:
                 await self.up()
             return self.relay.path
 
-        access = Access(reach)
+        access = Connection(reach)
         status = await status_of(access)
         async with anyio.create_task_group() as tasks:
             client = Client(access, tasks, Path("/w"), status, "me")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ckwatch.trust import trust
+from ckwatch.workspace.trust import trust
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,12 +11,12 @@ from typing import cast
 
 import anyio
 
-from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.opening import open_engine
-from ckwatch.toolchain import Toolchain
-from ckwatch.trust import trust
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.engine.bootstrap import open_engine
+from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.wire.messages import BuildLine
-from ckwatch.wire.values import Change, File, Unit, Workspace
+from ckwatch.wire.state import Change, File, Unit, Workspace
+from ckwatch.workspace.trust import trust
 from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from patience import PATIENCE_S
 
@@ -141,7 +141,7 @@ class Bench:
         path.touch() if now else path.unlink()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Daemon]:
+    async def open(self) -> AsyncIterator[DaemonApi]:
         """A daemon on the workspace."""
         await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
@@ -157,7 +157,9 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def build(daemon: Daemon, *patterns: str, client: str | None = None, force: bool = False) -> dict[str, BuildLine]:
+async def build(
+    daemon: DaemonApi, *patterns: str, client: str | None = None, force: bool = False
+) -> dict[str, BuildLine]:
     """Build and wait; the line of each unit by its instance's name."""
     found = {}
     with anyio.fail_after(SECONDS):
@@ -171,7 +173,7 @@ async def build(daemon: Daemon, *patterns: str, client: str | None = None, force
 class Follower:
     """What a client sees of the daemon, kept up to date."""
 
-    def __init__(self, daemon: Daemon, client: str | None = None) -> None:
+    def __init__(self, daemon: DaemonApi, client: str | None = None) -> None:
         self._daemon = daemon
         self._client = client
         self._news = anyio.Event()
@@ -216,7 +218,7 @@ class Follower:
 
 
 @asynccontextmanager
-async def following(daemon: Daemon, client: str | None = None) -> AsyncIterator[Follower]:
+async def following(daemon: DaemonApi, client: str | None = None) -> AsyncIterator[Follower]:
     """Follow as `client` while the body runs."""
     follower = Follower(daemon, client)
     async with anyio.create_task_group() as tasks:

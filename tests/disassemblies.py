@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.analysis.disassembly import Function, functions
+from ckwatch.codeobject.disassembly import DisassembledFunction, functions
 
 FOLDER = Path(__file__).parents[0] / "data" / "disassembly"
 
@@ -13,7 +13,7 @@ def text_of(name: str) -> str:
     return (FOLDER / f"{name}.txt").read_text()
 
 
-def function_of(name: str, symbol: str) -> Function:
+def function_of(name: str, symbol: str) -> DisassembledFunction:
     """The one function of a saved disassembly whose symbol contains `symbol`."""
     found = [function for function in functions(text_of(name)) if symbol in function.symbol]
     assert len(found) == 1, [function.symbol for function in found]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ckwatch.export.describing import Exported
-from ckwatch.export.signature import signature_of
-from ckwatch.export.writing import write_module
-from ckwatch.model.kernel import Operation, ParameterValue, Tensor
-from ckwatch.model.language import Language
+from ckwatch.cli.export.description import ExportedUnit, signature_of
+from ckwatch.cli.export.module_text import write_module
+from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.targets import Language
 
 Export = Callable[..., Any]
 """(case, language = "cpp") -> the imported module."""
@@ -32,11 +31,11 @@ def exported_of(
     symbol: str,
     parameters: Mapping[str, ParameterValue],
     **names: str,
-) -> Exported:
+) -> ExportedUnit:
     """What is exported, of a source that was rendered and compiled. `names`: other fields than usual."""
     arch = names.pop("arch", ARCHS[language])
     kernel = names.pop("kernel", "gemm")
-    return Exported(
+    return ExportedUnit(
         unit=f"{kernel}/instance@{arch}",
         kernel=kernel,
         arch=arch,
@@ -50,7 +49,7 @@ def exported_of(
     )
 
 
-def imported(exported: Exported, library: Path, folder: Path) -> Any:
+def imported(exported: ExportedUnit, library: Path, folder: Path) -> Any:
     """Write the module to `folder` and import it from there."""
     _, path = write_module(exported, library.read_bytes(), folder)
     spec = importlib.util.spec_from_file_location(exported.name, path)

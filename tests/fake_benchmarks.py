@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ckwatch.wire.compared import Baseline, Compared
-from ckwatch.wire.timings import BenchLine, Device, Devices, Ranked, Timing, TimingDetail
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
 
 UNIT = "gemm/m128@gfx942"
 
@@ -25,7 +24,7 @@ def timing_of(unit: str = UNIT, **fields: Any) -> Timing:
 
 
 class FakeBenchmarks:
-    """Fits `ckwatch.serve.engine.BenchmarkEngine`; `ask` notes a call and raises what a test wants raised."""
+    """Fits `ckwatch.server.engine_api.BenchmarkEngine`; `ask` notes a call and raises what a test wants raised."""
 
     def __init__(self, ask: Callable[..., None]) -> None:
         self._ask = ask
@@ -62,9 +61,9 @@ class FakeBenchmarks:
         self._ask("timing", number)
         return [TimingDetail(timing=timing_of(id=number), times_us=(9.0, 10.0, 11.0))]
 
-    async def best(self, kernel: str, shape: str | None) -> list[Ranked]:
+    async def best(self, kernel: str, shape: str | None) -> list[RankedTiming]:
         self._ask("best", kernel, shape)
-        return [Ranked(unit=UNIT, instance="m128", shape="test", rank=1, timing=timing_of())]
+        return [RankedTiming(unit=UNIT, instance="m128", shape="test", rank=1, timing=timing_of())]
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
         self._ask("compare", unit, against, shape)

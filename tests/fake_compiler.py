@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ckwatch.compile.request import CompileRequest
-from ckwatch.model.language import Language
+from ckwatch.model.targets import Language
 
 REQUEST = CompileRequest("int k_1() { return 1; }\n", "k_1", Language.HIP, "gfx942")
 

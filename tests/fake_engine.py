@@ -8,9 +8,9 @@ from typing import Any
 
 import anyio
 
-from ckwatch.analysis.report import CodeObjectReport
-from ckwatch.errors import UnknownUnitError
-from ckwatch.events import Options, Unasked
+from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.core.events import AutoBuild, ViewOverrides
+from ckwatch.model.errors import UnknownUnitError
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.messages import (
     Artifact,
@@ -22,7 +22,7 @@ from ckwatch.wire.messages import (
     UnitDetail,
     WorkspaceDetail,
 )
-from ckwatch.wire.values import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
+from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
 from fake_language import FakeLanguage
 
@@ -278,11 +278,11 @@ class FakeEngine:
         self._ask("overlay", client, path, text)
 
     async def focus(
-        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: Unasked
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: AutoBuild
     ) -> None:
         self._ask("focus", client, list(patterns), list(files), everything, unsaved.value)
 
-    async def view(self, client: str, options: Options) -> None:
+    async def view(self, client: str, options: ViewOverrides) -> None:
         self._ask("view", client, options)
 
     async def forget(self, client: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from ckwatch.compile.plan import CompilePlan, Side, read_plan
-from ckwatch.compile.processes import Finished, Verdict
+from ckwatch.compile.driver_plan import CompilePlan, PassSide, read_plan
 from ckwatch.compile.request import CompileRequest
-from ckwatch.model.language import Language
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ExitReason, ProcessResult
 from fake_compiler import DEVICE_CODE, OBJECT, FakeToolchain, dynamic_symbols, elf, object_symbols
 
 PRINTED = (Path(__file__).parent / "data/hipcc/commands.txt").read_text()
@@ -43,8 +43,8 @@ class Step(StrEnum):
     LINK = "link"
 
 
-PASS_OF = {Side.HOST: Step.HOST, Side.DEVICE: Step.DEVICE}
-HEADER_OF = {Side.HOST: Step.HOST_HEADER, Side.DEVICE: Step.DEVICE_HEADER}
+PASS_OF = {PassSide.HOST: Step.HOST, PassSide.DEVICE: Step.DEVICE}
+HEADER_OF = {PassSide.HOST: Step.HOST_HEADER, PassSide.DEVICE: Step.DEVICE_HEADER}
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Answer:
 
     said: str = ""
     status: int = 0
-    verdict: Verdict = Verdict.EXITED
+    verdict: ExitReason = ExitReason.EXITED
     content: bytes | None = None
     opens: tuple[str, ...] = ()
     during: During | None = None
@@ -125,7 +125,7 @@ class FakeHip:
         folder: Path,
         on_line: Callable[[str], None] | None = None,
         **_limits: object,
-    ) -> Finished:
+    ) -> ProcessResult:
         run = Run(step_of(arguments), tuple(arguments), folder, environment)
         self.runs.append(run)
         self.running.append(run.step)
@@ -142,7 +142,7 @@ class FakeHip:
             for line in answer.said.splitlines():
                 if on_line is not None:
                     on_line(line)
-            return Finished(tuple(arguments), answer.verdict, answer.status, "", answer.said, 0, 0.5, 1 << 20)
+            return ProcessResult(tuple(arguments), answer.verdict, answer.status, "", answer.said, 0, 0.5, 1 << 20)
         finally:
             self.running.remove(run.step)
 
@@ -168,7 +168,7 @@ _CONTENTS = {
 def step_of(arguments: list[str]) -> Step:
     """Which program this is."""
     if "-cc1" in arguments:
-        side = Side.DEVICE if arguments[arguments.index("-triple") + 1] == "amdgcn-amd-amdhsa" else Side.HOST
+        side = PassSide.DEVICE if arguments[arguments.index("-triple") + 1] == "amdgcn-amd-amdhsa" else PassSide.HOST
         return (HEADER_OF if "-emit-pch" in arguments else PASS_OF)[side]
     if "-flavor" in arguments:
         return Step.DEVICE_LINK
@@ -198,7 +198,7 @@ def fake_hip(folder: Path) -> FakeHip:
     )
     hip = FakeHip(toolchain)
     hip.answer(Step.ASK, PRINTED)
-    for side in Side:
+    for side in PassSide:
         for step in (PASS_OF[side], HEADER_OF[side]):
             hip.answer(step, opens=(names["a"], names[side.value]))
     hip.answer(Step.WHOLE, opens=tuple(names.values()))

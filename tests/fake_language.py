@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ckwatch.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.language import (
-    Key,
+    KeyDescription,
     ParameterDetail,
     ParameterValue,
     TemplateDetail,
@@ -22,12 +22,12 @@ NAME = "k.hip.j2"
 
 
 class FakeLanguage:
-    """Fits `ckwatch.serve.engine.LanguageEngine`; `ask` notes a call and raises what a test wants raised."""
+    """Fits `ckwatch.server.engine_api.LanguageEngine`; `ask` notes a call and raises what a test wants raised."""
 
     def __init__(self, ask: Callable[..., None]) -> None:
         self._ask = ask
         size = Word(name="size", signature="size(tensor)", parameters=(WordParameter(name="tensor"),), doc="a size")
-        key = Key(path="operation.a.dtype", doc="the element type", type="string", values=('"f16"',))
+        key = KeyDescription(path="operation.a.dtype", doc="the element type", type="string", values=('"f16"',))
         self.words = Vocabulary(
             hooks=(size,), filters=(), tests=(), globals=(), tags=(), kernel_file=(key,), settings=()
         )

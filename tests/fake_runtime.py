@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ckwatch.bench.runtimes.protocol import Bytes, Event, Launch
-from ckwatch.timing.problem import Problem
-from ckwatch.timing.report import DeviceFacts, Reading
+from ckwatch.bench.report import DeviceReading
+from ckwatch.bench.runtimes.device_runtime import Bytes, DeviceEvent, Launch
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem
 
 FACTS = DeviceFacts(
     name="fake:0",
@@ -95,10 +96,10 @@ class FakeRuntime:
         self.fills.append(size_bytes)
         self.cold = True
 
-    def event(self) -> Event:
+    def event(self) -> DeviceEvent:
         return Moment()
 
-    def record(self, event: Event) -> None:
+    def record(self, event: DeviceEvent) -> None:
         assert isinstance(event, Moment)
         self._recorded += 1
         if self._recorded % 2:
@@ -110,7 +111,7 @@ class FakeRuntime:
             self.cold = False
             self._note("end", HOST_US)
 
-    def elapsed_us(self, begin: Event, end: Event) -> float:
+    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
         assert isinstance(begin, Moment)
         assert isinstance(end, Moment)
         assert begin.at_us is not None
@@ -118,7 +119,7 @@ class FakeRuntime:
         assert self.log[-1] in ("wait", "synchronize"), "asked before the stream was waited for"
         return end.at_us - begin.at_us
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         assert isinstance(event, Moment)
         assert event.at_us is not None
         assert not self.gated, "waits for itself"
@@ -139,14 +140,14 @@ class FakeRuntime:
             self.gated = False
             self._note("open", HOST_US)
 
-    def reading(self) -> Reading:
+    def reading(self) -> DeviceReading:
         self._note("reading", HOST_US)
-        return Reading(clock_mhz=self.clock_mhz())
+        return DeviceReading(clock_mhz=self.clock_mhz())
 
     def others(self) -> tuple[str, ...]:
         return self.others_now.pop(0) if self.others_now else ()
 
-    def library(self, problem: Problem, addresses: dict[str, int]) -> Launch | None:  # noqa: ARG002  # the protocol's
+    def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:  # noqa: ARG002  # the protocol's
         return self.vendor
 
     def close(self) -> None:

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import Renderer
+from ckwatch.model.kernels import Unit
 from ckwatch.render.outcome import Rendered
+from ckwatch.render.renderer import Renderer
 from gemm_case import GemmCase, GemmLibrary
 
 ROOT = Path(__file__).parents[1]

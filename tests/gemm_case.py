@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.model.dtypes import DTYPES
-from ckwatch.model.kernel import Instance, Kernel, Operation, ParameterValue, Shape, Tensor, Unit
+from ckwatch.model.kernels import Instance, Kernel, Operation, ParameterValue, Shape, Tensor, Unit
+from ckwatch.model.tensors import DTYPES
 from ckwatch.model.text import span
 
 Floats = npt.NDArray[np.float64]

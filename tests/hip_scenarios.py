@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ckwatch.bench.runtimes import hip, hip_calls
+from ckwatch.bench.runtimes import hip, hip_api
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip import HipRuntime
-from ckwatch.bench.runtimes.protocol import RuntimeFailure
-from ckwatch.timing.problem import Buffer, Gemm, Problem, View
+from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 
 SIZE = 4096
 
@@ -83,7 +83,7 @@ def gated() -> Any:
                 runtime.record(begin)
                 runtime.fill(address, value, SIZE)
                 runtime.record(end)
-                pending = hip_calls.status("hipEventElapsedTime", begin, end)[0] == "hipErrorNotReady"
+                pending = hip_api.status("hipEventElapsedTime", begin, end)[0] == "hipErrorNotReady"
                 within.append(pending and peek(address) == value - 1)
             runtime.synchronize()
             spans.append(runtime.elapsed_us(begin, end))
@@ -302,17 +302,17 @@ class Call:
         return float(np.abs(self.y - self.x @ self.w).max())
 
 
-def multiplication(x_rows: bool, w_rows: bool, y_rows: bool, dtype: str) -> tuple[Problem, dict[str, Any]]:
+def multiplication(x_rows: bool, w_rows: bool, y_rows: bool, dtype: str) -> tuple[KernelProblem, dict[str, Any]]:
     """A GEMM with gaps, and its storage."""
     m, n, k = 5, 7, 3
     views = {
-        name: View(buffer=name, sizes=sizes, strides=(sizes[1] + 2, 1) if rows else (1, sizes[0] + 2))
+        name: TensorView(buffer=name, sizes=sizes, strides=(sizes[1] + 2, 1) if rows else (1, sizes[0] + 2))
         for name, sizes, rows in (("X", (m, k), x_rows), ("W", (k, n), w_rows), ("Y", (m, n), y_rows))
     }
     elements = {name: max(view.strides) * (max(view.sizes) + 2) for name, view in views.items()}
     random = np.random.default_rng(2)
     numpy_type = {"f32": np.float32, "f64": np.float64}.get(dtype, np.float32)
-    problem = Problem(
+    problem = KernelProblem(
         buffers=tuple(Buffer(name=name, dtype=dtype, elements=elements[name], output=name == "Y") for name in "XWY"),
         views=tuple(views.values()),
         arguments=(),
@@ -323,11 +323,11 @@ def multiplication(x_rows: bool, w_rows: bool, y_rows: bool, dtype: str) -> tupl
     return problem, {name: random.integers(-3, 4, count).astype(numpy_type) for name, count in elements.items()}
 
 
-def view(problem: Problem, name: str) -> View:
+def view(problem: KernelProblem, name: str) -> TensorView:
     return next(view for view in problem.views if view.buffer == name)
 
 
-def matrix(storage: Any, shape: View) -> Any:
+def matrix(storage: Any, shape: TensorView) -> Any:
     strides = tuple(stride * storage.itemsize for stride in shape.strides)
     return np.lib.stride_tricks.as_strided(storage, shape.sizes, strides)
 
@@ -346,7 +346,7 @@ def attempt(step: Callable[[], Any]) -> Any:
     """What a step returns, or its failure as kind, message and hint."""
     try:
         return step()
-    except RuntimeFailure as failure:
+    except BenchmarkError as failure:
         return {"kind": failure.kind.name, "message": failure.message, "hint": failure.hint}
 
 

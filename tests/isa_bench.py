@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ckwatch.analysis.metadata import resources_of
-from ckwatch.analysis.names import is_helper
-from ckwatch.toolchain import Toolchain
-from ckwatch.toolchain.model import ToolchainSource
+from ckwatch.codeobject.kernel_names import is_helper
+from ckwatch.codeobject.metadata import resources_of
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainSource
 from code_objects import content
 from daemon_bench import Bench
 from fake_compiler import bundle, elf

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.analysis.report import CodeObjectReport, KernelReport, Limit, Loop, Occupancy, Resources
-from ckwatch.model.kernel import Shape
-from ckwatch.timing.calls import problem_of
-from ckwatch.timing.problem import Problem
+from ckwatch.codeobject.report import (
+    CodeObjectReport,
+    KernelReport,
+    KernelResources,
+    MainLoop,
+    Occupancy,
+    OccupancyLimit,
+)
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernels import Shape
 from gemm_case import GemmCase
 from units import place
 
 TILE_128 = {"MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 64}
 
 
-def resources(**changes: Any) -> Resources:
+def resources(**changes: Any) -> KernelResources:
     """The v3 128×128×64 f16 kernel of the examples, as its metadata says."""
     fields: dict[str, Any] = {
         "symbol": "_Z14gemm_universalILb1EEv14KernelArgument",
@@ -30,22 +36,22 @@ def resources(**changes: Any) -> Resources:
         "wavefront_size": 64,
         "kernarg_bytes": 168,
     }
-    return Resources(**(fields | changes))
+    return KernelResources(**(fields | changes))
 
 
 def occupancy(waves: int = 2, **changes: Any) -> Occupancy:
     """So many waves per SIMD, by VGPRs."""
     fields: dict[str, Any] = {
         "waves_per_simd": waves,
-        "limited_by": Limit.VGPR,
+        "limited_by": OccupancyLimit.VGPR,
         "workgroups_per_cu": waves,
-        "by": {Limit.VGPR: waves, Limit.LDS: 2, Limit.WAVES: 8},
+        "by": {OccupancyLimit.VGPR: waves, OccupancyLimit.LDS: 2, OccupancyLimit.WAVES: 8},
         "next_step": "21 VGPR fewer → 3 waves",
     }
     return Occupancy(**(fields | changes))
 
 
-def loop(**changes: Any) -> Loop:
+def loop(**changes: Any) -> MainLoop:
     """Its main loop: 32 `v_mfma_f32_32x32x8_f16` of 32·32·8·2 FLOP in 270 cycles of llvm-mca."""
     fields: dict[str, Any] = {
         "first": 100,
@@ -59,14 +65,14 @@ def loop(**changes: Any) -> Loop:
         "cycles": 270.0,
         "matrix_use": 256 / 270,
     }
-    return Loop(**(fields | changes))
+    return MainLoop(**(fields | changes))
 
 
 _UNSET: Any = object()
 
 
 def kernel(
-    waves: int | None = 2, with_loop: Loop | None = _UNSET, notes: tuple[str, ...] = (), **changes: Any
+    waves: int | None = 2, with_loop: MainLoop | None = _UNSET, notes: tuple[str, ...] = (), **changes: Any
 ) -> KernelReport:
     """The kernel with so many waves per SIMD (None: not known); `changes` to its resources."""
     return KernelReport(
@@ -82,7 +88,7 @@ def report(*kernels: KernelReport, notes: tuple[str, ...] = ()) -> CodeObjectRep
     return CodeObjectReport(arch="gfx942", kernels=kernels, notes=notes)
 
 
-def problem(m: int, n: int, k: int, slices: int = 1, case: GemmCase | None = None) -> Problem:
+def problem(m: int, n: int, k: int, slices: int = 1, case: GemmCase | None = None) -> KernelProblem:
     """A GEMM of f16 without gaps in its operands."""
     case = case or GemmCase()
     x, w, y = (layout == "row" for layout in case.layouts.split())

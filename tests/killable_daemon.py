@@ -15,8 +15,8 @@ from typing import Any
 
 import anyio
 
-from ckwatch.runtime.opening import open_engine
-from ckwatch.serve.daemon import run_daemon
+from ckwatch.engine.bootstrap import open_engine
+from ckwatch.server.daemon import run_daemon
 from daemon_bench import Bench
 
 

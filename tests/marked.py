@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch_lsp.text import Position
+from ckwatch.model.text import Position
 
 CURSOR = "‸"
 

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from jinja2 import Environment
 
+from ckwatch.model.text import Position
 from ckwatch.wire.language import Word, WordParameter
-from ckwatch_lsp.jinja.entities import Entity, Place
-from ckwatch_lsp.jinja.index import File, Index
-from ckwatch_lsp.jinja.lines import Lines
-from ckwatch_lsp.jinja.words import words
-from ckwatch_lsp.text import Position
+from ckwatch_lsp.templates.language.index import Entity, TemplateFile, TemplateIndex, TemplatePlace, builtin_words
+from ckwatch_lsp.templates.language.syntax import TextLines
 
 CURSOR = "‸"
 
@@ -39,7 +37,7 @@ def word(name: str, *parameters: str, doc: str = "") -> Word:
     )
 
 
-WORDS = words(
+WORDS = builtin_words(
     [
         word(
             "def_kernel", "inputs", "outputs", 'names_str=""', "input_reorder=none", "size_args=none", doc="Declares."
@@ -68,20 +66,20 @@ def unmarked(text: str) -> tuple[str, int]:
     return text[:at] + text[at + 1 :], at
 
 
-def index_of(texts: Mapping[str, str]) -> tuple[Index, str, Position]:
+def index_of(texts: Mapping[str, str]) -> tuple[TemplateIndex, str, Position]:
     """An index of templates by name, which are their paths too, and the place of the cursor in one of them."""
-    files: dict[str, File] = {}
+    files: dict[str, TemplateFile] = {}
     path, position = "", Position(0, 0)
     for name, text in texts.items():
         plain = text
         if CURSOR in text:
             plain, at = unmarked(text)
-            path, position = name, Lines(plain).position(at)
-        files[name] = File(name, plain)
-    return Index(files, lambda name: name if name in files else None, WORDS), path, position
+            path, position = name, TextLines(plain).position(at)
+        files[name] = TemplateFile(name, plain)
+    return TemplateIndex(files, lambda name: name if name in files else None, WORDS), path, position
 
 
-def text_at(index: Index, place: Place) -> str:
+def text_at(index: TemplateIndex, place: TemplatePlace) -> str:
     """The text at a place."""
     template = index.files[place.path].template
     return template.text[template.lines.offset(place.range.start) : template.lines.offset(place.range.end)]

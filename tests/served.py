@@ -13,11 +13,10 @@ import anyio
 import httpx
 from anyio.abc import TaskStatus
 
-from ckwatch.endpoint import Endpoint, bind
-from ckwatch.serve.app import make_app
-from ckwatch.serve.clients import Clients
-from ckwatch.serve.limits import Limits
-from ckwatch.serve.server import serve_on
+from ckwatch.server.app import make_app
+from ckwatch.server.clients import Clients, Limits
+from ckwatch.server.uvicorn_server import serve_on
+from ckwatch.wire.endpoint import Endpoint, bind
 from fake_engine import FakeEngine
 from patience import PATIENCE_S
 

@@ -8,9 +8,9 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from ckwatch import readiness
-from ckwatch.endpoint import acquire, bind, endpoint_of
-from ckwatch.errors import CkwatchError
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire import readiness
+from ckwatch.wire.endpoint import acquire, bind, endpoint_of
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
             print("a word before the end", file=sys.stderr)
             os._exit(1)
         case "fail":
-            readiness.tell(options.ready_fd, readiness.failed(CkwatchError("the reason", "the advice")))
+            readiness.report(options.ready_fd, readiness.failed(CkwatchError("the reason", "the advice")))
         case "garbage":
             os.write(options.ready_fd, b"ready or not")
         case "linger":
@@ -42,12 +42,12 @@ def _serve(root: Path, ready_fd: int) -> None:
     """Accept connections until one of them sends something."""
     endpoint = endpoint_of(root)
     if acquire(endpoint) is None:
-        readiness.tell(ready_fd, readiness.TAKEN)
+        readiness.report(ready_fd, readiness.TAKEN)
         return
     with bind(endpoint) as listener, (root / "started").open("a") as started:
         started.write(f"{os.getpid()}\n")
         started.flush()
-        readiness.tell(ready_fd, readiness.READY)
+        readiness.report(ready_fd, readiness.READY)
         listener.setblocking(True)
         while True:
             connection, _ = listener.accept()

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
-from ckwatch.runtime.engine import Daemon
-from ckwatch.runtime.opening import open_engine
-from ckwatch.wire.values import Unit
+from ckwatch.engine.bootstrap import open_engine
+from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.wire.state import Unit
 from daemon_bench import Follower, build, following
 
 ROOT = Path(__file__).parent.parent
@@ -38,7 +38,7 @@ def root(trusted: Path, tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def running(root: Path) -> AsyncIterator[tuple[Daemon, Follower]]:
+async def running(root: Path) -> AsyncIterator[tuple[DaemonApi, Follower]]:
     async with open_engine(root, history=root / "history.sqlite") as daemon, following(daemon) as seen:
         yield daemon, seen
 

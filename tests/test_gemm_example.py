@@ -17,7 +17,7 @@ import pytest
 import ckwatch_templates
 from ckwatch.cli import main
 from ckwatch.compile.elf import exported_symbols
-from ckwatch.toolchain import discover
+from ckwatch.compile.toolchain.discover import discover
 
 ROOT = Path(__file__).parent.parent
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(7200)]

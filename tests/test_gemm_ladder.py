@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.build.asking import compile_request
-from ckwatch.compile.job import compile_source
-from ckwatch.compile.ladder import Ladder
-from ckwatch.compile.plan import Side
-from ckwatch.compile.processes import run_process
-from ckwatch.compile.request import CompileRequest, ProductKind, Status
-from ckwatch.config.workspace import load_workspace
-from ckwatch.render.engine import Renderer
-from ckwatch.store import ArtifactStore
-from ckwatch.toolchain import discover
+from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.request import CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.single_call import compile_source
+from ckwatch.compile.staged_build import StagedCompiler
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.render.renderer import Renderer
+from ckwatch.system.processes import run_process
+from ckwatch.workspace.loading import load_workspace
 from gemm_build import render
 
 ROOT = Path(__file__).parent.parent
@@ -46,19 +46,19 @@ async def test_the_same_code_from_a_sibling_s_header(tmp_path: Path) -> None:
     toolchain = discover()
     one, sibling = requests(tmp_path / "ws")
     with ArtifactStore(tmp_path / "store") as store:
-        ladder = Ladder(toolchain, store, run_process)
+        ladder = StagedCompiler(toolchain, store, run_process)
         plan = await ladder.plan(one)
         assert plan is not None
         ladder.warming.built(sibling, plan)
         # The host's is tested on a small source: each takes 20 s.
-        (wanted,) = ladder.warming.lacking(one, plan, [Side.DEVICE])
+        (wanted,) = ladder.warming.lacking(one, plan, [PassSide.DEVICE])
         assert f"{sibling.symbol}_warm_up" in wanted.text
         assert await ladder.warming.make(wanted, sibling, plan)
         warm = await ladder.compile(one, store.work_folder())
         assert sum("-include-pch" in command.arguments for command in warm.commands) == 1
         plain = await compile_source(one, toolchain, folder=store.work_folder())
         assert (warm.status, warm.log, warm.exports) == (plain.status, plain.log, plain.exports)
-        assert (plain.status, plain.exports) == (Status.OK, (one.symbol,))
+        assert (plain.status, plain.exports) == (CompileStatus.OK, (one.symbol,))
         assert warm.headers == plain.headers
         code, expected = (outcome.files[ProductKind.CODE_OBJECT].read_bytes() for outcome in (warm, plain))
         assert code == expected

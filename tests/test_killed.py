@@ -18,10 +18,11 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch import connect
+from ckwatch.bench.history.runs import History
 from ckwatch.client import Client
-from ckwatch.errors import CkwatchError
-from ckwatch.history import History
-from ckwatch.store import ArtifactStore, Roots
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.model.errors import CkwatchError
 from daemon_bench import KERNEL, Bench
 from patience import PATIENCE_S
 
@@ -78,7 +79,7 @@ def look(bench: Bench, reported: dict[str, str]) -> None:
     """What is on disk is whole, and holds all that was reported."""
     with ArtifactStore(bench.store) as store:
         assert store.verify() == []
-        roots = Roots(bench.toolchain.roots)
+        roots = PathRoots(bench.toolchain.roots)
         for key, outcome in reported.items():
             artifact = store.lookup(key, roots)
             assert artifact is not None

@@ -7,8 +7,8 @@ import pytest
 from benchmarks.cuda_kernels import delayed_request
 from benchmarks.measurement import find_delay, median_rows
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import CkwatchError
-from ckwatch.model.language import Language
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.targets import Language
 
 SOURCE = (
     'extern "C" PT_EXPORT int k_1(const uint16_t* X, int32_t M, size_t* workspace_size, cudaStream_t stream) {\n}\n'

@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from ckwatch.errors import CkwatchError, UnknownUnitError
-from ckwatch.history.summaries import wire_details, wire_timings
-from ckwatch.history.timing_record import TimingRecord
-from ckwatch.wire.compared import Baseline, Compared
+from ckwatch.bench.history.timings import TimingRecord
+from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
 from ckwatch.wire.messages import WorkspaceDetail
-from ckwatch.wire.timings import BenchLine, Devices, Ranked, Timing, TimingDetail
-from ckwatch.wire.values import Unit
+from ckwatch.wire.state import Unit
 from fake_engine import unit_of
 
 
@@ -28,7 +27,7 @@ class TimingClient:
         self.records: list[TimingRecord] = []
         self.lines: list[BenchLine] = []
         self.found = Devices(devices=())
-        self.ranked: list[Ranked] = []
+        self.ranked: list[RankedTiming] = []
         self.compared: list[Compared] = []
         self.known: list[Baseline] = []
         self.left_bench = False
@@ -80,13 +79,13 @@ class TimingClient:
         mine = [one for one in self.records if one.unit == unit and shape in (None, one.shape)]
         if not mine and unit not in {one.id for one in self.there}:
             raise UnknownUnitError(f"no kernel, instance or unit is called '{unit}'")
-        return [row for one in reversed(mine[-limit:]) for row in wire_timings(one, "a1")]
+        return [row for one in reversed(mine[-limit:]) for row in record_to_wire(one, "a1")]
 
     async def timing(self, number: int) -> list[TimingDetail]:
         self._ask("timing", number)
-        return [row for one in self.records if one.id == number for row in wire_details(one, "a1")]
+        return [row for one in self.records if one.id == number for row in record_details_to_wire(one, "a1")]
 
-    async def best(self, kernel: str, shape: str | None = None) -> list[Ranked]:
+    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
         self._ask("best", kernel, shape)
         return self.ranked
 
@@ -115,7 +114,7 @@ Connect = Callable[[argparse.Namespace, Path], AbstractAsyncContextManager[Timin
 
 
 def connecting_to(client: TimingClient) -> Connect:
-    """In place of `ckwatch.cli.connecting.connected`."""
+    """In place of `ckwatch.cli.session.connected`."""
 
     @asynccontextmanager
     async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[TimingClient]:

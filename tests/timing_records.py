@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ckwatch.history.timing_record import TimingRecord
-from ckwatch.timing.job import Cache
-from ckwatch.timing.problem import Buffer, Problem
-from ckwatch.timing.report import (
-    DeviceFacts,
-    Failure,
+from ckwatch.bench.history.timings import TimingRecord
+from ckwatch.bench.report import (
+    BenchmarkFailure,
+    BenchmarkReport,
+    ContestantResult,
+    DeviceReading,
     FailureKind,
-    Measured,
-    Reading,
-    Report,
     Samples,
-    Stop,
+    StopReason,
     Verification,
 )
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import Buffer, KernelProblem
+from ckwatch.model.roofline import CacheState
 
 DEVICE = DeviceFacts(
     name="hip:7", description="test device", arch="gfx942", pci="0000:07:00.0", driver="0", clock_mhz=1000.0
 )
-PROBLEM = Problem(
+PROBLEM = KernelProblem(
     buffers=(Buffer(name="X", dtype="f16", elements=10), Buffer(name="Y", dtype="f16", elements=10, output=True)),
     views=(),
     arguments=(),
@@ -33,28 +33,32 @@ PROBLEM = Problem(
 )
 
 
-def samples(cache: Cache = Cache.COLD, *times_us: float, **changes: Any) -> Samples:
+def samples(cache: CacheState = CacheState.COLD, *times_us: float, **changes: Any) -> Samples:
     """Twenty times of 100 us, or what is given."""
-    fields: dict[str, Any] = {"times_us": times_us or (100.0,) * 20, "clocks_mhz": (900.0,) * 3, "stop": Stop.PRECISE}
+    fields: dict[str, Any] = {
+        "times_us": times_us or (100.0,) * 20,
+        "clocks_mhz": (900.0,) * 3,
+        "stop": StopReason.PRECISE,
+    }
     return Samples(cache=cache, **(fields | changes))
 
 
-def measured(contestant: str, *every: Samples) -> Measured:
+def measured(contestant: str, *every: Samples) -> ContestantResult:
     """The contestant, verified."""
     verified = Verification(
         seeds=(1, 2), compared=10, worst_error=0.5, relative_tolerance=0.1, absolute_tolerance=0.2, reference="test"
     )
-    return Measured(contestant=contestant, samples=every or (samples(),), verification=verified)
+    return ContestantResult(contestant=contestant, samples=every or (samples(),), verification=verified)
 
 
-def report(*every: Measured, **changes: Any) -> Report:
+def report(*every: ContestantResult, **changes: Any) -> BenchmarkReport:
     """What was measured, on the test device."""
     fields: dict[str, Any] = {
         "device": DEVICE,
-        "readings": (Reading(clock_mhz=800.0, temperature_c=40.0), Reading(), Reading(temperature_c=50.0)),
+        "readings": (DeviceReading(clock_mhz=800.0, temperature_c=40.0), DeviceReading(), DeviceReading(temperature_c=50.0)),
         "versions": {"driver": "0"}, "notes": ("a note: ü",), "started_at": 5.0, "seconds": 1.5,
     }  # fmt: skip
-    return Report(measured=every or (measured("gemm/m128@gfx942"),), **(fields | changes))
+    return BenchmarkReport(measured=every or (measured("gemm/m128@gfx942"),), **(fields | changes))
 
 
 def record(unit: str = "gemm/m128@gfx942", times_us: Sequence[float] = (), **changes: Any) -> TimingRecord:
@@ -69,11 +73,11 @@ def record(unit: str = "gemm/m128@gfx942", times_us: Sequence[float] = (), **cha
     }  # fmt: skip
     fields |= changes
     if "failure" not in fields:
-        fields.setdefault("report", report(measured(fields["contestant"], samples(Cache.COLD, *times_us))))
+        fields.setdefault("report", report(measured(fields["contestant"], samples(CacheState.COLD, *times_us))))
     return TimingRecord(unit=unit, **fields)
 
 
 def failed(unit: str = "gemm/m128@gfx942", kind: FailureKind = FailureKind.WRONG, **changes: Any) -> TimingRecord:
     """A benchmark of which nothing came."""
-    failure = Failure(kind=kind, message=f"it is {kind.value}", hint="think", detail="all", device=DEVICE)
+    failure = BenchmarkFailure(kind=kind, message=f"it is {kind.value}", hint="think", detail="all", device=DEVICE)
     return record(unit, failure=failure, **changes)

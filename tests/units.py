@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.model.kernel import Instance, Kernel, Operation, Tensor, Unit
+from ckwatch.model.kernels import Instance, Kernel, Operation, Tensor, Unit
 from ckwatch.model.text import Span, span
 
 KERNEL_FILE = "/ws/k.kernel.toml"

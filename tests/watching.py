@@ -8,9 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.watch import Batch, Watcher, make_watcher
-from ckwatch.watch.choosing import Kind
-from ckwatch.watch.inotify import Inotify
+from ckwatch.engine.watch import Batch, Watcher, WatcherKind, make_watcher
+from ckwatch.engine.watch.inotify import Inotify
 from patience import PATIENCE_S
 
 
@@ -83,7 +82,7 @@ async def watching(
     *,
     poll: bool = False,
     step_ms: int = 20,
-    kind: Kind = "inotify",
+    kind: WatcherKind = "inotify",
     make_inotify: Callable[[], Inotify] | None = None,
 ) -> AsyncIterator[Told]:
     """A watcher that runs and has settled; stopped at the end."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ckwatch.config.workspace import Workspace, load_workspace
-from ckwatch.model.text import Position, Span
-from ckwatch.sourcemap import LineIndex
+from ckwatch.model.text import LineIndex, Position, Span
+from ckwatch.workspace.loading import Workspace, load_workspace
 
 TEMPLATE = "{{ MPerBlock }} {{ NPerBlock }} {{ BlkGemmPipelineVer }} {{ Lengths }} {{ Fast }}\n"
 

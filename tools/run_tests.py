@@ -29,7 +29,7 @@ NO_TESTS = 5
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 SUMMARY = re.compile(r"\d+ [a-z]+.* in [\d.]+s\b")
 FAILED = re.compile(r"(?:FAILED|ERROR) (tests/.*)")
-LONGEST_FIRST = ("lsp", "templates", "runtime", "bench", ".", "bench/runtimes", "cli", "serve", "client", "lsp/jinja")
+LONGEST_FIRST = ("lsp", "engine", "templates", "bench", ".", "bench/runtimes", "cli", "server", "client")
 """Folders that take longest, so that none of them is left for the end."""
 
 

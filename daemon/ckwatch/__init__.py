@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ckwatch.model.version import __version__
+
 if TYPE_CHECKING:
     from ckwatch.client import connect
-
-__version__ = "0.1.0"
 
 __all__ = ["__version__", "connect"]
 

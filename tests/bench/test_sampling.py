@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from ckwatch.bench.buffers import Guarded
-from ckwatch.bench.runtimes.protocol import RuntimeFailure
-from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, Runner, Sampler
-from ckwatch.stats import Verdict, compare_interleaved
-from ckwatch.timing.job import Cache, Precision
-from ckwatch.timing.report import FailureKind, Samples, Stop
+from ckwatch.bench.guarded_memory import GuardedBuffer
+from ckwatch.bench.job import Precision
+from ckwatch.bench.report import FailureKind, Samples, StopReason
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.bench.sampling import BLOCK_LAUNCHES, PAIRED_BLOCKS, WARM_UP_LIMIT, ContestantRunner, Sampler
+from ckwatch.bench.stats.comparison import SpeedVerdict, compare_interleaved
+from ckwatch.model.roofline import CacheState
 from fake_runtime import FakeRuntime
 
 PRECISION = Precision(warm_up_s=0.05, minimum_s=0.0, budget_s=2.0, minimum_samples=20, maximum_samples=4000)
@@ -35,11 +36,11 @@ class Track:
         self.sampler = Sampler(
             self.runtime,
             precision,
-            Guarded("flush", flush, 1 << 10),
+            GuardedBuffer("flush", flush, 1 << 10),
             lambda stage, name: self.stages.append((stage, name)),
             self.runtime.seconds,
         )
-        self.runners = [Runner(name, self.launch, self.turn(name)) for name in names or ("a",)]
+        self.runners = [ContestantRunner(name, self.launch, self.turn(name)) for name in names or ("a",)]
 
     def launch(self) -> None:
         self.runtime.log.append("launch")
@@ -47,7 +48,7 @@ class Track:
     def turn(self, name: str) -> Callable[[], None]:
         return lambda: self.turns.append(name)
 
-    def sample(self, cache: Cache, clock_mhz: float | None = None) -> list[Samples]:
+    def sample(self, cache: CacheState, clock_mhz: float | None = None) -> list[Samples]:
         self.turns.clear()
         self.runtime.log.clear()
         return self.sampler.sample(self.runners, cache, clock_mhz)
@@ -70,7 +71,7 @@ def _put(block: list[str]) -> list[str]:
 
 def test_the_device_never_waits_for_the_host() -> None:
     track = Track()
-    track.sample(Cache.COLD)
+    track.sample(CacheState.COLD)
     _, *timed = blocks(track.runtime.log)  # the first tells how long a launch takes
     after = [block[block.index("open") + 1 :] for block in timed]
     assert after[0] == [], "nothing is waited for before two blocks are there"
@@ -80,7 +81,7 @@ def test_the_device_never_waits_for_the_host() -> None:
 
 def test_cold_launches_have_a_flush_before_their_events() -> None:
     track = Track()
-    (samples,) = track.sample(Cache.COLD)
+    (samples,) = track.sample(CacheState.COLD)
     assert set(samples.times_us) == {20.0}
     for block in blocks(track.runtime.log):
         launches = block.count("launch")
@@ -90,7 +91,7 @@ def test_cold_launches_have_a_flush_before_their_events() -> None:
 
 def test_hot_launches_come_after_one_that_does_not_count() -> None:
     track = Track()
-    (samples,) = track.sample(Cache.HOT)
+    (samples,) = track.sample(CacheState.HOT)
     assert set(samples.times_us) == {10.0}
     for block in blocks(track.runtime.log):
         launches = block.count("launch") - 1
@@ -100,14 +101,14 @@ def test_hot_launches_come_after_one_that_does_not_count() -> None:
 
 def test_slow_launches_are_blocks_of_one() -> None:
     track = Track(cost_us=lambda _cold: 30_000.0)
-    (samples,) = track.sample(Cache.COLD)
+    (samples,) = track.sample(CacheState.COLD)
     assert len(samples.times_us) == samples.blocks
     assert len(samples.times_us) == 20
 
 
 def test_contestants_go_there_and_back() -> None:
     track = Track("a", "b", "c")
-    found = track.sample(Cache.COLD)
+    found = track.sample(CacheState.COLD)
     # each has a first block that only tells how long a launch takes; the last was begun and is not needed
     rounds = track.turns[3:-1]
     assert "".join(rounds) == "abccba" * (len(rounds) // 6)
@@ -119,17 +120,17 @@ def test_contestants_go_there_and_back() -> None:
 @pytest.mark.parametrize(
     ("changes", "cost", "stop"),
     [
-        ({}, lambda _rng: 10.0, Stop.PRECISE),
-        ({}, lambda rng: rng.gauss(100, 0.5), Stop.PRECISE),
-        ({"relative_error": 1e-9}, lambda rng: rng.gauss(100, 3), Stop.STEADY_NOISE),
-        ({"relative_error": 1e-9, "budget_s": 0.001}, lambda rng: rng.gauss(100, 3), Stop.BUDGET),
-        ({"relative_error": 1e-9, "maximum_samples": 60}, lambda rng: rng.gauss(100, 3), Stop.BUDGET),
+        ({}, lambda _rng: 10.0, StopReason.PRECISE),
+        ({}, lambda rng: rng.gauss(100, 0.5), StopReason.PRECISE),
+        ({"relative_error": 1e-9}, lambda rng: rng.gauss(100, 3), StopReason.STEADY_NOISE),
+        ({"relative_error": 1e-9, "budget_s": 0.001}, lambda rng: rng.gauss(100, 3), StopReason.BUDGET),
+        ({"relative_error": 1e-9, "maximum_samples": 60}, lambda rng: rng.gauss(100, 3), StopReason.BUDGET),
     ],
 )
-def test_why_it_ends(changes: dict[str, Any], cost: Callable[[random.Random], float], stop: Stop) -> None:
+def test_why_it_ends(changes: dict[str, Any], cost: Callable[[random.Random], float], stop: StopReason) -> None:
     rng = seeded(3)
     track = Track(precision=replace(PRECISION, **changes), cost_us=lambda _cold: cost(rng))
-    (samples,) = track.sample(Cache.HOT)
+    (samples,) = track.sample(CacheState.HOT)
     assert samples.stop is stop
 
 
@@ -140,8 +141,8 @@ def test_the_budget_is_for_all_together() -> None:
     track = Track("short", "long", precision=precision)
     track.runtime.cost_us = lambda _cold: rng.gauss(1, 0.1) * (10.0 if track.turns[-1] == "short" else 2000.0)
     begin = track.runtime.seconds()
-    short, long = track.sample(Cache.HOT)
-    assert (short.stop, long.stop) == (Stop.BUDGET, Stop.BUDGET)
+    short, long = track.sample(CacheState.HOT)
+    assert (short.stop, long.stop) == (StopReason.BUDGET, StopReason.BUDGET)
     assert 0.4 <= track.runtime.seconds() - begin < 0.5
     assert (len(short.times_us), short.blocks) == (len(long.times_us), long.blocks)
 
@@ -149,7 +150,7 @@ def test_the_budget_is_for_all_together() -> None:
 def test_samples_below_the_clock_floor_are_left_out_for_all() -> None:
     readings = iter([2000.0] * 2 + [2000.0, 1400.0, 2000.0, 2000.0] + [1990.0] * 1000)
     track = Track("a", "b", clock_mhz=lambda: next(readings))
-    a, b = track.sample(Cache.COLD, 2000.0)
+    a, b = track.sample(CacheState.COLD, 2000.0)
     assert a.discarded == b.discarded > 0
     assert a.blocks == b.blocks
     assert set(a.clocks_mhz) | set(b.clocks_mhz) == {1990.0}
@@ -158,20 +159,20 @@ def test_samples_below_the_clock_floor_are_left_out_for_all() -> None:
 
 def test_a_clock_that_never_comes_back() -> None:
     track = Track(clock_mhz=lambda: 700.0)
-    with pytest.raises(RuntimeFailure, match="stayed below 75% of the 2000 MHz") as caught:
-        track.sample(Cache.COLD, 2000.0)
+    with pytest.raises(BenchmarkError, match="stayed below 75% of the 2000 MHz") as caught:
+        track.sample(CacheState.COLD, 2000.0)
     assert caught.value.kind is FailureKind.BROKEN
 
 
 def test_no_clock_no_floor() -> None:
-    (samples,) = Track(clock_mhz=lambda: None).sample(Cache.COLD, None)
+    (samples,) = Track(clock_mhz=lambda: None).sample(CacheState.COLD, None)
     assert (samples.discarded, samples.clocks_mhz) == (0, ())
 
 
 @pytest.mark.parametrize("time_us", [0.0, -1.0])
 def test_a_launch_takes_time(time_us: float) -> None:
-    with pytest.raises(RuntimeFailure) as caught:
-        Track(cost_us=lambda _cold: time_us).sample(Cache.HOT)
+    with pytest.raises(BenchmarkError) as caught:
+        Track(cost_us=lambda _cold: time_us).sample(CacheState.HOT)
     assert caught.value.kind is FailureKind.IMPOSSIBLE
 
 
@@ -179,10 +180,10 @@ def test_a_failing_launch_opens_the_gate() -> None:
     track = Track()
 
     def fail() -> None:
-        raise RuntimeFailure(FailureKind.ERROR_CODE, "7")
+        raise BenchmarkError(FailureKind.ERROR_CODE, "7")
 
-    with pytest.raises(RuntimeFailure, match="7"):
-        track.sampler.sample([Runner("a", fail)], Cache.HOT, None)
+    with pytest.raises(BenchmarkError, match="7"):
+        track.sampler.sample([ContestantRunner("a", fail)], CacheState.HOT, None)
     assert not track.runtime.gated
     assert track.stages[-1] == ("timing, hot cache", "a")
 
@@ -201,7 +202,7 @@ def test_the_warm_up_lasts_until_the_clock_is_steady() -> None:
 
 def test_the_warm_up_for_a_cold_cache_flushes() -> None:
     track = Track()
-    track.sampler.warm_up(track.runners, Cache.COLD)
+    track.sampler.warm_up(track.runners, CacheState.COLD)
     assert track.runtime.log.count("fill") == track.runtime.log.count("launch")
 
 
@@ -220,8 +221,10 @@ def test_a_warm_up_without_end_is_ended() -> None:
     assert PRECISION.warm_up_s * WARM_UP_LIMIT <= warm.seconds < PRECISION.warm_up_s * (WARM_UP_LIMIT + 1)
 
 
-@pytest.mark.parametrize(("slower", "verdict"), [(1.02, Verdict.SLOW), (1.0, Verdict.SAME), (0.97, Verdict.FAST)])
-def test_taking_turns_tells_a_small_difference_under_drift(slower: float, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("slower", "verdict"), [(1.02, SpeedVerdict.SLOW), (1.0, SpeedVerdict.SAME), (0.97, SpeedVerdict.FAST)]
+)
+def test_taking_turns_tells_a_small_difference_under_drift(slower: float, verdict: SpeedVerdict) -> None:
     """The clock falls by 10 % meanwhile: apart, the second would look slower in any case."""
     rng = seeded(11)
     track = Track("ours", "theirs")
@@ -231,5 +234,5 @@ def test_taking_turns_tells_a_small_difference_under_drift(slower: float, verdic
         return 100 * factor * (1 + track.runtime.seconds()) * rng.gauss(1, 0.007)
 
     track.runtime.cost_us = cost
-    ours, theirs = track.sample(Cache.COLD)
+    ours, theirs = track.sample(CacheState.COLD)
     assert compare_interleaved(ours.times_us, theirs.times_us, ours.blocks).verdict is verdict

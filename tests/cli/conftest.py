@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.client import launch
-from ckwatch.endpoint import Endpoint, owner
+from ckwatch.wire.endpoint import Endpoint, owner
 from patience import PATIENCE_S
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli import build, connecting, explain, main
+from ckwatch.cli import build, explain, main, session
 from ckwatch.client import Client, connect
 from daemon_bench import KERNEL
-from runtime.code_workspace import CodeBench, with_figures
+from engine.code_workspace import CodeBench, with_figures
 
 Capture = pytest.CaptureFixture[str]
 UNIT = "k/one@gfx942"
@@ -30,7 +30,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
         async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
             yield client
 
-    for module in (build, explain, connecting):
+    for module in (build, explain, session):
         monkeypatch.setattr(module, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return made

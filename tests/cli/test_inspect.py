@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from ckwatch.analysis.calibration import Pair, calibrate
-from ckwatch.analysis.prediction import Prediction, predict
-from ckwatch.analysis.rank import Entry, rank
-from ckwatch.analysis.report import CodeObjectReport
-from ckwatch.analysis.target import Target, target_of
+from ckwatch.cli import main
 from ckwatch.cli.inspect import (
     WAITS_SHOWN,
-    Inspected,
+    Inspection,
     Line,
-    OnShape,
+    Ranking,
+    ShapeInspection,
     calibration_json,
     calibration_lines,
     inspect_json,
     inspect_lines,
     loop_words,
+    rank_json,
+    rank_lines,
     size,
     with_rate,
-)  # fmt: skip
-from ckwatch.cli.rank import Ranking, rank_json, rank_lines
+)
+from ckwatch.codeobject.prediction import (
+    MeasuredPrediction,
+    Prediction,
+    PredictionTarget,
+    calibrate,
+    predict,
+    target_of,
+)
+from ckwatch.codeobject.ranking import RankingCandidate, rank
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking
+from fake_engine import unit_of
 from kernel_reports import TILE_128, kernel, loop, problem, report
 
 UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"
 
 
-def mi300x() -> Target:
+def mi300x() -> PredictionTarget:
     found = target_of("gfx942", "MI300X")
     assert found is not None
     return found
@@ -46,7 +58,7 @@ def text_of(lines: list[Line]) -> str:
 
 
 def test_a_kernel_as_text() -> None:
-    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), artifact_key="0123456789abcdef"))
+    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), artifact_key="0123456789abcdef"))
     assert (
         text_of(found)
         == """\
@@ -71,7 +83,7 @@ def test_what_is_not_known_is_said() -> None:
         waves=None, with_loop=None, notes=("no back edge with matrix instructions",), agprs=128, vgpr_spills=3,
         sgpr_spills=1, scratch_bytes=12, dynamic_stack=True,
     )  # fmt: skip
-    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(bare, notes=("stripped",)))))
+    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(bare, notes=("stripped",)))))
     for expected in (
         "  stripped",
         "189 VGPR, 128 AGPR, 33 SGPR",
@@ -83,7 +95,7 @@ def test_what_is_not_known_is_said() -> None:
     ):
         assert expected in found
     assert "main loop" not in found
-    assert text_of(inspect_lines(Inspected(unit=UNIT, report=report()))) == f"{UNIT}\n  no kernels"
+    assert text_of(inspect_lines(Inspection(unit=UNIT, report=report()))) == f"{UNIT}\n  no kernels"
 
 
 def test_loop_words() -> None:
@@ -93,7 +105,7 @@ def test_loop_words() -> None:
 
 def test_waits_and_hints_have_lines_of_their_own() -> None:
     busy = loop(waits=("vmcnt(0) before the barrier", "lgkmcnt(0) 4 times"), hints=("rows are 128 bytes apart",))
-    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=busy)))))
+    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=busy)))))
     assert (
         "    waits      vmcnt(0) before the barrier\n               lgkmcnt(0) 4 times\n    hint       rows are"
         in found
@@ -102,26 +114,26 @@ def test_waits_and_hints_have_lines_of_their_own() -> None:
 
 def test_of_many_waits_the_first_are_shown() -> None:
     many = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 3)))
-    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=many)))))
+    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=many)))))
     assert f"+{WAITS_SHOWN - 1} vmcnt(0)\n               and 3 more" in found
     assert f"+{WAITS_SHOWN} vmcnt" not in found
     one_more = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 1)))
-    found = text_of(inspect_lines(Inspected(unit=UNIT, report=report(kernel(with_loop=one_more)))))
+    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=one_more)))))
     assert f"+{WAITS_SHOWN} vmcnt(0)" in found
 
 
 def test_an_iteration_without_loads_waits_for_none() -> None:
     code = report(kernel(with_loop=loop(global_load_bytes=0)))
     for told, found in ((False, code), (True, report(kernel()))):
-        shapes = (OnShape(shape="4096", prediction=predicted(found)),)
-        text = text_of(inspect_lines(Inspected(unit=UNIT, report=found, shapes=shapes)))
+        shapes = (ShapeInspection(shape="4096", prediction=predicted(found)),)
+        text = text_of(inspect_lines(Inspection(unit=UNIT, report=found, shapes=shapes)))
         assert ("      an iteration takes 975 ns: loads that come later" in text) == told
         assert ("iteration takes" in text) == told
 
 
 def test_changes_against_each_earlier_artifact() -> None:
     earlier = (("previous", report(kernel(waves=3))), ("baseline main", report(kernel())), ("older", report()))
-    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), earlier=earlier))
+    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), earlier=earlier))
     assert ("    against previous: occupancy 3 → 2", "yellow") in found
     assert ("    against baseline main: the same", "") in found
     assert ("    against older: it was not there", "") in found
@@ -129,17 +141,17 @@ def test_changes_against_each_earlier_artifact() -> None:
 
 
 def test_too_much_lds_is_a_warning() -> None:
-    found = inspect_lines(Inspected(unit=UNIT, report=report(kernel()), lds_limit_bytes=16384))
+    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), lds_limit_bytes=16384))
     assert found[-1][0].startswith("  warning: 32768 B of LDS")
 
 
 def test_prediction_and_measurement_stand_together() -> None:
     code = report(kernel(waves=1))
     shapes = (
-        OnShape(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),
-        OnShape(shape="unknown", prediction=predict(report(), {}, problem(64, 64, 64), mi300x())),
+        ShapeInspection(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),
+        ShapeInspection(shape="unknown", prediction=predict(report(), {}, problem(64, 64, 64), mi300x())),
     )
-    found = text_of(inspect_lines(Inspected(unit=UNIT, report=code, shapes=shapes)))
+    found = text_of(inspect_lines(Inspection(unit=UNIT, report=code, shapes=shapes)))
     assert "  predicted for MI300X, not measured\n" in found
     assert (
         "    4096, cold     roofline 105.1 µs  at best 124.8 µs (1101 TFLOP/s)  predicted 131.7 µs (1044 TFLOP/s)"
@@ -153,9 +165,9 @@ def test_prediction_and_measurement_stand_together() -> None:
 
 def test_json_is_json_and_says_what_is_predicted() -> None:
     code = report(kernel(waves=1))
-    shapes = (OnShape(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),)
+    shapes = (ShapeInspection(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),)
     earlier = (("previous", report(kernel(waves=3, sgprs=34), kernel(symbol="gone", name="gone"))),)
-    found = Inspected(unit=UNIT, report=code, artifact_key="ab", shapes=shapes, earlier=earlier)
+    found = Inspection(unit=UNIT, report=code, artifact_key="ab", shapes=shapes, earlier=earlier)
     read: dict[str, Any] = json.loads(json.dumps(inspect_json(found)))
     assert read["kernels"][0]["resources"]["vgprs"] == 189
     assert read["kernels"][0]["loop"]["intensity"] == 64.0
@@ -171,16 +183,16 @@ def test_json_is_json_and_says_what_is_predicted() -> None:
 
 
 def test_json_of_a_kernel_without_a_loop() -> None:
-    read = json.loads(json.dumps(inspect_json(Inspected(unit=UNIT, report=report(kernel(with_loop=None))))))
+    read = json.loads(json.dumps(inspect_json(Inspection(unit=UNIT, report=report(kernel(with_loop=None))))))
     assert read["kernels"][0]["loop"] is None
     assert read["shapes"] == []
 
 
 def ranking(**measured: float) -> Ranking:
     entries = (
-        Entry(name="alone", parameters={**TILE_128}, report=report(kernel(waves=1))),
-        Entry(name="full", parameters={**TILE_128}, report=report(kernel())),
-        Entry(name="broken", parameters={**TILE_128}, why_not="it does not compile"),
+        RankingCandidate(name="alone", parameters={**TILE_128}, report=report(kernel(waves=1))),
+        RankingCandidate(name="full", parameters={**TILE_128}, report=report(kernel())),
+        RankingCandidate(name="broken", parameters={**TILE_128}, why_not="it does not compile"),
     )
     rows = rank(entries, problem(4096, 4096, 4096), mi300x())
     return Ranking(
@@ -225,8 +237,12 @@ def test_a_ranking_as_json() -> None:
 
 def test_calibration_as_text() -> None:
     pairs = (
-        Pair(unit="k/a@gfx942", shape="4096", device="hip:0", predicted_us=100.0, measured_us=120.0, bound_us=90.0),
-        Pair(unit="k/b@gfx942", shape="4096", device="hip:0", predicted_us=130.0, measured_us=60.0, bound_us=90.0),
+        MeasuredPrediction(
+            unit="k/a@gfx942", shape="4096", device="hip:0", predicted_us=100.0, measured_us=120.0, bound_us=90.0
+        ),
+        MeasuredPrediction(
+            unit="k/b@gfx942", shape="4096", device="hip:0", predicted_us=130.0, measured_us=60.0, bound_us=90.0
+        ),
     )
     assert (
         text_of(calibration_lines(calibrate(pairs)))
@@ -258,3 +274,198 @@ def test_sizes(size_bytes: int, expected: str) -> None:
 )
 def test_rates(time_us: float, tflops: float | None, expected: str) -> None:
     assert with_rate(time_us, tflops) == expected
+
+
+UNIT_INSPECTING = "gemm/m128@gfx942"
+KERNEL = KernelResources(
+    symbol="k", name="gemm<full>", vgprs=194, agprs=0, sgprs=50, vgpr_spills=0, sgpr_spills=0, scratch_bytes=0,
+    lds_bytes=32768, workgroup_size=256, wavefront_size=64, kernarg_bytes=120,
+)  # fmt: skip
+
+
+LISTING = Isa(
+    unit=UNIT_INSPECTING, artifact_key="abc", fresh=True, kernel="gemm<full>", kernels=("gemm<full>", "gemm<tail>"),
+    text="""\
+; gemm<full>: 3 instructions
+;   1 of 3 instructions have no source line
+; ▾ 1 instruction: 1 salu
+  000100  s_mov_b32 s0, s1
+; ▾ main loop L1, 1 instruction: 1 branch
+    L1:
+    000104  s_cbranch_scc1 L1
+; ▾ 1 instruction: 1 other
+  000108  s_endpgm  ; end
+""",
+    lines=(IsaLine(line=3, mnemonic="s_mov_b32", rendered=7),),
+    folds=(
+        IsaFold(start=0, end=8, kind="function", label="gemm<full>"),
+        IsaFold(start=2, end=3, kind="block", label="a"),
+        IsaFold(start=4, end=6, kind="loop", label="b", main=True),
+        IsaFold(start=7, end=8, kind="block", label="c"),
+    ),
+    mnemonics={"s_mov_b32": "scalar: D = A"}, has_lines=True,
+    notes=("no llvm-symbolizer", "1 of 3 instructions have no source line"),
+)  # fmt: skip
+
+
+class FakeClient:
+    """Answers as a daemon would; `asked` are the calls."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.calibrated = Calibrated()
+
+    async def units(self, *_patterns: str) -> list[Any]:
+        return [unit_of(UNIT_INSPECTING)]
+
+    async def sync(self) -> None:
+        pass
+
+    async def build(self, *patterns: str) -> None:
+        self.asked.append(("build", *patterns))
+
+    async def analysis(self, unit: str) -> Analysis:
+        self.asked.append(("analysis", unit))
+        report = CodeObjectReport(arch="gfx942", kernels=(KernelReport(resources=KERNEL, occupancy=None),))
+        return Analysis(unit=unit, artifact_key="abc", fresh=True, report=report)
+
+    async def isa(self, unit: str, kernel: str | None = None, *, lines: bool = True) -> Isa:
+        self.asked.append(("isa", unit, kernel, lines))
+        return LISTING
+
+    async def calibration(self) -> Calibrated:
+        self.asked.append(("calibration",))
+        return self.calibrated
+
+    async def predicted(self, kernel: str, shape: str, *, arch: str | None, part: str) -> PredictedRanking:
+        self.asked.append(("predicted", kernel, shape, arch, part))
+        return PredictedRanking(
+            kernel=kernel, shape=shape, arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={}
+        )
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+
+    @asynccontextmanager
+    async def asking(*_: Any) -> AsyncIterator[FakeClient]:
+        yield fake
+
+    monkeypatch.setattr("ckwatch.cli.inspect.asking", asking)
+    return fake
+
+
+def test_a_unit_is_built_and_inspected(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", UNIT_INSPECTING]) == 0
+    assert client.asked == [("build", UNIT_INSPECTING), ("analysis", UNIT_INSPECTING)]
+    printed = capsys.readouterr().out
+    assert "gemm<full>" in printed
+    assert "194 VGPR" in printed
+
+
+def test_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", UNIT_INSPECTING, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["unit"], found["fresh"], found["kernels"][0]["resources"]["vgprs"]) == (UNIT_INSPECTING, True, 194)
+
+
+def test_a_ranking_names_part_and_shape(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rank", "gemm", "--shape", "4096", "--arch", "gfx942", "--part", "MI300X"]) == 0
+    assert client.asked == [("predicted", "gemm", "4096", "gfx942", "MI300X")]
+    assert "predicted for MI300X" in capsys.readouterr().out
+
+
+def test_a_ranking_needs_a_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["rank", "gemm"])
+    assert "--shape" in capsys.readouterr().err
+
+
+def test_the_instructions_with_the_main_loop_open(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", UNIT_INSPECTING, "--isa"]) == 0
+    assert client.asked == [("build", UNIT_INSPECTING), ("isa", UNIT_INSPECTING, None, True)]
+    assert (
+        capsys.readouterr().out
+        == """\
+gemm/m128@gfx942, artifact abc
+  no llvm-symbolizer
+  one of 2 kernels; --kernel NAME shows another:
+    gemm<tail>
+; gemm<full>: 3 instructions
+;   1 of 3 instructions have no source line
+; ▸ 1 instruction: 1 salu
+; ▾ main loop L1, 1 instruction: 1 branch
+    L1:
+    000104  s_cbranch_scc1 L1
+; ▸ 1 instruction: 1 other
+"""
+    )
+
+
+def test_all_instructions_of_another_kernel(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", UNIT_INSPECTING, "--kernel", "gemm<tail>", "--whole", "--no-lines"]) == 0
+    assert client.asked[1:] == [("isa", UNIT_INSPECTING, "gemm<tail>", False)]
+    printed = capsys.readouterr().out
+    assert printed.endswith(LISTING.text)
+
+
+def test_instructions_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", UNIT_INSPECTING, "--isa", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found.pop("schema") == 1
+    assert Isa.model_validate(found) == LISTING
+
+
+def test_no_calibration_without_timings(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "--calibration"]) == 0
+    assert client.asked == [("calibration",)]
+    assert capsys.readouterr().out == (
+        "no fresh timing has a prediction to compare it with; `ckwatch bench` takes timings\n"
+    )
+
+
+def test_a_calibration(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = MeasuredPrediction(
+        unit=UNIT_INSPECTING,
+        shape="4096",
+        device="hip:0 (a made-up MI300X)",
+        predicted_us=100.0,
+        measured_us=130.0,
+        bound_us=90.0,
+    )
+    client.calibrated = Calibrated(calibration=calibrate([pair]), timed=2, notes=("no predictions for gfx1100",))
+    assert main(["inspect", "--calibration"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 prediction: measured 1.30 × predicted" in printed
+    assert "hip:0 (a made-up MI300X)" in printed
+    assert printed.endswith("  no predictions for gfx1100\n")
+    assert main(["inspect", "--calibration", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ratio"], found["timed"], found["pairs"][0]["measured_us"]) == (1.3, 2, 130.0)
+
+
+def test_timings_that_none_was_predicted_for(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    client.calibrated = Calibrated(timed=1, notes=("no predictions for a made-up part (gfx1100)",))
+    assert main(["inspect", "--calibration"]) == 0
+    assert capsys.readouterr().out == (
+        "1 fresh timing, none of them on a device that predictions know\n"
+        "  no predictions for a made-up part (gfx1100)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["inspect"], "which unit?"),
+        (["inspect", "--isa"], "which unit?"),
+        (["inspect", UNIT_INSPECTING, "--calibration"], "--calibration is of all units"),
+        (["inspect", "--isa", "--calibration"], "--calibration is of all units"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    client: FakeClient, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert client.asked == []

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.cli.logs import Following
-from ckwatch.endpoint import endpoint_of
+from ckwatch.cli.logs import LogFollower
+from ckwatch.wire.endpoint import endpoint_of
 
 
 def numbered(first: int, last: int) -> str:
@@ -35,7 +35,7 @@ def test_last_lines(tmp_path: Path, before: str, now: str, lines: int, expected:
     if before:
         (tmp_path / "daemon.log.1").write_text(before)
     (tmp_path / "daemon.log").write_text(now)
-    following = Following(tmp_path / "daemon.log")
+    following = LogFollower(tmp_path / "daemon.log")
     assert following.last(lines).decode() == expected
     assert following.added() == b""
     following.close()
@@ -43,7 +43,7 @@ def test_last_lines(tmp_path: Path, before: str, now: str, lines: int, expected:
 
 def test_what_is_added(tmp_path: Path) -> None:
     log = tmp_path / "daemon.log"
-    following = Following(log)
+    following = LogFollower(log)
     assert following.last(10) == b""
     assert following.added() == b""
     added(log, numbered(1, 2))

@@ -8,8 +8,7 @@ import signal
 import anyio
 import pytest
 
-from ckwatch.cli.signals import stoppable
-from ckwatch.cli.terminated import TerminatedError
+from ckwatch.cli.signals import TerminatedError, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

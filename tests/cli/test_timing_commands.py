@@ -16,17 +16,16 @@ from typing import Any
 
 import pytest
 
-from ckwatch.cli import connecting, export_module, main
-from ckwatch.errors import CkwatchError
-from ckwatch.history.comparing import compared
-from ckwatch.history.ranking import ranked
-from ckwatch.history.summaries import wire_timings
-from ckwatch.history.timing_record import TimingRecord
-from ckwatch.history.timings import Timings
-from ckwatch.timing.job import Cache
-from ckwatch.timing.report import FailureKind
-from ckwatch.wire.compared import Baseline
-from ckwatch.wire.timings import BenchLine, Comparison, Device, Devices
+from ckwatch.bench.history.timings import TimingRecord, Timings
+from ckwatch.bench.report import FailureKind
+from ckwatch.cli import main, session
+from ckwatch.cli.export import python_module
+from ckwatch.engine.queries.comparison import compare_timings
+from ckwatch.engine.queries.ranking import rank_units
+from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.roofline import CacheState
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Comparison, Device, Devices
 from timing_client import TimingClient, connecting_to, numbered
 from timing_records import DEVICE, failed, measured, record, report, samples
 
@@ -37,7 +36,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
     made = TimingClient(tmp_path, A, B)
-    monkeypatch.setattr(connecting, "connected", connecting_to(made))
+    monkeypatch.setattr(session, "connected", connecting_to(made))
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.chdir(tmp_path)
     return made
@@ -55,7 +54,7 @@ def told(line: BenchLine | TimingRecord) -> list[BenchLine]:
     """The lines of a record, as the daemon sends them."""
     if isinstance(line, BenchLine):
         return [line]
-    return [BenchLine(event="timing", unit=one.unit, shape=one.shape, timing=one) for one in wire_timings(line, "a1")]
+    return [BenchLine(event="timing", unit=one.unit, shape=one.shape, timing=one) for one in record_to_wire(line, "a1")]
 
 
 def skipped(text: str, unit: str = A, shape: str | None = "small") -> BenchLine:
@@ -120,7 +119,7 @@ def test_bench_passes_on_what_is_asked(client: TimingClient) -> None:
 
 
 def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) -> None:
-    (timing,) = wire_timings(timed(), "a1")
+    (timing,) = record_to_wire(timed(), "a1")
     found = tuple(
         Comparison(verdict=verdict, ratio=ratio, against=against, other_median_us=90.0)
         for verdict, ratio, against in (("SLOW", 1.1, "previous"), ("FAST", 0.9, "library"))
@@ -153,9 +152,9 @@ def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
 
 def test_no_figure_of_a_stand_in_is_shown(client: TimingClient, capsys: Capture) -> None:
     stand_in = replace(DEVICE, description="stand-in for a device")
-    one = timed(report=report(measured(A, samples(Cache.COLD, 123.0)), device=stand_in))
+    one = timed(report=report(measured(A, samples(CacheState.COLD, 123.0)), device=stand_in))
     client.lines, client.records = told(one), [one]
-    client.ranked = ranked([one], {A: "a1"}, {})
+    client.ranked = rank_units([one], {A: "a1"}, {})
     for arguments in (("bench",), ("history", A), ("best", "gemm")):
         assert run(*arguments) == 0
         out = capsys.readouterr().out
@@ -236,7 +235,7 @@ def test_history_speaks_json(client: TimingClient, capsys: Capture) -> None:
 def test_plots(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("matplotlib")
     client.records = numbered([timed(time_us=1.0), failed(A), timed(time_us=2.0)])
-    client.ranked = ranked([timed(A), timed(B)], {A: "a1", B: "a1"}, {})
+    client.ranked = rank_units([timed(A), timed(B)], {A: "a1", B: "a1"}, {})
     for number, arguments in enumerate([("history", A), ("best", "gemm"), ("best", "gemm", "--chart", "roofline")]):
         assert run(*arguments, "--plot", f"größe {number}.svg") == 0
         assert capsys.readouterr().out.endswith(f"wrote {tmp_path}/größe {number}.svg\n")
@@ -246,7 +245,7 @@ def test_plots(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
 def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) -> None:
     pytest.importorskip("matplotlib")
     client.records = [failed(A)]
-    client.ranked = ranked([failed(A)], {A: "a1"}, {})
+    client.ranked = rank_units([failed(A)], {A: "a1"}, {})
     for arguments in (("history", A), ("best", "gemm"), ("best", "gemm", "--chart", "roofline")):
         assert run(*arguments, "--plot", "x.svg") == 2
         assert "there is nothing of" in capsys.readouterr().err
@@ -336,7 +335,7 @@ def timings(tmp_path: Path) -> Iterator[Timings]:
 
 def test_compare(client: TimingClient, timings: Timings, capsys: Capture) -> None:
     timings.add([timed(A, 110.0), timed(A, 50.0, shape="large"), timed(B, 100.0)])
-    client.compared = compared(timings, A, B, present={})
+    client.compared = compare_timings(timings, A, B, present={})
     assert run("compare", "gemm/a", "gemm/b") == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{A}  against  {B}",
@@ -360,9 +359,9 @@ def test_compare_with_what_is_no_unit(client: TimingClient, other: str) -> None:
 
 
 def test_best(client: TimingClient, capsys: Capture) -> None:
-    slow = replace(timed(B, 200.0), report=report(measured(B, samples(Cache.COLD, *range(150, 251)))))
+    slow = replace(timed(B, 200.0), report=report(measured(B, samples(CacheState.COLD, *range(150, 251)))))
     units = {A: "a1", B: "a1", "gemm/c@gfx942": None}
-    client.ranked = ranked([timed(A), slow], units, {"gemm/c@gfx942": "128 is not divisible by 96"})
+    client.ranked = rank_units([timed(A), slow], units, {"gemm/c@gfx942": "128 is not divisible by 96"})
     assert run("best", "gemm") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["gemm", "", "small, gfx942, cold cache, hip:7, test device, 0000:07:00.0"]
@@ -382,7 +381,7 @@ def test_best_on_a_narrow_terminal_has_no_bars(
     client: TimingClient, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    client.ranked = ranked([timed(A), timed(B, 110.0)], {A: "a1", B: "a1"}, {})
+    client.ranked = rank_units([timed(A), timed(B, 110.0)], {A: "a1", B: "a1"}, {})
     assert run("best", "gemm") == 0
     assert "█" not in capsys.readouterr().out
 
@@ -422,7 +421,7 @@ def test_baselines(client: TimingClient, capsys: Capture) -> None:
 
 
 def test_timings_as_json(client: TimingClient, capsys: Capture) -> None:
-    both = report(measured(A, samples(Cache.COLD, 1.0, 2.0), samples(Cache.HOT, 3.0)))
+    both = report(measured(A, samples(CacheState.COLD, 1.0, 2.0), samples(CacheState.HOT, 3.0)))
     client.records = numbered([timed(report=both), failed(B), timed(B)])
     assert run("export", "--timings", "json") == 0
     printed = json.loads(capsys.readouterr().out)
@@ -492,7 +491,7 @@ def test_without_timings_a_module_is_exported(monkeypatch: pytest.MonkeyPatch, t
         given.append(options)
         return 7
 
-    monkeypatch.setattr(export_module, "run", run_export)
+    monkeypatch.setattr(python_module, "export_module", run_export)
     assert run("export", A, "--out", str(tmp_path), "--name", "gemm", "--arch", "gfx90a", "--json") == 7
     (options,) = given
     found = (options.unit, options.out, options.name, options.arch, options.json)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
-from ckwatch.endpoint import endpoint_of, owner
+from ckwatch.wire.endpoint import endpoint_of, owner
 
 UNIT = "k/one@gfx942"
 

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch import endpoint as endpoint_module
 from ckwatch.client import Client, connect
-from ckwatch.endpoint import endpoint_of, prepare_folder
+from ckwatch.wire import endpoint as endpoint_module
+from ckwatch.wire.endpoint import endpoint_of, prepare_folder
 from ckwatch.wire.messages import BuildLine
 from client_bench import ClientEngine, bench
 from fake_engine import unit_of

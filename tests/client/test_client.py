@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from ckwatch.client import Client, DaemonGoneError
-from ckwatch.errors import CkwatchError, UnknownUnitError, UntrustedError
+from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError
+from ckwatch.wire.language import ValuesRequest
 from ckwatch.wire.messages import BuildLine
 from client_bench import Bench
 from fake_engine import unit_of
@@ -215,3 +216,122 @@ async def test_a_daemon_that_stops_during_a_build(daemon: Bench) -> None:
             daemon.serving.cancel()
             with pytest.raises(DaemonGoneError, match="stopped during the build"):
                 await anext(lines)
+
+
+async def test_a_listing(client: Client, daemon: Bench) -> None:
+    found = await client.isa(ONE)
+    assert (found.unit, found.kernel, found.has_lines) == (ONE, "main", True)
+    found = await client.isa((await client.units())[0], "gemm<a, b>", lines=False)
+    assert (found.kernel, found.has_lines) == ("gemm<a, b>", False)
+    assert daemon.engine.of("isa") == [(None, ONE, None, True), (None, ONE, "gemm<a, b>", False)]
+
+
+async def test_a_client_with_a_view_of_its_own_sees_that(client: Client, daemon: Bench) -> None:
+    async with client.overlay("gemm.hip.j2", "text"):
+        await client.isa(ONE)
+        await client.analysis(ONE)
+    assert daemon.engine.of("isa") == [(client.id, ONE, None, True)]
+    assert daemon.engine.of("analysis") == [(client.id, ONE)]
+
+
+async def test_what_is_wrong(client: Client, daemon: Bench) -> None:
+    with pytest.raises(UnknownUnitError, match="no unit is called"):
+        await client.isa("gemm/x@y")
+    with pytest.raises(UnknownUnitError, match="is no unit"):
+        await client.analysis("gemm")
+    daemon.engine.fault = CkwatchError("no kernel", "another")
+    with pytest.raises(CkwatchError, match="no kernel"):
+        await client.isa(ONE)
+
+
+async def test_a_long_listing_arrives_whole(client: Client, daemon: Bench) -> None:
+    name = "gemm<" + "a" * 100_000 + ">"
+    assert (await client.isa(ONE, name[:4000])).kernel == name[:4000]
+    daemon.engine.listing = name
+    assert (await client.isa(ONE)).text == name
+
+
+async def test_the_calibration(client: Client) -> None:
+    assert (await client.calibration()).calibration is None
+
+
+UNIT = "gemm/m128@gfx942"
+
+
+async def test_words_and_templates(client: Client, daemon: Bench) -> None:
+    assert (await client.vocabulary()).hooks[0].signature == "size(tensor)"
+    assert [one.name for one in await client.templates()] == ["k.hip.j2"]
+    assert (await client.template("k.hip.j2")).units == ("gemm/m128",)
+    found = await client.template(path="templates/a b.j2")
+    assert found.path == str(client.root / "templates/a b.j2")
+    assert await client.readers("templates/k.hip.j2") == [UNIT]
+    assert daemon.engine.of("readers") == [(None, str(client.root / "templates/k.hip.j2"))]
+    with pytest.raises(CkwatchError, match="there is no template"):
+        await client.template("none.hip.j2")
+
+
+async def test_values(client: Client, daemon: Bench) -> None:
+    found = await client.values(UNIT, "Tile")
+    assert [(one.value, one.accepted) for one in found] == [(128, True), (64, True), (96, False)]
+    (unit,) = await client.units()
+    await client.values(unit, "Tile", (1, 2), parameters={"Tile": 1, "Order": [1, 0]})
+    first, second = daemon.engine.of("values")
+    assert first == (ValuesRequest(unit=UNIT, parameter="Tile"),)
+    expected = ValuesRequest(unit=UNIT, parameter="Tile", values=[1, 2], parameters={"Tile": 1, "Order": [1, 0]})
+    assert second == (expected,)
+
+
+async def test_with_unsaved_text_they_are_asked_as_this_client(client: Client, daemon: Bench) -> None:
+    async with client.overlay("k.kernel.toml", "text"):
+        await client.values(UNIT, "Tile")
+        await client.templates()
+        await client.readers("k.kernel.toml")
+    assert daemon.engine.of("values") == [(ValuesRequest(unit=UNIT, parameter="Tile", client=client.id),)]
+    assert daemon.engine.of("templates") == [(client.id,)]
+    assert daemon.engine.of("readers")[0][0] == client.id
+
+
+async def test_the_result(client: Client, daemon: Bench) -> None:
+    assert (await client.time_trace(ONE)).unit == ONE
+    found = await client.time_trace((await client.units())[0], "out/t.json")
+    assert found.path == "/w/out/t.json"
+    assert daemon.engine.of("time_trace") == [(None, ONE, None), (None, ONE, "/w/out/t.json")]
+
+
+async def test_what_is_wrong_time_traces(client: Client, daemon: Bench) -> None:
+    with pytest.raises(UnknownUnitError, match="no unit is called `gemm/x@y`"):
+        await client.time_trace("gemm/x@y")
+    daemon.engine.fault_in_trace = CkwatchError("it crashed", "try again")
+    with pytest.raises(CkwatchError, match="it crashed") as raised:
+        await client.time_trace(ONE)
+    assert raised.value.hint == "try again"
+
+
+async def test_being_cancelled_gives_it_up(client: Client, daemon: Bench) -> None:
+    daemon.engine.traced = False
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.time_trace, ONE)
+        while not daemon.engine.tracing:
+            await daemon.engine.changed.wait()
+        tasks.cancel_scope.cancel()
+    while daemon.engine.tracing:
+        await daemon.engine.changed.wait()
+
+
+async def test_it_is_not_compiled_twice_for_a_lost_daemon(client: Client, daemon: Bench) -> None:
+    daemon.engine.traced = False
+    failures: list[CkwatchError] = []
+
+    async def ask() -> None:
+        try:
+            await client.time_trace(ONE)
+        except DaemonGoneError as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        while not daemon.engine.tracing:
+            await daemon.engine.changed.wait()
+        await daemon.killed()
+    assert len(failures) == 1
+    assert len(daemon.engine.of("time_trace")) == 1

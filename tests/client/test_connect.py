@@ -12,8 +12,8 @@ import pytest
 
 import ckwatch
 from ckwatch.client import DaemonGoneError, connect
-from ckwatch.client.connecting import _identity
-from ckwatch.errors import CkwatchError
+from ckwatch.client.client import _identity
+from ckwatch.model.errors import CkwatchError
 from client_bench import ClientEngine
 
 

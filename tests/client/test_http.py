@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from ckwatch.client import DaemonGoneError, DaemonSilentError, http
-from ckwatch.client.failures import error_of
+from ckwatch.client.errors import error_of
 from ckwatch.client.http import Exchange, target_of
-from ckwatch.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
+from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 

@@ -12,13 +12,13 @@ from socket import AF_UNIX, socket
 import anyio
 import pytest
 
-from ckwatch import readiness
 from ckwatch.client import DaemonGoneError, connect, launch
 from ckwatch.client.launch import ensure_daemon, find_daemon
-from ckwatch.endpoint import endpoint_of
-from ckwatch.errors import CkwatchError, UntrustedError
-from ckwatch.readiness import Readiness
-from ckwatch.trust import is_trusted, trust
+from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.wire import readiness
+from ckwatch.wire.endpoint import endpoint_of
+from ckwatch.wire.readiness import Readiness
+from ckwatch.workspace.trust import is_trusted, trust
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 
@@ -136,16 +136,16 @@ async def test_connect_without_a_workspace(tmp_path: Path) -> None:
 def test_what_is_told_is_heard(told: Readiness, heard: Readiness) -> None:
     listening, telling = os.pipe()
     with os.fdopen(listening, "rb") as pipe:
-        readiness.tell(telling, told)
-        assert readiness.understood(pipe.read()) == heard
+        readiness.report(telling, told)
+        assert readiness.parse(pipe.read()) == heard
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"state": "ready"}', b"\xff"])
 def test_what_is_not_understood_is_a_death(data: bytes) -> None:
-    assert readiness.understood(data) == readiness.DIED
+    assert readiness.parse(data) == readiness.DIED
 
 
 def test_nobody_listens() -> None:
     listening, telling = os.pipe()
     os.close(listening)
-    readiness.tell(telling, readiness.READY)
+    readiness.report(telling, readiness.READY)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ckwatch.client.sweep import Parameters, Values, free_name, instance_tables, listed, product_of, toml
-from ckwatch.errors import CkwatchError
-from ckwatch.model.kernel import ParameterValue
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import ParameterValue
 from workspaces import KERNEL, workspace
 
 

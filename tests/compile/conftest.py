@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.errors import ToolchainError
-from ckwatch.store import ArtifactStore
-from ckwatch.toolchain import Toolchain, discover
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import ToolchainError
 from fake_compiler import COMPILES, OBJECT, SHARED_OBJECT, FakeToolchain, Script
 
 

@@ -15,11 +15,13 @@ import anyio
 import pytest
 
 from ckwatch.compile.builder import Builder, build_artifact
-from ckwatch.compile.processes import Finished, run_process
-from ckwatch.compile.request import BuildResult, CompileRequest, Fault
-from ckwatch.model.language import Language
-from ckwatch.store import ArtifactStore, StoreError, contents
-from ckwatch.store.contents import file_digest
+from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
+from ckwatch.compile.store import content_hashes
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import file_digest
+from ckwatch.compile.store.entries import StoreError
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ProcessResult, run_process
 from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
 from patience import PATIENCE_S
 
@@ -30,7 +32,7 @@ class Counting:
 
     started: list[str] = field(default_factory=list)
 
-    async def __call__(self, arguments: Sequence[str], *, environment: Mapping[str, str], **more: Any) -> Finished:
+    async def __call__(self, arguments: Sequence[str], *, environment: Mapping[str, str], **more: Any) -> ProcessResult:
         self.started.append(" ".join(arguments))
         return await run_process(arguments, environment=environment, **more)
 
@@ -71,7 +73,7 @@ async def test_another_process_finds_it(builder: Builder, store: ArtifactStore, 
     assert again.artifact == first.artifact
 
 
-async def never(*_: object, **__: object) -> Finished:
+async def never(*_: object, **__: object) -> ProcessResult:
     raise AssertionError("no process may be started")
 
 
@@ -189,7 +191,7 @@ async def test_damaged_entry_is_rebuilt(builder: Builder, launch: Counting) -> N
 
 async def test_many_who_ask_at_once_share_one_compile(script: Script, store: ArtifactStore, launch: Counting) -> None:
     builder = Builder(script("sleep 0.2; " + COMPILES), store, launch=launch)
-    results: list[BuildResult] = []
+    results: list[BuildOutcome] = []
 
     async def ask(request: CompileRequest) -> None:
         results.append(await builder.build(request))
@@ -238,7 +240,7 @@ async def test_header_edited_during_a_compile(script: Script, store: ArtifactSto
 async def test_header_edited_again_and_again(script: Script, store: ArtifactStore) -> None:
     edit = 'echo "int b;" >> "{folder}/a b.h"\n'
     result = await build_artifact(REQUEST, script(edit + COMPILES), store)
-    assert (result.ok, result.fault) == (False, Fault.HEADERS_CHANGED)
+    assert (result.ok, result.fault) == (False, CompileFault.HEADERS_CHANGED)
 
 
 async def test_the_store_is_deleted_under_a_living_builder(
@@ -303,9 +305,9 @@ async def test_no_space_to_store(builder: Builder, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ckwatch.store.artifacts.write_flushed", full)
+        patch.setattr("ckwatch.compile.store.artifacts.write_flushed", full)
         result = await builder.build(REQUEST)
-    assert (result.ok, result.artifact, result.fault) == (False, None, Fault.NO_SPACE)
+    assert (result.ok, result.artifact, result.fault) == (False, None, CompileFault.NO_SPACE)
     assert "no space left for the artifact store" in result.message
     assert (await builder.build(REQUEST)).ok
 
@@ -351,7 +353,7 @@ async def test_a_second_build_starts_nothing_and_reads_no_file_twice(
         read.append(path)
         return file_digest(path)
 
-    monkeypatch.setattr(contents, "file_digest", noted)
+    monkeypatch.setattr(content_hashes, "file_digest", noted)
     look = builder.look()
     results = [await builder.build(request, look=look) for request in requests]
     assert all(result.from_store for result in results)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.flags import CPP_FLAGS, HIP_FLAGS, compile_flags, include_flags, link_flags, user_compile_flags
-from ckwatch.diagnostics.clang_flags import CLANG_DIAGNOSTIC_FLAGS
-from ckwatch.model.language import Language
+from ckwatch.model.targets import Language
 from fake_compiler import FakeToolchain, request_with
 
 TOOLCHAIN = FakeToolchain(

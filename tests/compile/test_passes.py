@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.passes import Passed, RefusedError, failed, joined_log, run_pass
-from ckwatch.compile.plan import Side
-from ckwatch.compile.precompiled import Precompiled
-from ckwatch.compile.processes import Verdict
-from ckwatch.compile.request import CompileOutcome, Fault, Status
-from ckwatch.compile.running import CompileJob, prepare
+from ckwatch.compile.compile_job import CompileJob
+from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.passes import HeaderRefusedError, PassResult, failed, joined_log, run_pass
+from ckwatch.compile.precompiled_headers import PrecompiledHeader
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileStatus
+from ckwatch.compile.work_folder import prepare
+from ckwatch.system.processes import ExitReason
 from fake_hip import PASS_OF, PLAN, FakeHip, Step, fake_hip, request
 
 
@@ -29,16 +30,16 @@ def job(hip: FakeHip, tmp_path: Path) -> CompileJob:
 
 
 @pytest.fixture
-def header(tmp_path: Path) -> Precompiled:
-    return Precompiled(tmp_path / "p/header.pch", tmp_path / "p/prefix.hip", (str(tmp_path / "include/a.h"),))
+def header(tmp_path: Path) -> PrecompiledHeader:
+    return PrecompiledHeader(tmp_path / "p/header.pch", tmp_path / "p/prefix.hip", (str(tmp_path / "include/a.h"),))
 
 
 def names(headers: tuple[str, ...]) -> list[str]:
     return [Path(header).name for header in headers]
 
 
-@pytest.mark.parametrize("side", Side)
-async def test_a_pass(hip: FakeHip, job: CompileJob, side: Side) -> None:
+@pytest.mark.parametrize("side", PassSide)
+async def test_a_pass(hip: FakeHip, job: CompileJob, side: PassSide) -> None:
     hip.answer(PASS_OF[side], f"{job.folder}/kernel.hip:1:2: warning: here\n")
     done = await run_pass(job, side, PLAN, None)
     assert (done.side, done.failure, names(done.headers)) == (side, None, ["a.h", f"{side}.h"])
@@ -53,11 +54,11 @@ async def test_a_pass(hip: FakeHip, job: CompileJob, side: Side) -> None:
 async def test_files_of_the_job_are_no_headers(hip: FakeHip, job: CompileJob, tmp_path: Path) -> None:
     outside = str(tmp_path / "include/a.h")
     hip.answer(Step.HOST, opens=(f"{job.folder}/own.h", "./own too.h", "beside.h", outside))
-    assert (await run_pass(job, Side.HOST, PLAN, None)).headers == (outside,)
+    assert (await run_pass(job, PassSide.HOST, PLAN, None)).headers == (outside,)
 
 
 async def test_headers_of_a_precompiled_header_are_the_pass_s_own(
-    hip: FakeHip, job: CompileJob, header: Precompiled, tmp_path: Path
+    hip: FakeHip, job: CompileJob, header: PrecompiledHeader, tmp_path: Path
 ) -> None:
     more = str(tmp_path / "include/more.h")
     opened = (more, str(header.file), str(header.source))
@@ -66,18 +67,18 @@ async def test_headers_of_a_precompiled_header_are_the_pass_s_own(
         (job.folder / "headers-host.txt").write_text("".join(f"{name}\n" for name in opened))
 
     hip.answer(Step.HOST, during=opens_more)
-    done = await run_pass(job, Side.HOST, PLAN, header)
+    done = await run_pass(job, PassSide.HOST, PLAN, header)
     assert done.headers == (*header.headers, more)
     assert hip.runs[0].precompiled == str(header.file)
     assert "-fno-cxx-modules" in hip.runs[0].arguments
 
 
 async def test_what_is_said_of_the_precompiled_text_is_said_of_the_source(
-    hip: FakeHip, job: CompileJob, header: Precompiled
+    hip: FakeHip, job: CompileJob, header: PrecompiledHeader
 ) -> None:
     """It begins as the source does."""
     hip.answer(Step.HOST, f"In file included from {header.source}:1:\na.h:1:1: error: no\n", 1)
-    done = await run_pass(job, Side.HOST, PLAN, header)
+    done = await run_pass(job, PassSide.HOST, PLAN, header)
     assert done.log == "In file included from kernel.hip:1:\na.h:1:1: error: no\n"
 
 
@@ -99,40 +100,41 @@ async def test_what_is_said_of_the_precompiled_text_is_said_of_the_source(
     ],
 )
 async def test_who_refuses_a_precompiled_header(
-    hip: FakeHip, job: CompileJob, header: Precompiled, said: str, refused: bool
+    hip: FakeHip, job: CompileJob, header: PrecompiledHeader, said: str, refused: bool
 ) -> None:
     hip.answer(Step.DEVICE, said.format(header=header.file), 1)
     try:
-        done = await run_pass(job, Side.DEVICE, PLAN, header)
-    except RefusedError:
+        done = await run_pass(job, PassSide.DEVICE, PLAN, header)
+    except HeaderRefusedError:
         assert refused
     else:
         assert (done.failure is not None, refused) == (True, False)
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "use"), [(0, Verdict.EXITED, True), (-9, Verdict.SIGNALLED, True), (1, Verdict.EXITED, False)]
+    ("status", "verdict", "use"),
+    [(0, ExitReason.EXITED, True), (-9, ExitReason.SIGNALLED, True), (1, ExitReason.EXITED, False)],
 )
 async def test_only_an_error_over_a_header_that_is_used_is_a_refusal(
-    hip: FakeHip, job: CompileJob, header: Precompiled, status: int, verdict: Verdict, use: bool
+    hip: FakeHip, job: CompileJob, header: PrecompiledHeader, status: int, verdict: ExitReason, use: bool
 ) -> None:
     hip.answer(Step.DEVICE, "error: PCH file is damaged\n", status, verdict=verdict)
-    done = await run_pass(job, Side.DEVICE, PLAN, header if use else None)
+    done = await run_pass(job, PassSide.DEVICE, PLAN, header if use else None)
     assert (done.failure is None) is (status == 0)
 
 
-OK = ("", 0, Verdict.EXITED)
-WRONG = ("kernel.hip:1:1: error: {side} is wrong\n", 1, Verdict.EXITED)
-LACKS = ("kernel.hip:1:1: fatal error: '{side}.hpp' file not found\n", 1, Verdict.EXITED)
-KILLED = ("", -9, Verdict.SIGNALLED)
-SLOW = ("kernel.hip:1:1: error: {side} is wrong\n", -15, Verdict.TIMED_OUT)
-End = tuple[str, int, Verdict]
+OK = ("", 0, ExitReason.EXITED)
+WRONG = ("kernel.hip:1:1: error: {side} is wrong\n", 1, ExitReason.EXITED)
+LACKS = ("kernel.hip:1:1: fatal error: '{side}.hpp' file not found\n", 1, ExitReason.EXITED)
+KILLED = ("", -9, ExitReason.SIGNALLED)
+SLOW = ("kernel.hip:1:1: error: {side} is wrong\n", -15, ExitReason.TIMED_OUT)
+End = tuple[str, int, ExitReason]
 
 
-async def both(hip: FakeHip, job: CompileJob, host: End, device: End) -> list[Passed]:
+async def both(hip: FakeHip, job: CompileJob, host: End, device: End) -> list[PassResult]:
     """The device pass has ended first."""
     passes = []
-    for side, (said, status, verdict) in ((Side.DEVICE, device), (Side.HOST, host)):
+    for side, (said, status, verdict) in ((PassSide.DEVICE, device), (PassSide.HOST, host)):
         hip.answer(PASS_OF[side], said.format(side=side), status, verdict=verdict)
         own = CompileJob(job.request, job.toolchain, job.folder, hip, None, job.prefixes, begun_ns=7 if status else 9)
         passes.append(await run_pass(own, side, PLAN, None))
@@ -142,17 +144,23 @@ async def both(hip: FakeHip, job: CompileJob, host: End, device: End) -> list[Pa
 @pytest.mark.parametrize(
     ("host", "device", "status", "fault", "errors"),
     [
-        (WRONG, OK, Status.FAILED, None, ["host"]),
-        (OK, WRONG, Status.FAILED, None, ["device"]),
-        (WRONG, WRONG, Status.FAILED, None, ["host", "device"]),
-        (WRONG, KILLED, Status.TRANSIENT, Fault.KILLED, ["host"]),
-        (KILLED, WRONG, Status.TRANSIENT, Fault.KILLED, ["device"]),
-        (WRONG, SLOW, Status.TRANSIENT, Fault.TIMED_OUT, ["host", "device"]),
-        (KILLED, OK, Status.TRANSIENT, Fault.KILLED, []),
+        (WRONG, OK, CompileStatus.FAILED, None, ["host"]),
+        (OK, WRONG, CompileStatus.FAILED, None, ["device"]),
+        (WRONG, WRONG, CompileStatus.FAILED, None, ["host", "device"]),
+        (WRONG, KILLED, CompileStatus.TRANSIENT, CompileFault.KILLED, ["host"]),
+        (KILLED, WRONG, CompileStatus.TRANSIENT, CompileFault.KILLED, ["device"]),
+        (WRONG, SLOW, CompileStatus.TRANSIENT, CompileFault.TIMED_OUT, ["host", "device"]),
+        (KILLED, OK, CompileStatus.TRANSIENT, CompileFault.KILLED, []),
     ],
 )
 async def test_one_outcome_of_both(
-    hip: FakeHip, job: CompileJob, host: End, device: End, status: Status, fault: Fault | None, errors: list[str]
+    hip: FakeHip,
+    job: CompileJob,
+    host: End,
+    device: End,
+    status: CompileStatus,
+    fault: CompileFault | None,
+    errors: list[str],
 ) -> None:
     passes = await both(hip, job, host, device)
     outcome = failed(passes)

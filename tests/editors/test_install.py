@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.errors import ToolchainError
-from ckwatch.toolchain.apt import Stanza
+from ckwatch.compile.toolchain.debian import PackageStanza
+from ckwatch.model.errors import ToolchainError
 from tools.editors.install import choose
 from tools.editors.launchers import LAUNCHERS
 from tools.editors.places import EDITORS, MANIFEST, Editor, Installed, editors_folder, installed
@@ -15,9 +15,9 @@ from tools.editors.places import EDITORS, MANIFEST, Editor, Installed, editors_f
 NEOVIM = Editor("neovim", "nvim", ("neovim",), ("neovim-runtime",))
 
 
-def stanza(name: str, section: str) -> Stanza:
+def stanza(name: str, section: str) -> PackageStanza:
     """Version 1 of a package."""
-    return Stanza(name, "1", section, frozenset())
+    return PackageStanza(name, "1", section, frozenset())
 
 
 def test_the_roots_what_is_named_and_their_libraries_are_taken() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ckwatch_lsp.settings import NAMES, Settings, settings_from
+from ckwatch_lsp.session.settings import NAMES, EditorSettings, settings_from
 
 EDITORS = Path(__file__).parents[2] / "editors"
 DOCS = EDITORS.parent / "docs/editors"
@@ -60,7 +60,7 @@ def test_the_server_takes_the_settings(given: Callable[[], dict[str, Any]]) -> N
 
 @pytest.mark.parametrize("given", [sublime, neovim])
 def test_those_that_list_all_list_their_defaults(given: Callable[[], dict[str, Any]]) -> None:
-    assert given() == {name: getattr(Settings(), field) for name, field in NAMES.items()}
+    assert given() == {name: getattr(EditorSettings(), field) for name, field in NAMES.items()}
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)

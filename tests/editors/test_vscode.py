@@ -291,7 +291,7 @@ def test_a_unit_is_run_as_a_test(page: Page) -> None:
 def test_the_status_item_opens_the_daemons_log(page: Page) -> None:
     page.click(STATUS)
     page.wait(".tab.active", ".log")
-    page.wait(f"{EDITOR} .view-line", "ckwatch.serve.daemon")
+    page.wait(f"{EDITOR} .view-line", "ckwatch.server.daemon")
     page.press("Control+w")
 
 

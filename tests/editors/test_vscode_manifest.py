@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ckwatch
-from ckwatch_lsp.settings import NAMES, Settings
+from ckwatch_lsp.session.settings import NAMES, EditorSettings
 
 EXTENSION = Path(__file__).parents[2] / "editors/vscode"
 MANIFEST: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text())
@@ -22,7 +22,7 @@ OWN = {"ckwatch.command", "ckwatch.linkedScrolling", "ckwatch.trace.server"}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_setting_of_the_server_is_there_with_its_default(name: str) -> None:
-    assert PROPERTIES[f"ckwatch.{name}"]["default"] == getattr(Settings(), NAMES[name])
+    assert PROPERTIES[f"ckwatch.{name}"]["default"] == getattr(EditorSettings(), NAMES[name])
 
 
 def test_no_other_setting_is_the_servers() -> None:

@@ -17,7 +17,7 @@ from anyio import to_thread
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from ckwatch.endpoint import endpoint_of, owner
+from ckwatch.wire.endpoint import endpoint_of, owner
 from patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

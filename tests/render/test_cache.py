@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.model.kernel import Unit
+from ckwatch.model.kernels import Unit
 from ckwatch.render.cache import RenderCache
-from ckwatch.render.engine import Renderer
-from ckwatch.render.packing import PackedSourceMap, packed_bytes
+from ckwatch.render.outcome import PackedSourceMap, packed_bytes
+from ckwatch.render.renderer import Renderer
 from units import unit
 
 Edit = Callable[[Path], object]

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import Renderer
+from ckwatch.model.kernels import Unit
+from ckwatch.render.renderer import Renderer
 from gemm_build import HIP_ON_HOST, TEMPLATES, Build, render
 from gemm_case import GemmCase, GemmLibrary
 from host_compiler import WARNINGS, HostCompiler

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from ckwatch.checks.static_checks import unused_parameters
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
-from ckwatch.config.workspace import load_workspace
-from ckwatch.errors import ToolchainError
-from ckwatch.lint import unused_parameters
-from ckwatch.model.kernel import Unit
-from ckwatch.model.language import Language
-from ckwatch.render.engine import Renderer
-from ckwatch.store import ArtifactStore
-from ckwatch.toolchain.nvcc import NvccToolchain, find_nvcc
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.kernels import Unit
+from ckwatch.model.targets import Language
+from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.loading import load_workspace
 from gemm_build import render
 from gemm_case import GemmCase
 

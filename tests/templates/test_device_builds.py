@@ -11,11 +11,11 @@ import pytest
 
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import ToolchainError
-from ckwatch.model.language import Language
-from ckwatch.render.engine import Renderer
-from ckwatch.toolchain.discover import discover
-from ckwatch.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.targets import Language
+from ckwatch.render.renderer import Renderer
 from gemm_build import render
 from gemm_case import GemmCase
 

@@ -19,11 +19,11 @@ import pytest
 
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
-from ckwatch.errors import ToolchainError
-from ckwatch.model.kernel import ParameterValue, Unit
-from ckwatch.model.language import Language
-from ckwatch.render.engine import Renderer
-from ckwatch.toolchain.discover import discover
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.kernels import ParameterValue, Unit
+from ckwatch.model.targets import Language
+from ckwatch.render.renderer import Renderer
 from gemm_build import HIP_ON_HOST, render
 from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
 from host_compiler import WARNINGS, HostCompiler

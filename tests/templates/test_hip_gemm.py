@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ckwatch.render.engine import Renderer
+from ckwatch.render.renderer import Renderer
 from gemm_build import Build, render
 from gemm_case import GemmCase, GemmRun, Size
 from gemm_rows import CASES, REFUSAL_CASE, REFUSED, TILED_SMALL, check_refusal, sizes

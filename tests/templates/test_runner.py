@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.model.kernel import ParameterValue
-from ckwatch.render.engine import Renderer
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.render.renderer import Renderer
 from gemm_build import render
 from gemm_case import GemmCase
 from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL

@@ -21,12 +21,19 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from ckwatch.errors import ToolchainError
-from ckwatch.toolchain import debian
-from ckwatch.toolchain.apt import Package, PrivateApt, Sources, Stanza, find_keyring, require_tools
-from ckwatch.toolchain.process import run
-from ckwatch.toolchain.relocate import find_patchelf, relocate
-from ckwatch.toolchain.unpack import unpack_deb
+from ckwatch.compile.toolchain import debian
+from ckwatch.compile.toolchain.debian import (
+    AptPackage,
+    AptSources,
+    PackageStanza,
+    PrivateApt,
+    find_keyring,
+    require_tools,
+)
+from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
+from ckwatch.compile.toolchain.unpack import unpack_deb
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_tool
 from tools.editors.launchers import LAUNCHERS
 from tools.editors.places import EDITORS, MANIFEST, Editor, Installed, editors_folder, installed
 
@@ -42,7 +49,7 @@ _UNUSED = re.compile(
 )
 
 
-def choose(editor: Editor, closure: Sequence[Stanza]) -> tuple[tuple[str, str], ...]:
+def choose(editor: Editor, closure: Sequence[PackageStanza]) -> tuple[tuple[str, str], ...]:
     """Of a resolved closure the (package, version) pairs that the editor needs to run, sorted by name.
 
     Raises `ToolchainError` when a package that is needed is not among them.
@@ -69,7 +76,7 @@ async def install(editor: Editor, *, force: bool = False) -> Installed:
     folder = editors_folder(os.environ)
     (folder / editor.name).mkdir(parents=True, exist_ok=True)
     mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
-    apt = PrivateApt(folder / ".apt", Sources(mirror, find_keyring(), (SUITE,)))
+    apt = PrivateApt(folder / ".apt", AptSources(mirror, find_keyring(), (SUITE,)))
     _say(f"{editor.name}: reading the package indexes of Debian {SUITE}")
     await apt.update()
     closure = await apt.describe(await apt.resolve(editor.roots, None))
@@ -85,7 +92,7 @@ async def install(editor: Editor, *, force: bool = False) -> Installed:
     return await _build(editor, folder / editor.name, apt.archives, packages)
 
 
-async def _build(editor: Editor, folder: Path, archives: Path, packages: Sequence[Package]) -> Installed:
+async def _build(editor: Editor, folder: Path, archives: Path, packages: Sequence[AptPackage]) -> Installed:
     version = next(package.version for package in packages if package.name == editor.roots[0])
     final = folder / re.sub(r"^\d+:|[^0-9A-Za-z.~-].*$", "", version)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
@@ -97,7 +104,7 @@ async def _build(editor: Editor, folder: Path, archives: Path, packages: Sequenc
         await anyio.to_thread.run_sync(_finish, editor, work, final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    started = await run([final / "bin" / editor.program, *_VERSION[editor.name]], env=os.environ, timeout_s=60)
+    started = await run_tool([final / "bin" / editor.program, *_VERSION[editor.name]], env=os.environ, timeout_s=60)
     if started.status:
         raise ToolchainError(f"{editor.name} does not run here: {(started.errors or started.output).strip()}")
     done = Installed(

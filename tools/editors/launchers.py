@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ckwatch.errors import ToolchainError
+from ckwatch.model.errors import ToolchainError
 
 
 def _script(program: Path, variables: Mapping[str, str | Path], *arguments: str | Path) -> str:

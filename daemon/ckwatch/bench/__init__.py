@@ -1,6 +1,7 @@
-"""Benchmarks on devices: a disposable worker per measurement, and the session that speaks with it.
+"""Benchmarks: a disposable worker per measurement, statistics of its samples, and the history of results.
 
-Daemon's side: `session` starts a worker, bounds it, and turns every way in which it can end into a `Report` or a
-`Failure`. Worker's side: `worker` takes one job, `measuring` does it on a `runtimes.protocol.Runtime`, `numerics` makes
-inputs and references, `lease` keeps others off the device. `frames` is the language between them.
+The daemon's side: `worker_session` starts a worker (`worker_process`), bounds its time, and turns every way in which it
+can end into a `BenchmarkReport` or a `BenchmarkFailure`. The worker's side: `worker` takes one `Job`, `run_job` does it
+on a device (`runtimes`) that it has leased (`leases`), with inputs and references from `numerics`. They talk in the
+frames of `worker_protocol`. `stats` says what samples mean, `history` keeps them.
 """

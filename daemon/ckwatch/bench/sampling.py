@@ -1,9 +1,9 @@
-"""Times of launches, taken in turns.
+"""The timing loop: samples of launches, with the contestants taking turns.
 
-A turn is a block of launches of one contestant, put on the stream behind a closed gate and with an event pair around
-each, so that the host's own time is in none of them. Contestants take turns, there and back (ABBA): whatever drifts
-meets all of them alike. Where the clock can be read, it is read while a block runs; a round in which one of its blocks
-ran at a dropped clock is left out for all.
+A turn is a block of launches of one contestant, put on the stream behind a closed gate, with an event pair around
+each, so that the host's own time is in none of them. Contestants take turns in the order ABBA: whatever drifts affects
+all of them alike. Where the clock can be read, it is read while a block runs; a round with a block at a dropped clock
+is discarded for all.
 
 Cold: before each event pair at least twice the last-level cache is written. Hot: a block begins with a launch that is
 not counted, so that the caches hold what this contestant's launch leaves.
@@ -18,11 +18,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from ckwatch.bench.buffers import Guarded
-from ckwatch.bench.runtimes.protocol import Event, Launch, Runtime, RuntimeFailure
-from ckwatch.stats import Stopping, steady
-from ckwatch.timing.job import Cache, Precision
-from ckwatch.timing.report import FailureKind, Samples, Stop
+from ckwatch.bench.guarded_memory import GuardedBuffer
+from ckwatch.bench.job import Precision
+from ckwatch.bench.report import FailureKind, Samples, StopReason
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceEvent, DeviceRuntime, Launch
+from ckwatch.bench.stats.stopping import StoppingRule, is_steady
+from ckwatch.model.roofline import CacheState
 
 BLOCK_S = 0.005
 """About the time of a block."""
@@ -43,12 +44,12 @@ _SETTLED = 60  # blocks that `steady` is shown
 _FLUSH_VALUES = (0x00, 0x55)
 
 
-_Begun = list[tuple[Event, Event]]
+_PendingBlock = list[tuple[DeviceEvent, DeviceEvent]]
 """The events of a block that is on the stream."""
 
 
 @dataclass(slots=True)
-class Runner:
+class ContestantRunner:
     """A contestant as the timing loop sees it. `turn` is called before its launches, outside of what is timed."""
 
     name: str
@@ -75,14 +76,14 @@ class _Block:
 class _Series:
     """One contestant in one cache state."""
 
-    runner: Runner
-    stopping: Stopping
+    runner: ContestantRunner
+    stopping: StoppingRule
     elapsed_s: float = 0.0
     times_us: list[float] = field(default_factory=list)
     clocks_mhz: list[float] = field(default_factory=list)
     discarded: int = 0
     blocks: int = 0
-    stop: Stop | None = None
+    stop: StopReason | None = None
 
 
 class Sampler:
@@ -90,9 +91,9 @@ class Sampler:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: DeviceRuntime,
         precision: Precision,
-        flush: Guarded,
+        flush: GuardedBuffer,
         at: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -105,13 +106,13 @@ class Sampler:
         self._precision = precision
         self._flush = flush
         self._at = at
-        self._events: list[_Begun] = [[] for _ in range(AHEAD)]
+        self._events: list[_PendingBlock] = [[] for _ in range(AHEAD)]
         self._begun = 0
         self._flushes = 0
         self.blocks = 0
         self.slowed: Counter[str] = Counter()
 
-    def warm_up(self, runners: Sequence[Runner], cache: Cache = Cache.HOT) -> WarmUp:
+    def warm_up(self, runners: Sequence[ContestantRunner], cache: CacheState = CacheState.HOT) -> WarmUp:
         """Keep the device busy as `sample` will, for `warm_up_s` and until its clock, or the launches' time, is steady.
 
         A flush takes less power than a kernel: each cache state has a clock of its own.
@@ -130,20 +131,20 @@ class Sampler:
                     times.append(sorted(block.times_us)[len(block.times_us) // 2])
                 elapsed_s = self._clock() - begin
                 if elapsed_s >= self._precision.warm_up_s:
-                    settled = steady((clocks or times)[-_SETTLED:])
+                    settled = is_steady((clocks or times)[-_SETTLED:])
                     if settled or elapsed_s >= limit_s:
                         break
         last = sorted(clocks[-10:])
         return WarmUp(last[len(last) // 2] if last else None, settled, self._clock() - begin)
 
-    def sample(self, runners: Sequence[Runner], cache: Cache, clock_mhz: float | None) -> list[Samples]:
+    def sample(self, runners: Sequence[ContestantRunner], cache: CacheState, clock_mhz: float | None) -> list[Samples]:
         """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
 
         Raises RuntimeFailure (BROKEN) when the clock was below its floor all the time.
         """
         stage = f"timing, {cache} cache"
         launches = self._launches(runners, cache, stage)
-        series = {id(runner): _Series(runner, Stopping(self._precision)) for runner in runners}
+        series = {id(runner): _Series(runner, StoppingRule(self._precision)) for runner in runners}
         floor = self._precision.clock_floor * clock_mhz if clock_mhz else 0.0
         # With several contestants a round is there and back; a half would leave a pair without its mirror.
         turns = list(runners) if len(runners) == 1 else [*runners, *reversed(runners)]
@@ -160,7 +161,7 @@ class Sampler:
                         break
         found = list(series.values())
         if not found[0].times_us:
-            raise RuntimeFailure(
+            raise BenchmarkError(
                 FailureKind.BROKEN,
                 f"the device's clock stayed below {self._precision.clock_floor:.0%} of the {clock_mhz:.0f} MHz of the "
                 "warm-up: no sample can be used",
@@ -172,21 +173,21 @@ class Sampler:
                 times_us=tuple(one.times_us),
                 clocks_mhz=tuple(one.clocks_mhz) if len(one.clocks_mhz) == len(one.times_us) else (),
                 discarded=one.discarded,
-                stop=one.stop or Stop.BUDGET,
+                stop=one.stop or StopReason.BUDGET,
                 blocks=one.blocks,
             )
             for one in found
         ]
 
-    def _launches(self, runners: Sequence[Runner], cache: Cache, stage: str) -> int:
+    def _launches(self, runners: Sequence[ContestantRunner], cache: CacheState, stage: str) -> int:
         """How many launches a block has: the same for all, since medians of unlike blocks are unlike under noise."""
         times_us = []
         for runner in runners:
             self._at(stage, runner.name)
             begin = self._clock()
-            block = self._end(self._begin(runner, 3, cold=cache is Cache.COLD))
+            block = self._end(self._begin(runner, 3, cold=cache is CacheState.COLD))
             # A flush belongs to the launch that it comes before: the host's clock has both.
-            host_us = (self._clock() - begin) * 1e6 / (3 if cache is Cache.COLD else 4)
+            host_us = (self._clock() - begin) * 1e6 / (3 if cache is CacheState.COLD else 4)
             times_us.append(max(host_us, sorted(block.times_us)[1]))
         return _launches(sum(times_us) / len(times_us))
 
@@ -195,24 +196,24 @@ class Sampler:
         elapsed_s = sum(one.elapsed_s for one in series) / len(series)
         for one in series:
             verdict = one.stopping.verdict(elapsed_s)
-            too_few = len(series) > 1 and one.blocks < PAIRED_BLOCKS and verdict is not Stop.BUDGET
+            too_few = len(series) > 1 and one.blocks < PAIRED_BLOCKS and verdict is not StopReason.BUDGET
             one.stop = None if too_few else verdict
         return all(one.stop is not None for one in series)
 
     def _blocks(
-        self, turns: Sequence[Runner], launches: int, cache: Cache, stage: str
-    ) -> Generator[tuple[Runner, _Block, float]]:
+        self, turns: Sequence[ContestantRunner], launches: int, cache: CacheState, stage: str
+    ) -> Generator[tuple[ContestantRunner, _Block, float]]:
         """Blocks in these turns again and again, with the host's seconds since the one before; none is left on the
         stream when this is closed.
 
         The next block is on the stream before the last one ends: a device that has to wait gets faster.
         """
-        begun: list[tuple[Runner, _Begun]] = []
+        begun: list[tuple[ContestantRunner, _PendingBlock]] = []
         last_s = self._clock()
         try:
             for runner in itertools.cycle(turns):
                 self._at(stage, runner.name)
-                begun.append((runner, self._begin(runner, launches, cold=cache is Cache.COLD)))
+                begun.append((runner, self._begin(runner, launches, cold=cache is CacheState.COLD)))
                 if len(begun) < AHEAD:
                     continue
                 first, events = begun.pop(0)
@@ -225,7 +226,7 @@ class Sampler:
             self._runtime.synchronize()
             raise
 
-    def _begin(self, runner: Runner, launches: int, *, cold: bool) -> _Begun:
+    def _begin(self, runner: ContestantRunner, launches: int, *, cold: bool) -> _PendingBlock:
         """Put a block on the stream. Its events are used again by the block after the next ones."""
         runtime = self._runtime
         events = self._events[self._begun % AHEAD]
@@ -245,7 +246,7 @@ class Sampler:
                 runtime.record(end)
         return pairs
 
-    def _end(self, pairs: _Begun) -> _Block:
+    def _end(self, pairs: _PendingBlock) -> _Block:
         """Wait for a block and read its times."""
         runtime = self._runtime
         reading = runtime.reading()
@@ -254,7 +255,7 @@ class Sampler:
         self.slowed.update(reading.throttled_by)
         times_us = [runtime.elapsed_us(begin, end) for begin, end in pairs]
         if min(times_us) <= 0:
-            raise RuntimeFailure(FailureKind.IMPOSSIBLE, f"a launch took {min(times_us):g} us")
+            raise BenchmarkError(FailureKind.IMPOSSIBLE, f"a launch took {min(times_us):g} us")
         return _Block(times_us, reading.clock_mhz)
 
     def _flush_caches(self) -> None:

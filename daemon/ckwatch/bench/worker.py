@@ -1,8 +1,8 @@
-"""The worker: `python -m ckwatch.bench.worker` takes one job on stdin, answers on stdout and ends.
+"""The benchmark worker: `python -m ckwatch.bench.worker` reads one job from stdin, answers on stdout, and exits.
 
-It may crash, hang or be killed at any moment by what it runs; whoever started it expects that. It ends when its stdin
-is closed, even in the middle of a kernel, so that nothing runs on where a launcher led to and lost touch. What kernels
-print goes to stderr: the descriptors of stdin and stdout are theirs no more.
+The code it runs may crash, hang or kill it at any moment; whoever started it expects that. It exits when its stdin
+closes, even in the middle of a kernel, so that nothing keeps running where a launcher led to and lost touch. What
+kernels print goes to stderr: the descriptors of stdin and stdout are no longer theirs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ import threading
 from contextlib import suppress
 from typing import BinaryIO
 
-from ckwatch import __version__
-from ckwatch.bench.frames import Frame, GarbledError, Message, Splitter, message
-from ckwatch.bench.messages import PROTOCOL, Ask, Hello
-from ckwatch.timing.report import Devices, Failure, FailureKind, Report
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
+from ckwatch.bench.worker_protocol import (
+    PROTOCOL,
+    FrameSplitter,
+    GarbledError,
+    Message,
+    PipeFrame,
+    WorkerHello,
+    WorkerRequest,
+    message,
+)
+from ckwatch.model.version import __version__
 
 _CHUNK_BYTES = 1 << 20
 _LINE_BUFFERED = 1  # _IOLBF of stdio.h, in glibc and musl
@@ -29,7 +37,7 @@ def main() -> None:
     questions, answers = _keep_pipes()
     _be_expendable()
     try:
-        _send(answers, Hello(protocol=PROTOCOL, version=__version__, pid=os.getpid(), host=platform.node()))
+        _send(answers, WorkerHello(protocol=PROTOCOL, version=__version__, pid=os.getpid(), host=platform.node()))
         answer = _answer(questions, answers)
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
@@ -41,20 +49,20 @@ def main() -> None:
     os._exit(0)
 
 
-def _answer(questions: BinaryIO, answers: BinaryIO) -> Report | Devices | Failure | None:
+def _answer(questions: BinaryIO, answers: BinaryIO) -> BenchmarkReport | Devices | BenchmarkFailure | None:
     try:
         frames = _receive(questions)
         ask = frames[0].message() if frames else None
     except GarbledError as error:
-        return Failure(
+        return BenchmarkFailure(
             kind=FailureKind.GARBLED,
             message=f"the worker was asked something that it does not understand: {error.message}",
             hint="The launcher must pass bytes on as they are, without a terminal.",
         )
-    if not isinstance(ask, Ask):
+    if not isinstance(ask, WorkerRequest):
         return None  # nobody asks
     if ask.protocol != PROTOCOL:
-        return Failure(
+        return BenchmarkFailure(
             kind=FailureKind.GARBLED,
             message=f"the worker on {platform.node()} speaks protocol {PROTOCOL} of ckwatch {__version__}, "
             f"and is asked in protocol {ask.protocol}",
@@ -64,25 +72,25 @@ def _answer(questions: BinaryIO, answers: BinaryIO) -> Report | Devices | Failur
     if ask.job is not None and ask.job.kind == "cpu":
         from ckwatch.bench.runtimes import processors
 
-        processors.occupy(processors.chosen(ask.job.threads))
-    from ckwatch.bench import performing
+        processors.occupy(processors.choose(ask.job.threads))
+    from ckwatch.bench import run_job
 
     if ask.job is None:
-        return performing.devices(lambda told: _send(answers, told))
+        return run_job.list_devices(lambda told: _send(answers, told))
     artifacts = [frame.content for frame in frames[1:]]
-    return performing.perform(ask.job, artifacts, lambda told: _send(answers, told))
+    return run_job.run_job(ask.job, artifacts, lambda told: _send(answers, told))
 
 
-def _receive(questions: BinaryIO) -> list[Frame]:
+def _receive(questions: BinaryIO) -> list[PipeFrame]:
     """The question and its artifacts; fewer when the input ends before. Raises GarbledError."""
-    splitter = Splitter()
-    frames: list[Frame] = []
+    splitter = FrameSplitter()
+    frames: list[PipeFrame] = []
     wanted = 1
     while len(frames) < wanted and (chunk := questions.read(_CHUNK_BYTES)):
         frames += splitter.feed(chunk)
         if frames and wanted == 1:
             ask = frames[0].message()
-            wanted += ask.artifacts if isinstance(ask, Ask) else 0
+            wanted += ask.artifacts if isinstance(ask, WorkerRequest) else 0
     return frames if len(frames) == wanted else []
 
 

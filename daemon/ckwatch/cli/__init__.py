@@ -12,10 +12,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ckwatch.cli.parser import make_parser
-from ckwatch.cli.terminated import TerminatedError
-from ckwatch.errors import CkwatchError, DiagnosedError
-
-INTERRUPTED = 130
+from ckwatch.cli.signals import INTERRUPTED, TerminatedError
+from ckwatch.model.errors import CkwatchError, DiagnosedError
 
 # Looking for plug-ins of pydantic, which ckwatch does not use, takes longer than loading pydantic.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

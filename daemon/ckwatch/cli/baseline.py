@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.amounts import count
-from ckwatch.cli.columns import aligned
-from ckwatch.cli.connecting import patterns_of
+from ckwatch.cli.formatting import aligned, count, when
 from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.timing_units import asking
-from ckwatch.cli.timing_words import when
-from ckwatch.errors import CkwatchError
+from ckwatch.cli.session import asking, patterns_of
+from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.wire.compared import Baseline
+    from ckwatch.wire.benchmarks import Baseline
 
 NAME_LENGTH_LIMIT = 120
 

@@ -1,4 +1,4 @@
-"""`ckwatch bench`: build kernels and time them, each timing printed as it comes."""
+"""`ckwatch bench`: builds kernels and times them, and prints each timing as it arrives."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ import anyio
 from anyio import to_thread
 from rich.text import Text
 
-from ckwatch.cli.amounts import count
+from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build import NO_COMPILER
-from ckwatch.cli.columns import aligned
-from ckwatch.cli.connecting import patterns_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.timing_units import asking
-from ckwatch.cli.timing_words import (
+from ckwatch.cli.formatting import (
     NO_FIGURES,
     VERDICT_STYLES,
+    aligned,
     comparison_words,
+    count,
     device_words,
     figures,
     is_figure,
     samples_words,
 )
-from ckwatch.errors import CkwatchError, ToolchainError
-from ckwatch.timing.report import KERNELS_FAULT
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.session import asking, patterns_of
+from ckwatch.model.errors import CkwatchError, ToolchainError
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from rich.status import Status
 
-    from ckwatch.wire.timings import BenchLine, Timing
+    from ckwatch.wire.benchmarks import BenchLine, Timing
 
-FAULTS_OF_KERNELS = frozenset(kind.value for kind in KERNELS_FAULT)
+FAULTS_OF_KERNELS = frozenset(kind.value for kind in KERNEL_FAILURES)
 SHOWN_UNITS = 3
 """Of those that were skipped for the same reason."""
 

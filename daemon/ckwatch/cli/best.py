@@ -1,4 +1,4 @@
-"""`ckwatch best KERNEL`: its instances on each shape, the fastest first, and why others have no place."""
+"""`ckwatch best KERNEL`: ranks its instances on each shape, and says why others are not ranked."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import anyio
 from rich.cells import cell_len
 
-from ckwatch.charts.text import Bar, bars
-from ckwatch.cli.columns import aligned
+from ckwatch.cli.charts.text import Bar, bars
+from ckwatch.cli.formatting import NO_FIGURES, aligned, comparison_words, device_words, figures, is_figure
 from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.timing_units import asking
-from ckwatch.cli.timing_words import NO_FIGURES, comparison_words, device_words, figures, is_figure
-from ckwatch.errors import CkwatchError
+from ckwatch.cli.session import asking
+from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.wire.timings import Ranked
+    from ckwatch.wire.benchmarks import RankedTiming
 
 LEAST_BAR = 10
 """Where less is left of the line, there are no bars."""
@@ -34,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         raise CkwatchError("--chart says what --plot draws", "add --plot FILE.svg")
     target = None
     if options.plot is not None:
-        from ckwatch.charts.figures import check_target
+        from ckwatch.cli.charts.plot_file import check_target
 
         target = check_target(options.plot)
     output = Output(options)
@@ -44,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(output, options.kernel, rows)
     if target is not None:
-        from ckwatch.charts.figures import draw
+        from ckwatch.cli.charts.plot_file import draw
 
         timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
         if not timings:
@@ -57,19 +56,19 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(options: argparse.Namespace) -> list[Ranked]:
+async def _ask(options: argparse.Namespace) -> list[RankedTiming]:
     async with asking(options) as client:
         return await client.best(options.kernel, shape=options.shape)
 
 
-def _drawn(row: Ranked) -> Ranked:
+def _drawn(row: RankedTiming) -> RankedTiming:
     """The row, without the figures of what is no device."""
     if row.timing is None or row.rank is None or is_figure(row.timing):
         return row
     return row.model_copy(update={"rank": None, "timing": None})
 
 
-def _print(output: Output, kernel: str, rows: Sequence[Ranked]) -> None:
+def _print(output: Output, kernel: str, rows: Sequence[RankedTiming]) -> None:
     output.text(kernel, "bold")
     if not rows:
         output.text("  nothing was timed; `ckwatch bench` does")
@@ -81,7 +80,7 @@ def _print(output: Output, kernel: str, rows: Sequence[Ranked]) -> None:
         _print_shape(output, shape, arch, own)
 
 
-def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[Ranked]) -> None:
+def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTiming]) -> None:
     placed = [row for row in rows if row.rank is not None and row.timing is not None]
     title = [shape, arch]
     if placed and placed[0].timing is not None:
@@ -100,7 +99,7 @@ def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[Ranked]) 
         output.text(f"  {line}", "dim")
 
 
-def _cells(row: Ranked) -> list[str]:
+def _cells(row: RankedTiming) -> list[str]:
     timing = row.timing
     if timing is None:
         return [f"{row.rank}", row.instance]
@@ -112,7 +111,7 @@ def _cells(row: Ranked) -> list[str]:
     return [f"{row.rank}", row.instance, middle, error, rate, bound, stale or against]
 
 
-def _with_bars(output: Output, rows: Sequence[Ranked], lines: Sequence[str]) -> list[str]:
+def _with_bars(output: Output, rows: Sequence[RankedTiming], lines: Sequence[str]) -> list[str]:
     """The lines with a bar for each median and its interval at the end, where there is room for them."""
     widest = max(cell_len(line) for line in lines)
     room = min(output.console.width - widest - 5, MOST_BAR)

@@ -1,11 +1,14 @@
-"""`ckwatch check` and `ckwatch build`: ask the daemon, and print what comes of each unit."""
+"""`ckwatch check` and `ckwatch build`: asks the daemon, and prints the result of each unit.
+
+`--out DIR` copies shared objects, code objects, object files and standalone runners to a folder.
+"""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.connecting import connected, patterns_of, start_of
-from ckwatch.cli.from_wire import diagnostic_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json
+from ckwatch.cli.session import connected, patterns_of, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
-from ckwatch.diagnostics.json_form import to_json
-from ckwatch.errors import CkwatchError, ToolchainError, UnknownUnitError
-from ckwatch.model.diagnostic import Diagnostic, Severity
-from ckwatch.model.outcome import ARTIFACT_LOST
+from ckwatch.compile.store.entries import verified
+from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.kernels import ARTIFACT_LOST
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.client.building import BuildLines
+    from ckwatch.client.builds import BuildLines
     from ckwatch.wire.messages import BuildLine
+    from ckwatch.wire.state import Unit
 
 NO_COMPILER = "no compiler"
 OUTCOMES = ("checked", "built", "failed", "faulted")
 
 
-class Ended:
+class FinishedUnit:
     """A unit's end. `from_store`: no compiler ran for it now; `lost`: it was built before, and the store no longer had
     it."""
 
@@ -68,7 +71,7 @@ class Ended:
             "key": None if unit is None else unit.key,
             "figures": None if unit is None or unit.figures is None else unit.figures.model_dump(mode="json"),
             "products": dict(unit.products) if unit is not None and self.outcome == "built" else {},
-            "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
+            "diagnostics": [diagnostic_to_json(diagnostic) for diagnostic in self.diagnostics],
         }
 
 
@@ -96,11 +99,15 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
     began, begun = time.time(), time.monotonic()
     here = await to_thread.run_sync(Path.cwd)
     _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
-    ended: list[Ended] = []
+    ended: list[FinishedUnit] = []
     try:
         async with client.building(*patterns, force=not check_only and options.force, check_only=check_only) as lines:
             await _follow(
-                client, output, lines, lambda line: ended.append(Ended(line, began, check_only=check_only)), ended
+                client,
+                output,
+                lines,
+                lambda line: ended.append(FinishedUnit(line, began, check_only=check_only)),
+                ended,
             )
     except UnknownUnitError as error:
         # The word may mean a kernel that was left out because of its mistakes.
@@ -116,9 +123,7 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
         message, _, hint = workspace.toolchain_problem.rpartition("\n")
         raise ToolchainError(message or hint, hint if message else None)
     if not check_only and options.out:
-        from ckwatch.cli.export import export
-
-        await export(options, client, [one for one in ended if one.outcome == "built"], output)
+        await _write_products(options, client, [one for one in ended if one.outcome == "built"], output)
     return _finish(output, ended, tuple(mistakes), begun)
 
 
@@ -131,7 +136,7 @@ def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError
 
 
 async def _follow(
-    client: Client, output: Output, lines: BuildLines, take: Callable[[BuildLine], None], ended: list[Ended]
+    client: Client, output: Output, lines: BuildLines, take: Callable[[BuildLine], None], ended: list[FinishedUnit]
 ) -> None:
     """Print each unit as it ends."""
     first = await anext(lines)
@@ -142,9 +147,9 @@ async def _follow(
                 take(line)
                 output.line(event="unit", **ended[-1].json())
         return
-    from ckwatch.cli.progress import Progress
+    from ckwatch.cli.progress import BuildProgress
 
-    with Progress(output, first.units) as progress:
+    with BuildProgress(output, first.units) as progress:
         async with anyio.create_task_group() as tasks:
             if progress.moves:
                 tasks.start_soon(progress.follow, client)
@@ -156,7 +161,7 @@ async def _follow(
             tasks.cancel_scope.cancel()
 
 
-def _finish(output: Output, ended: list[Ended], mistakes: tuple[Diagnostic, ...], begun: float) -> int:
+def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnostic, ...], begun: float) -> int:
     counts = Counter(one.outcome for one in ended)
     from_store = sum(one.from_store for one in ended)
     errors = any(found.severity is Severity.ERROR for found in mistakes)
@@ -171,7 +176,7 @@ def _finish(output: Output, ended: list[Ended], mistakes: tuple[Diagnostic, ...]
             seconds=round(seconds, 4), exit_status=status,
         )  # fmt: skip
         return status
-    from ckwatch.diagnostics.fold import fold
+    from ckwatch.checks.fold import fold
 
     output.diagnostics((*mistakes, *fold({one.id: one.diagnostics for one in ended}, len(ended))))
     words = [f"{counts[name]} {name}" for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES})) if counts[name]]
@@ -182,3 +187,55 @@ def _finish(output: Output, ended: list[Ended], mistakes: tuple[Diagnostic, ...]
     units = f"{len(ended)} unit{'s' if len(ended) != 1 else ''}"
     output.text(f"{units}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
     return status
+
+
+SUFFIXES = {"shared-object": ".so", "code-object": ".hsaco", "object": ".o"}
+CUBIN = ".cubin"
+
+
+async def _write_products(
+    options: argparse.Namespace, client: Client, ended: Sequence[FinishedUnit], output: Output
+) -> None:
+    """Copy the products of every unit that was built.
+
+    Raises CkwatchError when the folder cannot be written, LostArtifactError for what the store does not have any more.
+    """
+    folder: Path = options.out.absolute()
+    kinds = ["shared-object", "code-object", *(["object"] if options.aot else [])]
+    for one in ended:
+        unit = one.unit
+        if unit is None:
+            continue
+        written = await to_thread.run_sync(partial(_copy, unit, folder, kinds))
+        if options.runner:
+            target = _stem(unit, folder).with_name(_stem(unit, folder).name + ".run")
+            await client.runner(unit, target)
+            written.append(target)
+        for path in written:
+            if output.json:
+                output.line(event="file", unit=unit.id, path=str(path))
+            else:
+                output.text(f"wrote {path}")
+
+
+def _stem(unit: Unit, folder: Path) -> Path:
+    return folder / unit.kernel / f"{unit.instance}@{unit.arch.replace(':', '-')}"
+
+
+def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
+    stem = _stem(unit, folder)
+    written = []
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for kind in kinds:
+            source = unit.products.get(kind)
+            if source is not None:
+                cubin = kind == "code-object" and unit.arch.startswith("sm_")
+                target = stem.with_name(stem.name + (CUBIN if cubin else SUFFIXES[kind]))
+                partial_copy = target.with_name(target.name + ".partial")
+                partial_copy.write_bytes(verified(Path(source)))
+                partial_copy.replace(target)
+                written.append(target)
+    except OSError as error:
+        raise CkwatchError(f"cannot write to {folder}: {error.strerror}") from error
+    return written

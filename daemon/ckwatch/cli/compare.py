@@ -1,4 +1,4 @@
-"""`ckwatch compare A B`: one unit against another, its previous artifact, a baseline or the vendor's library."""
+"""`ckwatch compare A B`: compares a unit with another one, its previous artifact, a baseline or the vendor's library."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.columns import aligned
+from ckwatch.cli.formatting import NO_FIGURES, VERDICT_STYLES, aligned, is_figure, time_of
 from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.timing_units import asking, unit_of
-from ckwatch.cli.timing_words import NO_FIGURES, VERDICT_STYLES, is_figure, time_of
+from ckwatch.cli.session import asking, unit_of
 
 if TYPE_CHECKING:
-    from ckwatch.wire.compared import Compared
+    from ckwatch.wire.benchmarks import Compared
 
 KEPT = ("previous", "baseline", "library")
 """What B may be besides a unit; `baseline:NAME` too."""

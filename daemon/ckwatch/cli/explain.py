@@ -1,10 +1,11 @@
-"""`ckwatch explain UNIT`: what a unit depends on, and why it is in its state; `--time`: where its compile time goes."""
+"""`ckwatch explain UNIT`: what a unit depends on, and why it is in its state; `--time` shows where its compile time goes."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,97 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli import compile_time
-from ckwatch.cli.connecting import connected, one_unit, start_of
-from ckwatch.cli.from_wire import diagnostic_of, span_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.diagnostic_text import display_path
+from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json, span_of, span_to_json
+from ckwatch.cli.session import connected, one_unit, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
-from ckwatch.diagnostics.json_form import span_to_json, to_json
-from ckwatch.diagnostics.terminal import shown_path
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import TimeTrace, UnitDetail
-    from ckwatch.wire.values import Figures
+    from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace, UnitDetail
+    from ckwatch.wire.state import Figures
+
+WIDTH = 100
+SHOWN = 20
+"""Templates of each pass; `--json` has more."""
+
+FRONT_END = ("parsing", "template instantiation", "LLVM IR generation")
+BACK_END = ("optimizer", "code generation")
+_REST = "start, link, output"
+
+Line = tuple[str, str]
+"""A text and its style."""
+
+
+def compile_time_lines(trace: TimeTrace) -> Iterator[Line]:
+    """The lines of a trace that has passes."""
+    yield from _stages(trace.passes)
+    for one in trace.passes:
+        yield "", ""
+        yield from _templates(one)
+    yield "", ""
+    side_by_side = "the passes ran side by side, " if len(trace.passes) > 1 else ""
+    yield f"Wall time; {side_by_side}without precompiled headers, and tracing takes its share.", "dim"
+    least_ms = trace.granularity_us / 1000
+    yield f"What took less than {least_ms:g} ms is counted with what needed it. λ is a lambda.", "dim"
+
+
+def compile_time_json(trace: TimeTrace) -> dict[str, Any]:
+    """The passes as JSON values; seconds."""
+    return {
+        "granularity_us": trace.granularity_us,
+        "trace": trace.path,
+        "passes": [
+            one.model_dump() | {"front_end": _sum(one, FRONT_END), "back_end": _sum(one, BACK_END)}
+            for one in trace.passes
+        ],
+    }
+
+
+def _stages(passes: Sequence[PassTime]) -> Iterator[Line]:
+    yield f"{'':<26}" + "".join(f"{one.name:>24}" for one in passes), "bold"
+    for title, stages in (("front end", FRONT_END), ("back end", BACK_END)):
+        yield _row(title, passes, [_sum(one, stages) for one in passes]), "bold"
+        for stage in stages:
+            yield _row(f"  {stage}", passes, [one.stages.get(stage, 0.0) for one in passes]), ""
+    rest = [max(0.0, one.seconds - _sum(one, (*FRONT_END, *BACK_END))) for one in passes]
+    yield _row(_REST, passes, rest), ""
+    yield _row("in all", passes, [one.seconds for one in passes]), "bold"
+
+
+def _row(title: str, passes: Sequence[PassTime], seconds: Sequence[float]) -> str:
+    cells = (f"{own:>14.2f} s {_percent(own, one.seconds):>5} %" for one, own in zip(passes, seconds, strict=True))
+    return f"{title:<26}" + "".join(cells)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f}" if whole > 0 else "-"
+
+
+def _sum(one: PassTime, stages: Sequence[str]) -> float:
+    return sum(one.stages.get(stage, 0.0) for stage in stages)
+
+
+def _templates(one: PassTime) -> Iterator[Line]:
+    counts = f"{one.instantiation_count:,} instantiations of {one.template_count:,} templates"
+    yield f"{one.name}: {counts}", "bold"
+    if not one.templates:
+        return
+    yield f"{'own':>9}{'with all':>11}{'count':>8}  template", "bold"
+    shown = one.templates[:SHOWN]
+    yield from ((_template(cost), "") for cost in shown)
+    left = one.template_count - len(shown)
+    if left > 0:
+        own = one.stages.get("template instantiation", 0.0) - sum(cost.self_s for cost in shown)
+        yield f"{max(0.0, own):>7.2f} s{'':>19}  {left:,} others", ""
+
+
+def _template(cost: TemplateCost) -> str:
+    numbers = f"{cost.self_s:>7.2f} s{cost.inclusive_s:>9.2f} s{cost.count:>8,}  "
+    room = WIDTH - len(numbers)
+    name = cost.name.replace("(lambda)", "λ")
+    # What tells templates apart is at the end of their names.
+    return numbers + (name if len(name) <= room else f"…{name[-(room - 1) :]}")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,12 +133,12 @@ async def _run(options: argparse.Namespace) -> int:
         more = {}
         if trace is not None:
             failed, found = not trace.passes, trace.diagnostics
-            more["time"] = compile_time.to_json(trace)
+            more["time"] = compile_time_json(trace)
         output.line(schema=JSON_SCHEMA, unit=unit, parameters=_parameters(detail), state=state,
                     templates=detail.reads, missed=list(detail.missed), symbol=detail.unit.symbol,
                     figures=None if detail.unit.figures is None else detail.unit.figures.model_dump(mode="json"),
                     cause=[{"what": cause.what, "at": cause.at} for cause in detail.cause],
-                    diagnostics=[to_json(diagnostic_of(one)) for one in found], **more)  # fmt: skip
+                    diagnostics=[diagnostic_to_json(diagnostic_of(one)) for one in found], **more)  # fmt: skip
     else:
         _print(output, detail, state)
     return 1 if failed else 0
@@ -77,7 +157,7 @@ def _print_time(output: Output, trace: TimeTrace) -> int:
     if not trace.passes:
         output.text("does not compile, so there is no time to tell of")
         return 1
-    for line, style in compile_time.table(trace):
+    for line, style in compile_time_lines(trace):
         output.text(line, style)
     if trace.path is not None:
         output.text(f"wrote {trace.path}")
@@ -128,18 +208,18 @@ def _print(output: Output, detail: UnitDetail, state: dict[str, Any]) -> None:
     unit, root = detail.unit, output.root
     place = span_of(unit.place)
     output.text(unit.id, "bold")
-    output.text(f"  instance   {shown_path(place.path, root)}:{place.start}")
+    output.text(f"  instance   {display_path(place.path, root)}:{place.start}")
     for name, value in detail.parameters.items():
         where = ""
         if name in detail.parameter_places:
             span = span_of(detail.parameter_places[name])
-            where = f"  ({shown_path(span.path, root)}:{span.start})"
+            where = f"  ({display_path(span.path, root)}:{span.start})"
         output.text(f"    {name} = {tuple(value) if isinstance(value, list) else value}{where}")
     output.text(f"  templates  {len(detail.reads)} files read")
     for path, digest in detail.reads.items():
-        output.text(f"    {digest[:12]}  {shown_path(path, root)}")
+        output.text(f"    {digest[:12]}  {display_path(path, root)}")
     for path in detail.missed:
-        output.text(f"    would be read instead if it existed: {shown_path(path, root)}")
+        output.text(f"    would be read instead if it existed: {display_path(path, root)}")
     if unit.symbol:
         output.text(f"  symbol     {unit.symbol}")
     for name in ("compiler", "key", "outcome", "compiled_in_s", "headers_read"):

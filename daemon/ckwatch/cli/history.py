@@ -1,4 +1,4 @@
-"""`ckwatch history UNIT`: what was measured of a unit, the newest last, as on a terminal the newest is what is seen."""
+"""`ckwatch history UNIT`: its timings, newest last, because a terminal shows the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.charts.text import sparkline
-from ckwatch.cli.columns import aligned
-from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.timing_units import asking, unit_of
-from ckwatch.cli.timing_words import (
+from ckwatch.cli.charts.text import sparkline
+from ckwatch.cli.formatting import (
     NO_FIGURES,
+    aligned,
     comparison_words,
     device_words,
     figures,
@@ -23,10 +21,12 @@ from ckwatch.cli.timing_words import (
     time_of,
     when,
 )
-from ckwatch.errors import CkwatchError
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.session import asking, unit_of
+from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.wire.timings import Timing
+    from ckwatch.wire.benchmarks import Timing
 
 SPARKS = 60
 """Medians of the small chart, the last ones."""
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     """Print a unit's timings and failures, or plot them."""
     target = None
     if options.plot is not None:
-        from ckwatch.charts.figures import check_target
+        from ckwatch.cli.charts.plot_file import check_target
 
         target = check_target(options.plot)
     output = Output(options)
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(output, unit, timings)
     if target is not None:
-        from ckwatch.charts.figures import draw
+        from ckwatch.cli.charts.plot_file import draw
 
         drawn = [timing for timing in timings if is_figure(timing)]
         if not drawn:

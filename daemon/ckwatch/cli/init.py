@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ckwatch.cli.output import Output
-from ckwatch.config.init import init_workspace
+from ckwatch.workspace.init import init_workspace
 
 
 def run(options: argparse.Namespace) -> int:

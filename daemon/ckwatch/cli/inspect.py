@@ -1,20 +1,28 @@
-"""What a code object tells of a unit, for people and as JSON; and how far predictions were off."""
+"""`ckwatch inspect` and `ckwatch rank`: what compiled code objects say about performance, without a GPU."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ckwatch.analysis.change import changes, compare, matched, warnings_of
-from ckwatch.analysis.prediction import LEFT_OUT, Prediction
-from ckwatch.cli.amounts import count
-from ckwatch.cli.columns import aligned
-from ckwatch.cli.timing_words import time_of
+import anyio
+
+from ckwatch.cli.formatting import aligned, count, time_of
+from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.session import asking
+from ckwatch.codeobject.prediction import NOT_MODELLED, Prediction
+from ckwatch.codeobject.ranking import RankedInstance
+from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
+from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.analysis.calibration import Calibration
-    from ckwatch.analysis.report import CodeObjectReport, KernelReport, Loop, Occupancy, Resources
+    from ckwatch.codeobject.prediction import Calibration
+    from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, MainLoop, Occupancy
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 
 Line = tuple[str, str]
 """A line and its style."""
@@ -26,7 +34,7 @@ WAITS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnShape:
+class ShapeInspection:
     """What is predicted on a shape, and the time in microseconds of the same artifact as measured on `device`."""
 
     shape: str
@@ -36,18 +44,18 @@ class OnShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspected:
+class Inspection:
     """A unit's artifact. `earlier` are the artifacts that it is compared with, by what they are called (`previous`)."""
 
     unit: str
     report: CodeObjectReport
     artifact_key: str = ""
-    shapes: tuple[OnShape, ...] = ()
+    shapes: tuple[ShapeInspection, ...] = ()
     earlier: tuple[tuple[str, CodeObjectReport], ...] = ()
     lds_limit_bytes: int | None = None
 
 
-def inspect_lines(found: Inspected) -> list[Line]:
+def inspect_lines(found: Inspection) -> list[Line]:
     """All that is known, for a terminal."""
     title = found.unit + (f", artifact {found.artifact_key[:12]}" if found.artifact_key else "")
     lines: list[Line] = [(title, "bold")]
@@ -67,7 +75,7 @@ def inspect_lines(found: Inspected) -> list[Line]:
     return lines
 
 
-def inspect_json(found: Inspected) -> dict[str, Any]:
+def inspect_json(found: Inspection) -> dict[str, Any]:
     """The same as values for JSON: the fields of the reports, with what is derived from them."""
     previous = dict(found.earlier).get("previous")
     return {
@@ -87,7 +95,7 @@ def inspect_json(found: Inspected) -> dict[str, Any]:
             }
             for each in found.shapes
         ],
-        "left_out": list(LEFT_OUT),
+        "left_out": list(NOT_MODELLED),
     }
 
 
@@ -109,11 +117,11 @@ def _changes_json(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[
         {
             "kernel": kernel.resources.name if kernel is not None else None,
             "before": old.resources.name if old is not None else None,
-            "changes": [asdict(each) for each in compare(old, kernel)]
+            "changes": [asdict(each) for each in compare_kernels(old, kernel)]
             if old is not None and kernel is not None
             else [],
         }
-        for old, kernel in matched(before, now)
+        for old, kernel in match_kernels(before, now)
     ]
 
 
@@ -126,7 +134,7 @@ def _kernel_lines(kernel: KernelReport) -> list[Line]:
     return [*lines, *((2 * INDENT + line, "") for line in aligned(rows))]
 
 
-def _resource_rows(found: Resources) -> list[list[str]]:
+def _resource_rows(found: KernelResources) -> list[list[str]]:
     spills = [
         f"{number} {kind}" for number, kind in ((found.vgpr_spills, "VGPR"), (found.sgpr_spills, "SGPR")) if number
     ]
@@ -141,7 +149,7 @@ def _resource_rows(found: Resources) -> list[list[str]]:
     ]
 
 
-def _occupancy_rows(found: Occupancy | None, resources: Resources) -> list[list[str]]:
+def _occupancy_rows(found: Occupancy | None, resources: KernelResources) -> list[list[str]]:
     if found is None:
         return [["occupancy", "not known"]]
     alone = ", ".join(f"{limit} {waves}" for limit, waves in found.by.items())
@@ -153,7 +161,7 @@ def _occupancy_rows(found: Occupancy | None, resources: Resources) -> list[list[
     return [*rows, ["", found.next_step]] if found.next_step else rows
 
 
-def _loop_rows(loop: Loop) -> list[list[str]]:
+def _loop_rows(loop: MainLoop) -> list[list[str]]:
     mix = ", ".join(
         f"{number} {kind}" for kind, number in sorted(loop.mix.items(), key=lambda each: -each[1]) if number
     )
@@ -182,7 +190,7 @@ def _loop_rows(loop: Loop) -> list[list[str]]:
     return rows
 
 
-def loop_words(loop: Loop) -> str:
+def loop_words(loop: MainLoop) -> str:
     """`predicted: 270 cycles, matrix units 95 % busy (one wave; …)`."""
     if loop.cycles is None:
         return "predicted: nothing, llvm-mca has no figure"
@@ -190,17 +198,17 @@ def loop_words(loop: Loop) -> str:
     return f"predicted by llvm-mca: {loop.cycles:.0f} cycles{use} (one wave alone; no caches, no latency of memory)"
 
 
-def _changed_lines(kernel: KernelReport, found: Inspected) -> list[Line]:
+def _changed_lines(kernel: KernelReport, found: Inspection) -> list[Line]:
     lines: list[Line] = []
     for name, earlier in found.earlier:
-        before = next((old for old, now in matched(earlier, found.report) if now is kernel), None)
-        told = ["it was not there"] if before is None else changes(before, kernel)
-        worse = before is not None and any(each.worse for each in compare(before, kernel))
+        before = next((old for old, now in match_kernels(earlier, found.report) if now is kernel), None)
+        told = ["it was not there"] if before is None else changed_figures(before, kernel)
+        worse = before is not None and any(each.worse for each in compare_kernels(before, kernel))
         lines.append((f"{2 * INDENT}against {name}: {', '.join(told) or 'the same'}", "yellow" if worse else ""))
     return lines
 
 
-def shape_lines(shapes: Sequence[OnShape]) -> list[Line]:
+def shape_lines(shapes: Sequence[ShapeInspection]) -> list[Line]:
     """Bound, prediction and measurement on each shape, and what the predictions leave out."""
     parts = ", ".join(dict.fromkeys(each.prediction.part for each in shapes))
     lines: list[Line] = [(f"{INDENT}predicted for {parts}, not measured", "bold")]
@@ -209,7 +217,7 @@ def shape_lines(shapes: Sequence[OnShape]) -> list[Line]:
         lines.append((2 * INDENT + line, ""))
         told = [*each.prediction.why, *_iteration(each.prediction), *each.prediction.notes]
         lines += [(3 * INDENT + text, "dim") for text in told]
-    lines.append((f"{INDENT}left out: {'; '.join(LEFT_OUT)}", "dim"))
+    lines.append((f"{INDENT}left out: {'; '.join(NOT_MODELLED)}", "dim"))
     return lines
 
 
@@ -219,7 +227,7 @@ def _iteration(found: Prediction) -> list[str]:
     return [f"an iteration takes {1000 * found.iteration_us:.0f} ns: loads that come later than they run ahead slow it"]
 
 
-def _shape_cells(each: OnShape) -> list[str]:
+def _shape_cells(each: ShapeInspection) -> list[str]:
     found = each.prediction
     measured = ""
     if each.measured_us is not None:
@@ -288,3 +296,229 @@ def calibration_json(found: Calibration | None) -> Mapping[str, Any]:
 def size(size_bytes: int) -> str:
     """`48 KiB`, `1000 B`."""
     return f"{size_bytes // 1024} KiB" if size_bytes and size_bytes % 1024 == 0 else f"{size_bytes} B"
+
+
+def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
+    """The listing's lines, those of closed folds left out: all but the main loop's, where there is one.
+
+    `whole`: nothing is closed.
+    """
+    shut = [] if whole or not any(fold.main for fold in found.folds) else found.folds
+    closed = {fold.start: fold.end for fold in shut if fold.kind != "function" and not fold.main}
+    texts = found.text.removesuffix("\n").split("\n")
+    title = f"{found.unit}, artifact {found.artifact_key[:12]}" + ("" if found.fresh else ", of an earlier input")
+    lines: list[Line] = [(title, "bold")]
+    lines += [(f"  {note}", "yellow") for note in found.notes if note not in found.text]
+    if len(found.kernels) > 1:
+        lines.append((f"  one of {len(found.kernels)} kernels; --kernel NAME shows another:", ""))
+        lines += [(f"    {name}", "") for name in found.kernels if name != found.kernel]
+    number = 0
+    while number < len(texts):
+        last = closed.get(number)
+        text = texts[number] if last is None else texts[number].replace("▾", "▸", 1)
+        lines.append((text, "dim" if text.lstrip().startswith(";") else ""))
+        number = number + 1 if last is None else last + 1
+    return lines
+
+
+_RIGHT = frozenset({0, 2, 3, 4, 5})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The instances of `kernel` on `shape`, compiled for `arch`; `measured_us` by instance, where there is a timing."""
+
+    kernel: str
+    shape: str
+    arch: str
+    part: str
+    cache: str
+    rows: tuple[RankedInstance, ...]
+    measured_us: dict[str, float]
+
+
+def rank_lines(found: Ranking) -> list[Line]:
+    """The ranking for a terminal: that it is a prediction stands above it, what it leaves out below."""
+    title = (
+        f"{found.kernel}, {found.shape}, {found.arch}: predicted for {found.part}, {found.cache} cache, not measured"
+    )
+    lines: list[Line] = [(title, "bold")]
+    placed = [row for row in found.rows if row.place is not None]
+    rest = [row for row in found.rows if row.place is None]
+    if not found.rows:
+        return [*lines, (f"{INDENT}there is no instance of it", "")]
+    heads = ["", "instance", "predicted", "×", "TFLOP/s", "at best", "limited by"]
+    if found.measured_us:
+        heads.append("measured")
+    if placed:
+        head, *texts = aligned([heads, *(_cells(row, found) for row in placed)], _RIGHT)
+        lines.append((INDENT + head, "dim"))
+        for row, text in zip(placed, texts, strict=True):
+            lines.append((INDENT + text, "bold green" if row.place == 1 else ""))
+            if row.because:
+                lines.append((f"{3 * INDENT}{row.because}", "dim"))
+    if rest:
+        lines.append((f"{INDENT}no prediction:", ""))
+        lines += [(2 * INDENT + text, "dim") for text in aligned([_bound_cells(row) for row in rest])]
+    return [*lines, (f"{INDENT}left out: {'; '.join(NOT_MODELLED)}", "dim")]
+
+
+def rank_json(found: Ranking) -> dict[str, Any]:
+    """The same as values for JSON."""
+    return {
+        "kernel": found.kernel,
+        "shape": found.shape,
+        "arch": found.arch,
+        "part": found.part,
+        "cache": found.cache,
+        "predicted": True,
+        "ranked": [_row_json(row, found) for row in found.rows],
+        "left_out": list(NOT_MODELLED),
+    }
+
+
+def _row_json(row: RankedInstance, found: Ranking) -> dict[str, Any]:
+    return {
+        "instance": row.name,
+        "place": row.place,
+        "ratio": row.ratio,
+        "because": row.because,
+        "prediction": prediction_json(row.prediction),
+        "measured_us": found.measured_us.get(row.name),
+    }
+
+
+def _cells(row: RankedInstance, found: Ranking) -> Sequence[str]:
+    prediction, measured = row.prediction, found.measured_us.get(row.name)
+    return [
+        f"{row.place}",
+        row.name,
+        "" if prediction.time_us is None else time_of(prediction.time_us),
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+        "" if prediction.tflops is None else f"{prediction.tflops:.4g}",
+        "" if prediction.bound_us is None else time_of(prediction.bound_us),
+        prediction.limited_by or "",
+        "" if measured is None else time_of(measured),
+    ]
+
+
+def _bound_cells(row: RankedInstance) -> list[str]:
+    bound_us = row.prediction.bound_us
+    return [row.name, "" if bound_us is None else f"at best {time_of(bound_us)}", row.because]
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Print what a unit's code object tells, its instructions, or how far predictions were off.
+
+    A unit is built if it was not. Raises CkwatchError for options that do not go together.
+    """
+    if options.calibration:
+        if options.unit is not None or options.isa:
+            raise CkwatchError("--calibration is of all units", "leave out the unit and --isa")
+        return _calibrate(options)
+    if options.unit is None:
+        raise CkwatchError("which unit?", "`ckwatch inspect UNIT`; --calibration needs none")
+    if options.isa or options.kernel is not None or options.whole or options.no_lines:
+        return _show(options)
+    found = anyio.run(partial(_analysis, options))
+    inspected = Inspection(
+        unit=found.unit,
+        report=found.report,
+        artifact_key=found.artifact_key,
+        shapes=tuple(
+            ShapeInspection(shape=one.shape, prediction=one.prediction, measured_us=one.measured_us, device=one.device)
+            for one in found.shapes
+        ),
+        earlier=_earlier(found),
+        lds_limit_bytes=found.lds_limit_bytes,
+    )
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, fresh=found.fresh, **inspect_json(inspected))
+    else:
+        for text, style in inspect_lines(inspected):
+            output.text(text, style)
+    return 0
+
+
+def _earlier(found: Analysis) -> tuple[tuple[str, CodeObjectReport], ...]:
+    """What the artifact is compared with, by what it is called. The one before comes first: warnings are against it."""
+    others = (("previous", found.previous), (f"baseline {found.baseline_name}", found.baseline))
+    return tuple((name, report) for name, report in others if report is not None)
+
+
+def _show(options: argparse.Namespace) -> int:
+    found = anyio.run(partial(_isa, options))
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, **found.model_dump(mode="json"))
+    else:
+        for text, style in isa_lines(found, whole=options.whole):
+            output.text(text, style)
+    return 0
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    found = anyio.run(partial(_calibration, options))
+    output = Output(options)
+    if output.json:
+        more = {"timed": found.timed, "notes": list(found.notes)}
+        output.line(schema=JSON_SCHEMA, **calibration_json(found.calibration), **more)
+    else:
+        for text, style in calibrated_lines(found.calibration, found.timed, found.notes):
+            output.text(text, style)
+    return 0
+
+
+def rank(options: argparse.Namespace) -> int:
+    """Print the compiled instances of a kernel by predicted time."""
+    found = anyio.run(partial(_ranking, options))
+    ranking = Ranking(
+        kernel=found.kernel,
+        shape=found.shape,
+        arch=found.arch,
+        part=found.part,
+        cache=found.cache,
+        rows=found.rows,
+        measured_us=found.measured_us,
+    )
+    output = Output(options)
+    if output.json:
+        output.line(schema=JSON_SCHEMA, **rank_json(ranking))
+    else:
+        for text, style in rank_lines(ranking):
+            output.text(text, style)
+    return 0
+
+
+async def _analysis(options: argparse.Namespace) -> Analysis:
+    from ckwatch.cli.session import one_unit
+
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        await client.build(unit)
+        return await client.analysis(unit)
+
+
+async def _isa(options: argparse.Namespace) -> Isa:
+    from ckwatch.cli.session import one_unit
+
+    async with asking(options) as client:
+        unit = await one_unit(client, options.unit)
+        await client.build(unit)
+        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
+        output = Output(options)
+        if output.json or not sys.stdout.isatty():
+            return await asked()
+        with output.console.status("compiling the device code once more, for its source lines"):
+            return await asked()
+
+
+async def _calibration(options: argparse.Namespace) -> Calibrated:
+    async with asking(options) as client:
+        return await client.calibration()
+
+
+async def _ranking(options: argparse.Namespace) -> PredictedRanking:
+    async with asking(options) as client:
+        return await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)

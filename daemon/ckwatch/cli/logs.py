@@ -16,11 +16,10 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli import INTERRUPTED
-from ckwatch.cli.signals import stoppable
-from ckwatch.config.finding import find_workspace, working_folder
-from ckwatch.endpoint import endpoint_of
-from ckwatch.errors import CkwatchError
+from ckwatch.cli.signals import INTERRUPTED, stoppable
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.endpoint import endpoint_of
+from ckwatch.workspace.discovery import find_workspace, working_folder
 
 LOOKED_S = 0.25
 """How often a followed log is looked at."""
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _print(log: Path, lines: int, *, follow: bool) -> int:
     async with stoppable():
-        following = Following(log)
+        following = LogFollower(log)
         try:
             await to_thread.run_sync(_write, following.last(lines))
             while follow:
@@ -54,7 +53,7 @@ async def _print(log: Path, lines: int, *, follow: bool) -> int:
     return 0
 
 
-class Following:
+class LogFollower:
     """A log file that grows, and is moved to `NAME.1` now and then for a new one."""
 
     def __init__(self, path: Path) -> None:

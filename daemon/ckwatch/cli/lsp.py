@@ -7,6 +7,6 @@ import argparse
 
 def run(options: argparse.Namespace) -> int:
     """Serve one editor until it ends."""
-    from ckwatch_lsp.server import main
+    from ckwatch_lsp.main import main
 
     return main(options.resume)

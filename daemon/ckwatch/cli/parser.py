@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-import ckwatch
+from ckwatch.model.version import __version__
 
 WORDS_HELP = "a folder, a kernel file, or a pattern: KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH (default: all)"
 TRUST_HELP = "trust the workspace: its templates and compiler flags are code that runs here"
@@ -47,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Compile Composable Kernel templates, with every message at its place.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"ckwatch {ckwatch.__version__}")
+    parser.add_argument("--version", action="version", version=f"ckwatch {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -114,7 +114,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     _add_benchmarks(add, add_daemon)
     _add_baseline(commands, common, add_daemon)
-    export = add("export", "timing_export:run", "Write a unit as a Python module, or timings as JSON or CSV.")
+    export = add("export", "export.command:run", "Write a unit as a Python module, or timings as JSON or CSV.")
     export.add_argument("unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings: default all)")
     export.add_argument("--out", type=Path, metavar="PATH", help="the module's folder (default: here), or a file")
     export.add_argument("--name", metavar="NAME", help="what the module is called (default: after the unit)")
@@ -137,7 +137,7 @@ AddOptions = Callable[[argparse.ArgumentParser], None]
 def _add_analysis(add: Add, add_daemon: AddOptions) -> None:
     """Performance without a GPU."""
     inspect = add(
-        "inspect", "inspecting:inspect", "Say what a unit's code object tells: resources, occupancy, main loop, bounds."
+        "inspect", "inspect:inspect", "Say what a unit's code object tells: resources, occupancy, main loop, bounds."
     )
     inspect.add_argument("unit", nargs="?", metavar="UNIT", help=UNIT_HELP)
     inspect.add_argument("--isa", action="store_true", help="show the instructions with source lines, the loop open")
@@ -145,7 +145,7 @@ def _add_analysis(add: Add, add_daemon: AddOptions) -> None:
     inspect.add_argument("--whole", action="store_true", help="--isa with everything open")
     inspect.add_argument("--no-lines", action="store_true", help="--isa without a compile for source lines")
     inspect.add_argument("--calibration", action="store_true", help="how far predictions were off, over all timings")
-    rank = add("rank", "inspecting:rank", "Order a kernel's compiled instances by predicted time, without a GPU.")
+    rank = add("rank", "inspect:rank", "Order a kernel's compiled instances by predicted time, without a GPU.")
     rank.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
     rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")
     rank.add_argument("--arch", dest="of_arch", metavar="ARCH", help="one that it is compiled for (default: the first)")
@@ -218,13 +218,13 @@ def _add_baseline(
 
 def _add_daemon(add: Add) -> None:
     """The daemon's life, and what looks at it."""
-    start = add("start", "life:start", "Start the workspace's daemon; other commands start it where they need it.")
+    start = add("start", "daemon:start", "Start the workspace's daemon; other commands start it where they need it.")
     start.add_argument("--foreground", action="store_true", help="run it here, until Ctrl-C, with its log on stderr")
     start.add_argument("--trust", action="store_true", help=TRUST_HELP)
-    add("stop", "life:stop", "End the daemon, also one that hangs, and wait until it has ended.")
-    restart = add("restart", "life:restart", "Stop the daemon and start it again.")
+    add("stop", "daemon:stop", "End the daemon, also one that hangs, and wait until it has ended.")
+    restart = add("restart", "daemon:restart", "Stop the daemon and start it again.")
     restart.add_argument("--trust", action="store_true", help=TRUST_HELP)
-    status = add("status", "life:status", "Say what the daemon does. Exit status 3 when it does not run.")
+    status = add("status", "daemon:status", "Say what the daemon does. Exit status 3 when it does not run.")
     status.add_argument("--json", action="store_true", help="print it as JSON")
     logs = add("logs", "logs:run", "Print the end of the daemon's log.")
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what is added, until Ctrl-C")

@@ -1,4 +1,4 @@
-"""Live progress of a build: a few moving lines on a terminal, one line per unit elsewhere."""
+"""Progress of a build: live lines on a terminal, one line per unit elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ckwatch.cli.output import Output
 from ckwatch.client import Client
-from ckwatch.model.outcome import ARTIFACT_LOST
+from ckwatch.model.kernels import ARTIFACT_LOST
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
@@ -22,7 +22,7 @@ UNTOLD = ("checked", "no compiler")
 """Outcomes that are the same for all units; what is to be said of them is said once."""
 
 
-class Progress:
+class BuildProgress:
     """Shows what compiles now and what has ended. Use as a context manager while the build runs."""
 
     def __init__(self, output: Output, units: Sequence[str]) -> None:

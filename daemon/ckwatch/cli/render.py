@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.connecting import connected, one_unit, start_of
-from ckwatch.cli.from_wire import diagnostic_of, span_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.diagnostics.json_form import span_to_json, to_json
-from ckwatch.diagnostics.terminal import shown_path
-from ckwatch.sourcemap import LineIndex
+from ckwatch.cli.diagnostic_text import display_path
+from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json, span_of, span_to_json
+from ckwatch.cli.session import connected, one_unit, start_of
+from ckwatch.model.text import LineIndex
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import RenderedText, Segment
@@ -50,14 +48,14 @@ def _print_map(rendered: RenderedText, source: str, root: str) -> None:
         text = source[segment.start : segment.end]
         shown = repr(text if len(text) <= 40 else text[:37] + "…")[1:-1]
         at = segment.position
-        place = f"{shown_path(segment.span.path, root)}:{at['line'] + 1}:{at['column'] + 1}"
+        place = f"{display_path(segment.span.path, root)}:{at['line'] + 1}:{at['column'] + 1}"
         kind = "" if segment.verbatim else f" {segment.label!r}"
         doubt = "" if segment.exact else " (approximate)"
         links = []
         for link in segment.chain:
             round_number = f" round {link.iteration + 1}" if link.iteration is not None else ""
             where = span_of(link.span)
-            links.append(f"{link.label!r}{round_number} at {shown_path(where.path, root)}:{where.start}")
+            links.append(f"{link.label!r}{round_number} at {display_path(where.path, root)}:{where.start}")
         chain = "".join(f"\n{'':12}<- {link}" for link in links)
         position = lines.position(segment.start)
         sys.stdout.write(f"{position!s:>10}  {shown:<42} -> {place}{kind}{doubt}{chain}\n")
@@ -65,7 +63,7 @@ def _print_map(rendered: RenderedText, source: str, root: str) -> None:
 
 def _json(rendered: RenderedText) -> dict[str, Any]:
     common: dict[str, Any] = {
-        "diagnostics": [to_json(diagnostic_of(found)) for found in rendered.diagnostics],
+        "diagnostics": [diagnostic_to_json(diagnostic_of(found)) for found in rendered.diagnostics],
         "read": dict(rendered.read),
         "missed": list(rendered.missed),
     }

@@ -1,4 +1,7 @@
-"""Ending a command by SIGTERM or SIGHUP as tidily as by Ctrl-C: its compilers go with it."""
+"""Ends a command on SIGTERM or SIGHUP as cleanly as on Ctrl-C: its compilers go with it.
+
+This module is loaded by every command; anyio is not, until a command waits for something.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,17 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskStatus
 
-from ckwatch.cli.terminated import TerminatedError
-from ckwatch.errors import plain_errors
+from ckwatch.model.errors import plain_errors
+
+INTERRUPTED = 130
+
+
+class TerminatedError(Exception):
+    """A signal asked the command to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import anyio
 
-from ckwatch.toolchain import Toolchain
-from ckwatch.toolchain.commands import doctor_command, install_command, list_command, remove_command
-from ckwatch.toolchain.doctor import Check, State
+from ckwatch.cli.toolchain_commands import doctor_command, install_command, list_command, remove_command
+from ckwatch.compile.toolchain.doctor import CheckState, DoctorCheck
+from ckwatch.compile.toolchain.model import Toolchain
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -24,33 +24,36 @@ def doctor(options: argparse.Namespace) -> int:
     )
 
 
-async def parts_check(workspace: Path | None, toolchain: Toolchain) -> Check:
+async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorCheck:
     """Whether compiles can be taken apart, which halves their time."""
-    from ckwatch.compile.ladder import Ladder
-    from ckwatch.compile.precompiled import PrecompiledHeaders
-    from ckwatch.compile.processes import run_process
+    from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
     from ckwatch.compile.request import CompileRequest
-    from ckwatch.config.workspace import load_workspace
-    from ckwatch.model.language import Language
-    from ckwatch.store import ArtifactStore, Roots, default_folder
+    from ckwatch.compile.staged_build import StagedCompiler
+    from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
+    from ckwatch.compile.store.header_sets import PathRoots
+    from ckwatch.model.targets import Language
+    from ckwatch.system.processes import run_process
+    from ckwatch.workspace.loading import load_workspace
 
     folder = None if workspace is None else load_workspace(workspace).settings.store.folder
     name = "fast compile"
     slower = "everything works, about half as fast"
     async with anyio.TemporaryDirectory(prefix="ckwatch-") as temporary:
-        ladder = Ladder(toolchain, ArtifactStore(Path(temporary)), run_process)
+        ladder = StagedCompiler(toolchain, ArtifactStore(Path(temporary)), run_process)
         plan = await ladder.plan(CompileRequest("", "none", Language.HIP, "gfx942"))
     if plan is None:
-        return Check(
+        return DoctorCheck(
             name,
-            State.NOTE,
+            CheckState.NOTE,
             f"compiles cannot be taken apart: {ladder.no_plan or 'hipcc does not tell its commands'}; {slower}",
         )
-    headers = PrecompiledHeaders(ArtifactStore(folder or default_folder()), Roots(toolchain.roots), toolchain.identity)
+    headers = PrecompiledHeaderStore(
+        ArtifactStore(folder or default_folder()), PathRoots(toolchain.roots), toolchain.identity
+    )
     refusal = headers.refusal()
     if refusal is not None:
-        return Check(name, State.NOTE, f"this compiler refuses its precompiled headers: {refusal}; {slower}")
-    return Check(name, State.OK, "host and device pass side by side, with precompiled headers")
+        return DoctorCheck(name, CheckState.NOTE, f"this compiler refuses its precompiled headers: {refusal}; {slower}")
+    return DoctorCheck(name, CheckState.OK, "host and device pass side by side, with precompiled headers")
 
 
 def install(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`ckwatch trust`, and asking for trust where a command is about to run a workspace's code."""
+"""`ckwatch trust`, and the question whether to trust a workspace before its code runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from ckwatch.config.finding import find_workspace, working_folder
-from ckwatch.errors import CkwatchError, UntrustedError
-from ckwatch.trust import distrust, is_shared, is_trusted, trust, trusted_folders
+from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.trust import distrust, is_shared, is_trusted, trust, trusted_folders
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,34 +14,30 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.cli import INTERRUPTED
-from ckwatch.cli.connecting import patterns_of, start_of
-from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.errors import Pages, in_order
-from ckwatch.cli.live.feed import Feed
-from ckwatch.cli.live.lines import GATHERED_S, Lines
-from ckwatch.cli.live.pipe import reader_gone, write
-from ckwatch.cli.live.sources import Sources
-from ckwatch.cli.live.view import Look, one_line, view
-from ckwatch.cli.live.words import Meant
-from ckwatch.cli.output import Output
-from ckwatch.cli.signals import stoppable
+from ckwatch.cli.diagnostic_text import format_diagnostic
+from ckwatch.cli.live.board import Board, UnitFilter
+from ckwatch.cli.live.feed import WatchFeed
+from ckwatch.cli.live.messages import RenderedMessages, in_order
+from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput, reader_gone, write
+from ckwatch.cli.live.view import ViewOptions, one_line, view
+from ckwatch.cli.output import Output, SourceCache
+from ckwatch.cli.session import patterns_of, start_of
+from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect
-from ckwatch.config.finding import find_workspace, working_folder
-from ckwatch.diagnostics.terminal import rendered
-from ckwatch.errors import plain_errors
+from ckwatch.model.errors import plain_errors
+from ckwatch.workspace.discovery import find_workspace, working_folder
 
 if TYPE_CHECKING:
     from ckwatch.cli.live.screen import Screen
-    from ckwatch.wire.values import Change
+    from ckwatch.wire.state import Change
 
 DRAWN_S = 0.125
 """The terminal is drawn at most so often."""
 
 LOST = "the daemon has ended; waiting for another"
 
-Show = Callable[[Feed, TaskGroup], Awaitable[None]]
+Show = Callable[[WatchFeed, TaskGroup], Awaitable[None]]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     root = find_workspace(start_of(options, options.words))
     require_trust(root, given=options.trust)
     _, patterns = patterns_of(options.words, working_folder(), root)
-    meant = Meant(patterns)
+    meant = UnitFilter(patterns)
     board = Board(meant)
     output = Output(options, root)
     on_terminal = not output.json and sys.stdout.isatty() and not output.console.is_dumb_terminal
@@ -69,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
     return status
 
 
-async def _watch(root: Path, meant: Meant, show: Show, *, building: bool) -> None:
+async def _watch(root: Path, meant: UnitFilter, show: Show, *, building: bool) -> None:
     async with stoppable(), connect(root, client_name="watch") as client:
-        feed = Feed(client, meant, building=building)
+        feed = WatchFeed(client, meant, building=building)
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(feed.follow)
             tasks.start_soon(feed.attend)
@@ -82,11 +78,11 @@ async def _watch(root: Path, meant: Meant, show: Show, *, building: bool) -> Non
         print("ckwatch: the daemon was stopped", file=sys.stderr)
 
 
-async def _show_view(board: Board, output: Output, feed: Feed, tasks: TaskGroup) -> None:
+async def _show_view(board: Board, output: Output, feed: WatchFeed, tasks: TaskGroup) -> None:
     from ckwatch.cli.live.screen import Screen
 
     screen = Screen(output.console, sys.stdin, sys.stdout)
-    looking = _Looking(board, output, screen, feed)
+    looking = _TerminalSession(board, output, screen, feed)
     with screen.shown():
         tasks.start_soon(screen.signals, feed.wake)
         tasks.start_soon(looking.obey)
@@ -101,15 +97,15 @@ async def _show_view(board: Board, output: Output, feed: Feed, tasks: TaskGroup)
             await feed.woken(1.0) if board.busy else await feed.woken()
 
 
-class _Looking:
+class _TerminalSession:
     """Somebody who looks at a terminal and presses keys. `draw` runs in a thread, one at a time."""
 
-    def __init__(self, board: Board, output: Output, screen: Screen, feed: Feed) -> None:
+    def __init__(self, board: Board, output: Output, screen: Screen, feed: WatchFeed) -> None:
         self._board = board
         self._screen = screen
         self._feed = feed
-        self._sources = Sources()
-        self._pages = Pages(self._sources.read_line, output.root)
+        self._sources = SourceCache()
+        self._pages = RenderedMessages(self._sources.read_line, output.root)
         self._first = 0
         self.ended = False
 
@@ -135,14 +131,14 @@ class _Looking:
         self._first = min(self._first, max(len(in_order(self._board.diagnostics())) - 1, 0))
         columns, rows = self._screen.size()
         lost = self._feed.lost
-        look = Look(columns, rows, self._first, LOST if lost else "", live=not lost, keys=self._screen.has_keys)
+        look = ViewOptions(columns, rows, self._first, LOST if lost else "", live=not lost, keys=self._screen.has_keys)
         self._screen.draw(view(self._board, self._pages, look, now), (columns, rows))
 
 
-async def _show_lines(board: Board, output: Output, feed: Feed, tasks: TaskGroup) -> None:
+async def _show_lines(board: Board, output: Output, feed: WatchFeed, tasks: TaskGroup) -> None:
     tasks.start_soon(reader_gone)
-    sources = Sources()
-    lines = Lines(board, lambda found: rendered(found, sources.read_line, output.root))
+    sources = SourceCache()
+    lines = PlainOutput(board, lambda found: format_diagnostic(found, sources.read_line, output.root))
     lost = False
 
     def told(changes: Sequence[Change]) -> str:
@@ -162,7 +158,7 @@ async def _show_lines(board: Board, output: Output, feed: Feed, tasks: TaskGroup
         await feed.woken(GATHERED_S) if lines.waiting else await feed.woken()
 
 
-async def _show_json(board: Board, feed: Feed, tasks: TaskGroup) -> None:
+async def _show_json(board: Board, feed: WatchFeed, tasks: TaskGroup) -> None:
     tasks.start_soon(reader_gone)
     while not feed.over:
         now = time.time()

@@ -6,9 +6,8 @@ async with connect("path/in/workspace") as ckwatch:
     result = await ckwatch.build("gemm_f16")
 """
 
-from ckwatch.client.client import Client
-from ckwatch.client.connecting import connect
-from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
-from ckwatch.config.finding import find_workspace
+from ckwatch.client.client import Client, connect
+from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
+from ckwatch.workspace.discovery import find_workspace
 
 __all__ = ["Client", "DaemonGoneError", "DaemonSilentError", "connect", "find_workspace"]

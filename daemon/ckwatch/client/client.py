@@ -1,32 +1,270 @@
-"""What a program can ask of the daemon."""
+"""`Client`: everything a program can ask of a workspace's daemon. `connect` makes one."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from ckwatch.client.access import Access, Again, parsed, parsed_list
-from ckwatch.client.analysis import unit_path
-from ckwatch.client.failures import DaemonGoneError
-from ckwatch.client.following import Events
-from ckwatch.client.http import Query
-from ckwatch.client.language import LanguageCalls
+from ckwatch.client import launch
+from ckwatch.client.connection import Connection, Reach, Retry, parsed, parsed_list
+from ckwatch.client.errors import DaemonGoneError
+from ckwatch.client.events import Events
+from ckwatch.client.http import Exchange, Query, connection_to
 from ckwatch.client.launch import end_of
-from ckwatch.client.lending import Lending, Overlay, sendable
-from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
+from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.workspace.discovery import find_workspace
 
 if TYPE_CHECKING:
-    from ckwatch.client.building import BuildLines, Sweep
-    from ckwatch.client.results import BuildResult, UnitResult
+    from ckwatch.client.builds import BuildLines, BuildResult, Sweep, UnitResult
+    from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Parameters, Values
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+    from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
+    from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
     from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
-    from ckwatch.wire.values import Diagnostic, Unit
+    from ckwatch.wire.state import Diagnostic, Unit
+
+
+class BenchLines:
+    """Iterates over `began`, `stage`, `timing` and `skipped` for each unit and shape, and `done`."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._done = False
+
+    def __aiter__(self) -> BenchLines:
+        return self
+
+    async def __anext__(self) -> BenchLine:
+        """The next line. Raises DaemonGoneError when the daemon ends before the benchmark."""
+        from ckwatch.wire.benchmarks import BenchLine
+
+        while not self._done:
+            data = await self._exchange.line()
+            if data is None:
+                raise DaemonGoneError("the daemon was stopped during the benchmark", began=True)
+            line = parsed(BenchLine, data)
+            self._done = line.event == "done"
+            if line.event != "heartbeat":
+                return line
+        raise StopAsyncIteration
+
+
+class BenchmarkCalls:
+    """The part of a client that speaks of timings: those of the workspace as it is on disk."""
+
+    _access: Connection
+
+    async def devices(self, *, again: bool = False) -> Devices:
+        """What units can be timed on; with `again` it is looked anew."""
+        from ckwatch.wire.benchmarks import Devices
+
+        query: Query = [("again", "1")] if again else []
+        return await self._access.get(Devices, ("devices",), query)
+
+    @asynccontextmanager
+    async def bench(
+        self,
+        *patterns: str,
+        shapes: Iterable[str] | None = None,
+        device: str | None = None,
+        force: bool = False,
+    ) -> AsyncIterator[BenchLines]:
+        """Build units and time them; leaving the context gives up what nobody else wants.
+
+        `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
+        """
+        from ckwatch.wire.benchmarks import BenchRequest
+
+        request = BenchRequest.model_construct(
+            units=list(patterns) or None,
+            shapes=None if shapes is None else list(shapes),
+            device=device,
+            force=force,
+            client=None,
+        )
+        async with self._access.answer("POST", ("benchmarks",), body=request, again="unheard") as exchange:
+            yield BenchLines(exchange)
+
+    async def timings(self, unit: str | Unit, shape: str | None = None, limit: int = 50) -> list[Timing]:
+        """The last timings of `KERNEL/INSTANCE@ARCH`, newest first, those of earlier artifacts too."""
+        from ckwatch.wire.benchmarks import Timing
+
+        query = [("unit", _id(unit)), ("limit", str(limit)), *_on(shape)]
+        return parsed_list(list[Timing], await self._access.request("GET", ("timings",), query))
+
+    async def timing(self, number: int) -> list[TimingDetail]:
+        """A measurement by its number (`Timing.id`) with its raw samples, one part for each cache state."""
+        from ckwatch.wire.benchmarks import TimingDetail
+
+        return parsed_list(list[TimingDetail], await self._access.request("GET", ("timings", str(number)), []))
+
+    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
+        """The instances of a kernel on its shapes by time, then those without a timing, and why."""
+        from ckwatch.wire.benchmarks import RankedTiming
+
+        query = [("kernel", kernel), *_on(shape)]
+        return parsed_list(list[RankedTiming], await self._access.request("GET", ("ranking",), query))
+
+    async def compare(self, unit: str | Unit, against: str | Unit, shape: str | None = None) -> list[Compared]:
+        """A unit's latest timings against another unit's, or `previous`, `library`, `baseline`, `baseline:NAME`."""
+        from ckwatch.wire.benchmarks import Compared
+
+        query = [("unit", _id(unit)), ("against", _id(against)), *_on(shape)]
+        return parsed_list(list[Compared], await self._access.request("GET", ("comparison",), query))
+
+    async def set_baseline(self, name: str, *patterns: str) -> list[str]:
+        """Let `name` mean the latest timings of units; the ids of those that have any."""
+        from ckwatch.wire.benchmarks import BaselineRequest
+
+        request = BaselineRequest.model_construct(units=list(patterns) or None)
+        return parsed_list(list[str], await self._access.request("PUT", ("baselines", name), body=request))
+
+    async def baselines(self) -> list[Baseline]:
+        """All baselines, the one that was set last first."""
+        from ckwatch.wire.benchmarks import Baseline
+
+        return parsed_list(list[Baseline], await self._access.request("GET", ("baselines",), []))
+
+    async def remove_baseline(self, name: str) -> int:
+        """Let `name` mean nothing any more; of how many units."""
+        return int(await self._access.request("DELETE", ("baselines", name), []))
+
+
+def _id(unit: str | Unit) -> str:
+    return unit if isinstance(unit, str) else unit.id
+
+
+def _on(shape: str | None) -> list[tuple[str, str]]:
+    return [] if shape is None else [("shape", shape)]
+
+
+class AnalysisCalls(BenchmarkCalls):
+    """The part of a client that needs no GPU to speak of performance."""
+
+    async def analysis(self, unit: str | Unit) -> Analysis:
+        """What the code object of `KERNEL/INSTANCE@ARCH`, which must have been built, tells."""
+        from ckwatch.wire.analysis import Analysis
+
+        return await self._access.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
+
+    async def isa(self, unit: str | Unit, kernel: str | None = None, *, lines: bool = True) -> Isa:
+        """The disassembly of the unit's main kernel, or of that called `kernel` (`Isa.kernels`), as text with folds.
+
+        `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
+        without, only if that has been done already.
+        """
+        from ckwatch.client.connection import result_in
+        from ckwatch.wire.analysis import IsaAnswer
+
+        query: Query = [
+            *([] if kernel is None else [("symbol", kernel)]),
+            *([] if lines else [("lines", "false")]),
+            *await self._view(),
+        ]
+        async with self._access.answer("GET", (*unit_path(unit), "isa"), query) as exchange:
+            return await result_in(exchange, IsaAnswer)
+
+    async def calibration(self) -> Calibrated:
+        """How far predictions were off, over all units with a fresh timing."""
+        from ckwatch.wire.analysis import Calibrated
+
+        return await self._access.get(Calibrated, ("calibration",))
+
+    async def predicted(self, kernel: str, shape: str, *, arch: str | None = None, part: str = "") -> PredictedRanking:
+        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
+        from ckwatch.wire.analysis import PredictedRanking
+
+        query: Query = [("kernel", kernel), ("shape", shape), ("part", part), *([("arch", arch)] if arch else [])]
+        return await self._access.get(PredictedRanking, ("predictions",), query)
+
+    async def _view(self) -> Query:
+        """What tells the daemon whose view is asked for."""
+        return ()
+
+
+def unit_path(unit: str | Unit) -> tuple[str, str, str]:
+    """Where the daemon has a unit. Raises UnknownUnitError for what is no unit's id."""
+    name = unit if isinstance(unit, str) else unit.id
+    kernel, slash, instance = name.partition("/")
+    if not slash or not instance:
+        raise UnknownUnitError(f"'{name}' is no unit", "a unit is called KERNEL/INSTANCE@ARCH")
+    return "units", kernel, instance
+
+
+class LanguageCalls(AnalysisCalls):
+    """The part of a client that knows the words of templates and files."""
+
+    async def vocabulary(self) -> Vocabulary:
+        """The hooks, filters, tests, names and tags of templates, and the keys of kernel files and `ckwatch.toml`.
+
+        It is the same as long as the daemon runs.
+        """
+        from ckwatch.wire.language import Vocabulary
+
+        return await self._access.get(Vocabulary, ("vocabulary",))
+
+    async def templates(self) -> list[TemplateName]:
+        """Every template that a kernel file could name, in order of the search path."""
+        from ckwatch.wire.language import TemplateName
+
+        return parsed_list(list[TemplateName], await self._access.request("GET", ("templates",), await self._view()))
+
+    async def template(self, name: str | None = None, *, path: str | os.PathLike[str] | None = None) -> TemplateDetail:
+        """What a template includes and which parameters it asks for, by its name or by its file's path.
+
+        Files that templates include are found by their paths, too. Raises CkwatchError where there is none.
+        """
+        from ckwatch.wire.language import TemplateDetail
+
+        given: Query = [("path", self._absolute(path))] if path is not None else [("name", name or "")]
+        return await self._access.get(TemplateDetail, ("template",), [*given, *await self._view()])
+
+    async def readers(self, path: str | os.PathLike[str]) -> list[str]:
+        """The ids of the units that read a file, as observed: as template, header or kernel file."""
+        query: Query = [("path", self._absolute(path)), *await self._view()]
+        return parsed_list(list[str], await self._access.request("GET", ("readers",), query))
+
+    async def values(
+        self,
+        unit: str | Unit,
+        parameter: str,
+        values: Sequence[Any] | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> list[ParameterValue]:
+        """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
+
+        Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
+        of the instance, where they are others than the daemon knows.
+        """
+        from ckwatch.wire.language import ParameterValue, ValuesRequest
+
+        request = ValuesRequest.model_construct(
+            unit=unit if isinstance(unit, str) else unit.id,
+            parameter=parameter,
+            values=None if values is None else list(values),
+            parameters=None if parameters is None else dict(parameters),
+            client=await self._viewer(),
+        )
+        return parsed_list(list[ParameterValue], await self._access.request("POST", ("values",), body=request))
+
+    async def _viewer(self) -> str | None:
+        """This client's id where its view is its own."""
+        return None
+
+    def _absolute(self, path: str | os.PathLike[str]) -> str:
+        """As the daemon names the file."""
+        return os.fspath(path)
 
 
 class Client(LanguageCalls):
@@ -41,14 +279,14 @@ class Client(LanguageCalls):
     found again, or started again where that is allowed, and a request that does no harm twice is sent to it once more.
     """
 
-    def __init__(self, access: Access, tasks: TaskGroup, root: Path, status: Status, client: str) -> None:
+    def __init__(self, access: Connection, tasks: TaskGroup, root: Path, status: Status, client: str) -> None:
         self.root = Path(status.root)
         """The workspace's folder, as the daemon names it in paths."""
         self.id = client
         """The daemon knows this client's own view by this name."""
         self._given_root = root
         self._access = access
-        self._lending = Lending(access, client, tasks)
+        self._lending = ClientStateSync(access, client, tasks)
         self._was_heard = False
         access.restore = self._lending.settle
 
@@ -66,7 +304,7 @@ class Client(LanguageCalls):
 
     async def sync(self) -> None:
         """Return when the daemon knows the files as they are now, on disk and as this client lends them."""
-        from ckwatch.client.building import BuildLines
+        from ckwatch.client.builds import BuildLines
         from ckwatch.wire.messages import BuildRequest
 
         request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=await self._viewer())
@@ -83,7 +321,7 @@ class Client(LanguageCalls):
 
     async def time_trace(self, unit: str | Unit, path: str | os.PathLike[str] | None = None) -> TimeTrace:
         """Where the time goes when the unit is compiled, which is done for this. `path`: a file for clang's traces."""
-        from ckwatch.client.slow_answers import result_in
+        from ckwatch.client.connection import result_in
         from ckwatch.wire.messages import TimeTraceLine, TimeTraceRequest
 
         target = None if path is None else self._absolute(path)
@@ -94,7 +332,7 @@ class Client(LanguageCalls):
 
     async def units(self, *patterns: str) -> list[Unit]:
         """The state of units, in the order of the kernel files."""
-        from ckwatch.wire.values import Unit
+        from ckwatch.wire.state import Unit
 
         query = [("pattern", pattern) for pattern in patterns]
         data = await self._access.request("GET", ("units",), [*query, *await self._view()])
@@ -136,7 +374,7 @@ class Client(LanguageCalls):
 
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
         """The messages in a file of the workspace, of all its units."""
-        from ckwatch.wire.values import File
+        from ckwatch.wire.state import File
 
         file = await self._access.get(File, ("files",), [("path", self._absolute(path)), *await self._view()])
         return file.diagnostics
@@ -166,13 +404,13 @@ class Client(LanguageCalls):
         Leaving the context before the end, by whatever way, cancels what nobody else waits for. `force` compiles what
         the store has; `check_only` compiles nothing.
         """
-        from ckwatch.client.building import BuildLines
+        from ckwatch.client.builds import BuildLines
         from ckwatch.wire.messages import BuildRequest
 
         request = BuildRequest.model_construct(
             units=list(patterns) or None, force=force, check_only=check_only, client=await self._viewer()
         )
-        again: Again = "unheard" if force else "always"
+        again: Retry = "unheard" if force else "always"
         async with self._access.answer("POST", ("builds",), body=request, again=again) as exchange:
             yield BuildLines(exchange)
 
@@ -270,7 +508,7 @@ class Client(LanguageCalls):
         from glob import escape
 
         from ckwatch.client import sweep as made
-        from ckwatch.client.building import Sweep
+        from ckwatch.client.builds import Sweep
 
         if (parameters is None) == (instances is None):
             raise CkwatchError("a sweep needs either parameters or instances")
@@ -323,7 +561,7 @@ class Client(LanguageCalls):
             await self._access.leave(self.id)
 
     async def _built(self, patterns: Sequence[str], *, force: bool, check_only: bool) -> BuildResult:
-        from ckwatch.client.results import BuildResult, unit_result
+        from ckwatch.client.builds import BuildResult, unit_result
 
         order: tuple[str, ...] = ()
         found: dict[str, UnitResult] = {}
@@ -375,7 +613,7 @@ class Client(LanguageCalls):
         )
 
 
-async def status_of(access: Access) -> Status:
+async def status_of(access: Connection) -> Status:
     """The daemon itself."""
     from ckwatch.wire.messages import Status
 
@@ -388,3 +626,73 @@ def _text_of(path: str) -> str:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise CkwatchError(f"{path} cannot be read: {error}") from None
+
+
+@asynccontextmanager
+async def connect(
+    path: str | os.PathLike[str] = ".",
+    *,
+    start: bool = True,
+    trust: bool = False,
+    client_name: str | None = None,
+    private: bool = False,
+    open_engine: OpenEngine | None = None,
+) -> AsyncIterator[Client]:
+    """A client of the daemon of the workspace that `path` lies in, which is started unless `start` is false.
+
+    `trust` puts the workspace on the user's list of those whose code may run here. `client_name` is what the daemon
+    calls the client in its log. `private` runs a daemon inside this process instead, as long as the context is open;
+    `open_engine` gives it another engine.
+
+    Raises CkwatchError: there is no workspace or it is broken; UntrustedError where its code would have to be run
+    and it is not trusted; DaemonGoneError if there is none and none may be started, or if it dies.
+    """
+    root = await to_thread.run_sync(find_workspace, Path(path))
+    async with AsyncExitStack() as stack:
+        if trust:
+            await to_thread.run_sync(launch.trust, root)
+        if private:
+            from ckwatch.client.private import private_daemon
+
+            socket = await stack.enter_async_context(private_daemon(root, open_engine))
+            access = Connection(_only(socket))
+        else:
+            access = Connection(_found_or_started(root, start=start))
+        status = await status_of(access)
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            client = Client(access, tasks, root, status, _identity(client_name))
+            try:
+                yield client
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.move_on_after(FAREWELL_S, shield=True):
+                    await client.leave()
+
+
+def _found_or_started(root: Path, *, start: bool) -> Reach:
+    async def reach(may_start: bool) -> Path:
+        if start and may_start:
+            return (await launch.ensure_daemon(root)).socket
+        found = await launch.find_daemon(root)
+        if found is None:
+            raise DaemonGoneError(f"there is no daemon for {root}", "`ckwatch start` starts one")
+        return found.socket
+
+    return reach
+
+
+def _only(socket: Path) -> Reach:
+    async def reach(_may_start: bool) -> Path:
+        try:
+            (await connection_to(socket)).close()
+        except DaemonGoneError:
+            raise DaemonGoneError("the private daemon was stopped") from None
+        return socket
+
+    return reach
+
+
+def _identity(name: str | None) -> str:
+    """A name that no other client has."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "python")[:40]
+    return f"{plain}-{os.urandom(8).hex()}"

@@ -18,8 +18,8 @@ import anyio
 import anyio.lowlevel
 import h11
 
-from ckwatch.client.failures import DaemonGoneError, DaemonSilentError
-from ckwatch.errors import ProtocolError
+from ckwatch.client.errors import DaemonGoneError, DaemonSilentError
+from ckwatch.model.errors import ProtocolError
 
 ANSWER_LIMIT_S = 60.0
 """Seconds until an answer begins, and between its parts; streams send a heartbeat every 15 s."""

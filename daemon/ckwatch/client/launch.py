@@ -1,8 +1,8 @@
-"""Finding the daemon of a workspace, starting it, and seeing it end.
+"""Finds the daemon of a workspace, starts it, and waits for its end.
 
-A daemon that is being started says over a pipe when it answers, or why it never will: nobody has to guess when to try,
-and its mistakes reach whoever wanted it in words. If several clients start one at the same time, one daemon lives, the
-others say that it does, and all clients meet the one.
+A daemon that is being started reports over a pipe when it is ready, or why it cannot start: nobody has to guess when to
+retry, and its errors reach whoever wanted it. If several clients start one at the same time, one daemon lives, the others
+report that, and all clients connect to the one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from ckwatch.client.failures import DaemonGoneError
+from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
-from ckwatch.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
-from ckwatch.errors import CkwatchError
-from ckwatch.python import module_command, module_environment
-from ckwatch.readiness import LIMIT_BYTES, Readiness, understood
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.wire.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
+from ckwatch.wire.readiness import LIMIT_BYTES, Readiness, parse
 
 START_LIMIT_S = 30.0
 """How long a daemon may take until it answers."""
@@ -34,7 +34,7 @@ STOP_LIMIT_S = 10.0
 PAUSES_S = (0.01, 0.02, 0.05, 0.1)
 """Seconds between attempts to meet a daemon that somebody else has started; the last goes on."""
 
-DAEMON = module_command("ckwatch.serve")
+DAEMON = module_command("ckwatch.server")
 
 _LAST_WORDS = 10
 
@@ -96,7 +96,7 @@ def end_of(process: int) -> Iterator[Callable[[], Awaitable[None]]]:
 
 def trust(root: Path) -> None:
     """Put the workspace on the user's list. Raises CkwatchError when that cannot be written."""
-    from ckwatch import trust
+    from ckwatch.workspace import trust
 
     trust.trust(root)
 
@@ -108,7 +108,7 @@ def installed_code(package: Path) -> bytes:
 
 
 def _require_trusted(root: Path) -> None:
-    from ckwatch.trust import require_trusted
+    from ckwatch.workspace.trust import require_trusted
 
     require_trusted(root)
 
@@ -135,7 +135,7 @@ async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bo
             await to_thread.run_sync(_spawn, root, endpoint, program, telling)
         finally:
             os.close(telling)
-        readiness = understood(await _heard(listening))
+        readiness = parse(await _heard(listening))
     finally:
         os.close(listening)
     return await to_thread.run_sync(_ready, readiness, endpoint)

@@ -1,4 +1,4 @@
-"""A daemon inside the client's process, on a socket of its own: for scripts that want to leave nothing behind."""
+"""A daemon inside the client's process, on a socket of its own: for scripts that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskStatus
 
-from ckwatch.endpoint import Endpoint, bind
-from ckwatch.errors import plain_errors
-from ckwatch.serve.app import make_app
-from ckwatch.serve.clients import Clients
-from ckwatch.serve.engine import Engine
-from ckwatch.serve.server import serve_on
+from ckwatch.model.errors import plain_errors
+from ckwatch.server.app import make_app
+from ckwatch.server.clients import Clients
+from ckwatch.server.engine_api import Engine
+from ckwatch.server.uvicorn_server import serve_on
+from ckwatch.wire.endpoint import Endpoint, bind
 
 OpenEngine = Callable[[Path], AbstractAsyncContextManager[Engine]]
 
@@ -51,7 +51,7 @@ async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> A
 
 
 def _real_engine(folder: Path) -> OpenEngine:
-    from ckwatch.runtime.opening import open_engine
+    from ckwatch.engine.bootstrap import open_engine
 
     # The workspace's own history is that of its daemon.
     return partial(open_engine, history=folder / "history.sqlite")

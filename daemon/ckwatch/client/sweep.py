@@ -1,7 +1,7 @@
-"""A sweep: instances that exist in one client's view only.
+"""Sweeps: instances that exist in one client's view only, as values and text.
 
-They are written as `[[instance]]` tables to stand below the text of the kernel file, which is then lent; nothing on
-disk changes, and nobody else sees them. Here are only values and text.
+The instances are written as `[[instance]]` tables below the text of the kernel file, which becomes an overlay; nothing on
+disk changes, and nobody else sees them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ckwatch.errors import CkwatchError
-from ckwatch.model.kernel import ParameterValue
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import ParameterValue
 
 COMBINATIONS_LIMIT = 100_000
 """Most combinations that are looked at; ckwatch.toml has a lower limit of its own for instances."""
@@ -35,7 +35,7 @@ def product_of(
     `where` is asked with the parameters of `base` beneath. Raises CkwatchError for values that no parameter can have,
     for two instances of one name, and when there are none or more than COMBINATIONS_LIMIT.
     """
-    from ckwatch.config.sweep import value_in_name
+    from ckwatch.workspace.sweep import value_in_name
 
     axes: dict[str, list[ParameterValue]] = {}
     named = []

@@ -1,4 +1,7 @@
-"""A build: from the store if it is there, else compiled and stored, once however many ask."""
+"""Builds a source: from the store if it is there, else compiled and stored, once however many ask.
+
+A builder with hipcc makes one with nvcc when the first CUDA source is asked for.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +16,63 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from ckwatch.compile.cuda_builds import CudaBuilds
 from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import link_flags
-from ckwatch.compile.host import host_arch
-from ckwatch.compile.kept_checks import CheckResult, KeptChecks, discard
-from ckwatch.compile.keys import key_of
-from ckwatch.compile.processes import Launcher, run_process
+from ckwatch.compile.keys import native_cpu, request_key
+from ckwatch.compile.pending_host_passes import HostPassReport, PendingHostPasses
 from ckwatch.compile.request import (
-    BuildResult,
+    BuildOutcome,
+    CompileFault,
     CompileOutcome,
     CompileRequest,
     CompilerToolchain,
-    Fault,
-    Status,
+    CompileStatus,
 )
-from ckwatch.errors import CkwatchError
-from ckwatch.model.language import Language
-from ckwatch.store import Artifact, ArtifactStore, HeaderSet, Record, Roots, StoreError
-from ckwatch.store.contents import Look
-from ckwatch.store.locking import try_lock, unlock
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.compile.store.entries import Artifact, ArtifactRecord, StoreError
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
+from ckwatch.compile.work_folder import remove_work_folder
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.targets import Language
+from ckwatch.system.file_locks import try_lock, unlock
+from ckwatch.system.processes import Launcher, run_process
 
 if TYPE_CHECKING:
-    from ckwatch.compile.ladder import Checked, Ladder
-    from ckwatch.compile.passes import OnSaid
+    from ckwatch.compile.passes import OnPassLine
+    from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
+
+
+class _NvccDelegate:
+    """Tells a builder of `toolchain` whose a source is. `make` makes a builder with nvcc."""
+
+    def __init__(self, toolchain: CompilerToolchain, make: Callable[[NvccToolchain], Builder]) -> None:
+        self._toolchain = toolchain
+        self._make = make
+        self._made: Builder | None = None
+        self._finding = anyio.Lock()
+
+    async def builder_of(self, language: Language) -> Builder | None:
+        """The other builder that `language` needs, None where the asking one will do.
+
+        Raises ToolchainError where the language's compiler is not there; it is looked for again each time.
+        """
+        has_nvcc = isinstance(self._toolchain, NvccToolchain)
+        if has_nvcc == (language is Language.CU):
+            return None
+        if has_nvcc:
+            raise ToolchainError(
+                f"there is no compiler for *.{language}.j2 templates, only {self._toolchain.hipcc}",
+                "Run `ckwatch toolchain install`, or set ROCM_PATH.",
+            )
+        async with self._finding:
+            if self._made is None:
+                from ckwatch.compile.toolchain.nvcc import find_nvcc
+
+                self._made = self._make(await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment))
+        return self._made
+
 
 _ATTEMPTS = 3
 _POLL_S = 0.1
@@ -44,7 +80,7 @@ _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
 
 _Taken = TypeVar("_Taken")
-_CompileIn = Callable[[Path, "Checked | None"], Awaitable[CompileOutcome]]
+_CompileIn = Callable[[Path, "PendingHostPass | None"], Awaitable[CompileOutcome]]
 
 
 @dataclass(slots=True)
@@ -52,7 +88,7 @@ class _Claim:
     """A key that is nobody else's for now: what the store has of it, or an empty folder to compile in."""
 
     lock: int | None
-    found: BuildResult | None
+    found: BuildOutcome | None
     folder: Path | None = None
 
 
@@ -65,25 +101,25 @@ class Builder:
         store: ArtifactStore,
         *,
         launch: Launcher = run_process,
-        make_ladder: Callable[[], Ladder] | None = None,
+        make_ladder: Callable[[], StagedCompiler] | None = None,
     ) -> None:
         self._toolchain = toolchain
         self._make_ladder = make_ladder
-        self._ladder_made: Ladder | None = None
+        self._ladder_made: StagedCompiler | None = None
         self._store = store
         self._launch = launch
-        self._roots = Roots(toolchain.roots)
+        self._roots = PathRoots(toolchain.roots)
         self._flights: dict[str, tuple[anyio.Lock, int]] = {}
         self._keys: dict[CompileRequest, str] = {}
         self._host_arch = anyio.Lock()
         self._host: str | None = None
         self.compiled = 0
         """Compiles that this builder has run; none means that the store has not grown."""
-        self._checks = KeptChecks(toolchain, store)
-        self._cuda = CudaBuilds(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch))
+        self._checks = PendingHostPasses(toolchain, store)
+        self._cuda = _NvccDelegate(toolchain, lambda nvcc: Builder(nvcc, store, launch=launch))
 
     @property
-    def ladder(self) -> Ladder | None:
+    def ladder(self) -> StagedCompiler | None:
         """What takes compiles apart, where that is done. Most builds find everything in the store; it is loaded when
         something must be compiled."""
         if self._ladder_made is None and self._make_ladder is not None:
@@ -106,16 +142,16 @@ class Builder:
             return known
         return await anyio.to_thread.run_sync(self._key, request, arch)
 
-    def look(self) -> Look:
+    def look(self) -> ContentSnapshot:
         """One view of the header files, for all the units of one command."""
         return self._store.contents.look()
 
-    async def find(self, request: CompileRequest, look: Look | None = None) -> BuildResult | None:
+    async def find(self, request: CompileRequest, look: ContentSnapshot | None = None) -> BuildOutcome | None:
         """What the store has of `request`; nothing is compiled."""
         return await self.find_and(request, lambda found: found, look)
 
     async def find_and(
-        self, request: CompileRequest, take: Callable[[BuildResult], _Taken], look: Look | None = None
+        self, request: CompileRequest, take: Callable[[BuildOutcome], _Taken], look: ContentSnapshot | None = None
     ) -> _Taken | None:
         """What `take` makes of what the store has of `request`. It runs in a thread, the one that has looked."""
         if (other := await self._cuda.builder_of(request.language)) is not None:
@@ -132,20 +168,20 @@ class Builder:
         self,
         request: CompileRequest,
         *,
-        on_said: OnSaid | None = None,
+        on_said: OnPassLine | None = None,
         on_start: Callable[[], None] | None = None,
         on_narrow: Callable[[], None] = lambda: None,
-        look: Look | None = None,
+        look: ContentSnapshot | None = None,
         force: bool = False,
         side_by_side: bool = True,
         waiting: int = 0,
-    ) -> BuildResult:
+    ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are looked at now. `on_start` is
         called when a compiler is about to start, `on_said` with each line that it writes; neither for what is in the
         store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
-        `Ladder.compile`. Raises ToolchainError when the compiler cannot be
+        `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be
         started, StoreError when the store cannot be written (a full one is a `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
@@ -189,7 +225,7 @@ class Builder:
         return known
 
     def _made_key(self, request: CompileRequest, arch: str) -> str:
-        return key_of(
+        return request_key(
             request,
             self._toolchain,
             self._roots,
@@ -204,21 +240,21 @@ class Builder:
             return request.arch
         async with self._host_arch:
             if self._host is None:
-                self._host = await host_arch(self._toolchain, self._store.folder)
+                self._host = await native_cpu(self._toolchain, self._store.folder)
             return self._host
 
-    def _find_now(self, key: str, look: Look | None) -> BuildResult | None:
+    def _find_now(self, key: str, look: ContentSnapshot | None) -> BuildOutcome | None:
         artifact = self._store.lookup(key, self._roots, look)
         if artifact is None:
             return None
         try:
-            return BuildResult(key, artifact, None, True, artifact.log, artifact.source_text)
+            return BuildOutcome(key, artifact, None, True, artifact.log, artifact.source_text)
         except OSError:  # evicted by another process at this moment
             return None
 
     async def _compile(
         self, key: str, request: CompileRequest, claim: _Claim, compile_in: _CompileIn, force: bool
-    ) -> BuildResult:
+    ) -> BuildOutcome:
         for _ in range(_ATTEMPTS):
             checked = await self._checks.take(key, request)
             folder = claim.folder if checked is None else checked.folder
@@ -229,24 +265,26 @@ class Builder:
                 if not error.no_space:
                     raise
                 outcome = _without_space(error, None)
-                return BuildResult(key, None, outcome, False, outcome.log, request.source)
+                return BuildOutcome(key, None, outcome, False, outcome.log, request.source)
             if checked is None:
                 claim.folder = None
             try:
                 outcome = await self._undisturbed(compile_in, folder, checked)
                 artifact = None
-                if outcome.status is not Status.TRANSIENT:
+                if outcome.status is not CompileStatus.TRANSIENT:
                     publish = partial(self._publish, key, request, outcome, folder, force)
                     # What has been compiled is stored, also when nobody waits for it any more.
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
             finally:
-                await discard(folder)
-            if artifact is not None or outcome.fault not in (Fault.HEADERS_CHANGED, Fault.STORE_GONE):
+                await remove_work_folder(folder)
+            if artifact is not None or outcome.fault not in (CompileFault.HEADERS_CHANGED, CompileFault.STORE_GONE):
                 break
-        return BuildResult(key, artifact, outcome, False, outcome.log, request.source)
+        return BuildOutcome(key, artifact, outcome, False, outcome.log, request.source)
 
-    async def _undisturbed(self, compile_in: _CompileIn, folder: Path, checked: Checked | None) -> CompileOutcome:
+    async def _undisturbed(
+        self, compile_in: _CompileIn, folder: Path, checked: PendingHostPass | None
+    ) -> CompileOutcome:
         """What came of a compile, unless the store was deleted under it: then nothing that was said counts."""
         try:
             outcome = await compile_in(folder, checked)
@@ -254,17 +292,17 @@ class Builder:
             if not await anyio.to_thread.run_sync(self._store.disturbed, folder):
                 raise
             return _without_store(None)
-        if outcome.status is not Status.OK and await anyio.to_thread.run_sync(self._store.disturbed, folder):
+        if outcome.status is not CompileStatus.OK and await anyio.to_thread.run_sync(self._store.disturbed, folder):
             return _without_store(outcome)
         return outcome
 
     async def _compile_in(
         self,
         request: CompileRequest,
-        on_said: OnSaid | None,
+        on_said: OnPassLine | None,
         on_narrow: Callable[[], None],
         folder: Path,
-        checked: Checked | None,
+        checked: PendingHostPass | None,
         *,
         side_by_side: bool,
         waiting: int,
@@ -282,13 +320,13 @@ class Builder:
                 waiting=waiting,
                 force=force,
             )
-        from ckwatch.compile.job import compile_source  # loaded when something must be compiled
+        from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
         on_narrow()
         on_line = None if on_said is None else partial(on_said, None)
         return await compile_source(request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch)
 
-    async def check(self, request: CompileRequest, on_said: OnSaid | None = None) -> CheckResult | None:
+    async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
         """What the host pass says, which the next `build` of the same request does not repeat.
 
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
@@ -313,9 +351,11 @@ class Builder:
         )
         if headers is None:
             message = "headers changed while they were being compiled"
-            return None, replace(outcome, status=Status.TRANSIENT, fault=Fault.HEADERS_CHANGED, message=message)
-        record = Record(
-            ok=outcome.status is Status.OK,
+            return None, replace(
+                outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.HEADERS_CHANGED, message=message
+            )
+        record = ArtifactRecord(
+            ok=outcome.status is CompileStatus.OK,
             symbol=request.symbol,
             arch=request.arch,
             language=request.language.value,
@@ -357,7 +397,7 @@ class Builder:
             else:
                 self._flights[key] = (lock, waiting - 1)
 
-    async def _claim(self, key: str, look: Look | None, force: bool) -> _Claim:
+    async def _claim(self, key: str, look: ContentSnapshot | None, force: bool) -> _Claim:
         """What the store has, or the right to compile: one process at a time per key.
 
         A store that cannot be locked is written without: publishing bears it.
@@ -370,7 +410,7 @@ class Builder:
             look = None
             await anyio.sleep(_POLL_S)
 
-    def _claim_now(self, key: str, look: Look | None, force: bool) -> _Claim | None:
+    def _claim_now(self, key: str, look: ContentSnapshot | None, force: bool) -> _Claim | None:
         lockable, lock = _try_lock(self._lock_path(key))
         if lock is None and lockable:
             return None
@@ -407,19 +447,19 @@ def _try_lock(path: Path) -> tuple[bool, int | None]:
 
 def _without_space(error: StoreError, outcome: CompileOutcome | None) -> CompileOutcome:
     if outcome is None:
-        return CompileOutcome(Status.TRANSIENT, "", (), 0, Fault.NO_SPACE, str(error))
-    return replace(outcome, status=Status.TRANSIENT, fault=Fault.NO_SPACE, message=str(error))
+        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.NO_SPACE, str(error))
+    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.NO_SPACE, message=str(error))
 
 
 def _without_store(outcome: CompileOutcome | None) -> CompileOutcome:
     message = "the artifact store was deleted while this was being compiled"
     if outcome is None:
-        return CompileOutcome(Status.TRANSIENT, "", (), 0, Fault.STORE_GONE, message)
-    return replace(outcome, status=Status.TRANSIENT, fault=Fault.STORE_GONE, message=message)
+        return CompileOutcome(CompileStatus.TRANSIENT, "", (), 0, CompileFault.STORE_GONE, message)
+    return replace(outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.STORE_GONE, message=message)
 
 
 async def build_artifact(
-    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_said: OnSaid | None = None
-) -> BuildResult:
+    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore, *, on_said: OnPassLine | None = None
+) -> BuildOutcome:
     """Build one source; see `Builder.build`. For more than one, keep a Builder."""
     return await Builder(toolchain, store).build(request, on_said=on_said)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ckwatch.store.headers import shadows
+from ckwatch.compile.store.header_sets import shadows
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
 _ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")

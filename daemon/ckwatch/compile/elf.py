@@ -1,4 +1,4 @@
-"""The little of ELF and of clang's offload bundles that is needed to take a shared object apart.
+"""Reads ELF files and clang's offload bundles: sections, symbols, and the device code of a shared object.
 
 Reading them here spares a process per compile. Formats: the ELF-64 specification, and "Clang Offload Bundler" in
 clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with `CCOB`).
@@ -31,7 +31,7 @@ _STV_PROTECTED = 3
 _SYMBOL_BYTES = 24
 
 
-class CompressedBundle(Exception):  # noqa: N818  # not a fault: the bundler has to unpack it
+class CompressedBundleError(Exception):  # not a fault: the bundler has to unpack it
     """The offload bundle is compressed."""
 
 
@@ -131,7 +131,7 @@ def code_digest(data: bytes) -> str:
 
 def _from_bundle(bundle: bytes, arch: str) -> bytes | None:
     if bundle.startswith(_COMPRESSED):
-        raise CompressedBundle
+        raise CompressedBundleError
     if not bundle.startswith(_MAGIC):
         raise ValueError("no offload bundle")
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
-from ckwatch.diagnostics.clang_flags import CLANG_DIAGNOSTIC_FLAGS
-from ckwatch.model.language import Language
+from ckwatch.model.targets import Language
 
 HIP_FLAGS: tuple[str, ...] = (
     "-x",

@@ -1,19 +1,32 @@
-"""Keys of what is compiled with a toolchain."""
+"""Keys of what is compiled with a toolchain, and what `-march=native` stands for in them.
+
+The name of the processor and a hash of its features stand for the host. The compiler is asked once per toolchain and
+processor; the answer is kept beside the store, so that a build of what is known starts no process.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio.to_thread
 
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
-from ckwatch.fingerprint import compile_key, flags_depend_on_places, token_key
-from ckwatch.store import Roots
+from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.keys import compile_key, flags_depend_on_places, token_key
+from ckwatch.system.processes import run_process
 
 
-def key_of(
+def request_key(
     request: CompileRequest,
     toolchain: CompilerToolchain,
-    roots: Roots,
+    roots: PathRoots,
     *,
     text: str,
     arch: str,
@@ -32,3 +45,69 @@ def key_of(
         include_folders=[roots.shorten(f"{folder}/") for folder in folders],
         products=products,
     )
+
+
+_CPU_MEMO = "host-cpu.json"
+_CPU = re.compile(r'"-target-cpu" "([^"]+)"')
+_FEATURE = re.compile(r'"-target-feature" "([^"]+)"')
+_CPUINFO = re.compile(
+    r"^(?:model name|vendor_id|cpu family|model|stepping|flags|Features|CPU part)\s*:.*$", re.MULTILINE
+)
+
+
+async def native_cpu(toolchain: CompilerToolchain, memo_folder: Path | None = None) -> str:
+    """The resolved host processor, `znver3-1a2b3c4d`: its name for clang and a hash of its features.
+
+    Raises ToolchainError when clang cannot tell.
+    """
+    processor = await anyio.to_thread.run_sync(_cpuinfo)
+    question = hashlib.sha256(f"{toolchain.identity}\n{processor}".encode()).hexdigest()
+    known = await anyio.to_thread.run_sync(_read_memo, memo_folder)
+    if question in known:
+        return known[question]
+    arguments = [
+        str(toolchain.clangxx),
+        *toolchain.cpp_arguments,
+        "-march=native",
+        "-x",
+        "c++",
+        "-E",
+        "-###",
+        "/dev/null",
+    ]
+    done = await run_process(arguments, environment=toolchain.environment, folder=Path("/"), timeout_s=60)
+    cpu = _CPU.search(done.stderr)
+    if cpu is None:
+        raise ToolchainError(
+            f"{toolchain.clangxx} does not know this processor (-march=native)", done.stderr.strip()[-400:] or None
+        )
+    features = hashlib.sha256("\n".join(sorted(_FEATURE.findall(done.stderr))).encode()).hexdigest()
+    answer = f"{cpu[1]}-{features[:8]}"
+    await anyio.to_thread.run_sync(_write_memo, memo_folder, {**known, question: answer})
+    return answer
+
+
+def _cpuinfo() -> str:
+    """What the kernel says of the first processor; empty where it says nothing."""
+    with suppress(OSError):
+        first = Path("/proc/cpuinfo").read_text(errors="replace").partition("\n\n")[0]
+        return "\n".join(_CPUINFO.findall(first))
+    return ""
+
+
+def _read_memo(folder: Path | None) -> dict[str, str]:
+    if folder is not None:
+        with suppress(OSError, ValueError):
+            known = json.loads((folder / _CPU_MEMO).read_bytes())
+            if isinstance(known, dict):
+                return {str(question): str(answer) for question, answer in known.items()}
+    return {}
+
+
+def _write_memo(folder: Path | None, known: dict[str, str]) -> None:
+    if folder is not None:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = folder / f".{_CPU_MEMO}.{hashlib.sha256(json.dumps(known).encode()).hexdigest()[:8]}"
+            temporary.write_text(json.dumps(known))
+            temporary.replace(folder / _CPU_MEMO)

@@ -1,32 +1,43 @@
-"""One pass over a source, for the host or the device, in a folder that both share."""
+"""Runs one pass over a source, for the host or the device, in a folder that both share.
+
+A device pass is kept in the store by what the device can see of the source, so that an edit of host code repeats none.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 
-from ckwatch.compile.dependencies import outside, parse_header_list
-from ckwatch.compile.plan import CompilePlan, Side
-from ckwatch.compile.precompiled import Precompiled
-from ckwatch.compile.processes import Finished, Verdict
-from ckwatch.compile.request import CompileOutcome, Status
-from ckwatch.compile.running import CompileJob, source_id, unfinished
+from ckwatch.compile.compile_job import CompileJob, source_id, unfinished
+from ckwatch.compile.dependencies import not_there, outside, parse_header_list
+from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.keys import request_key
+from ckwatch.compile.precompiled_headers import PrecompiledHeader
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.compile.store.entries import ArtifactRecord, LostArtifactError, StoreError
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.model.keys import device_text
+from ckwatch.system.processes import ExitReason, ProcessResult
 
-OnSaid = Callable[[Side | None, str], None]
+OnPassLine = Callable[[PassSide | None, str], None]
 """Gets each line that a pass prints, as it is printed; None: one call makes both."""
 
-OBJECT_OF = {Side.HOST: "host.o", Side.DEVICE: "device.o"}
+OBJECT_OF = {PassSide.HOST: "host.o", PassSide.DEVICE: "device.o"}
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassResult:
     """A pass that has ended. `failure` is None when there is an object."""
 
-    side: Side
+    side: PassSide
     job: CompileJob
     headers: tuple[str, ...]
     failure: CompileOutcome | None
@@ -37,11 +48,11 @@ class Passed:
         return "".join(self.job.log)
 
 
-class RefusedError(Exception):
+class HeaderRefusedError(Exception):
     """The compiler did not take the precompiled header."""
 
 
-async def run_pass(job: CompileJob, side: Side, plan: CompilePlan, header: Precompiled | None) -> Passed:
+async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: PrecompiledHeader | None) -> PassResult:
     """Compile the job's source for one side. Raises RefusedError when `header` cannot be used, and ToolchainError when
     the compiler cannot be started."""
     listed = job.folder / f"headers-{side.value}.txt"
@@ -59,20 +70,20 @@ async def run_pass(job: CompileJob, side: Side, plan: CompilePlan, header: Preco
     finished = await job.run(command)
     complaint = None if header is None else _complaint(finished, header)
     if complaint is not None:
-        raise RefusedError(complaint)
+        raise HeaderRefusedError(complaint)
     more = () if header is None else header.headers
-    opened = await anyio.to_thread.run_sync(partial(_opened, listed, job.folder, {*more, *_own(header)}))
+    opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
     headers = tuple(sorted({*opened, *more}))
-    ended = finished.exit_status == 0 and finished.verdict is Verdict.EXITED
-    return Passed(side, job, headers, None if ended else unfinished(job, finished, headers))
+    ended = finished.exit_status == 0 and finished.verdict is ExitReason.EXITED
+    return PassResult(side, job, headers, None if ended else unfinished(job, finished, headers))
 
 
-def joined_log(passes: list[Passed]) -> str:
+def joined_log(passes: list[PassResult]) -> str:
     """What all of them printed, the host's first."""
-    return "".join(one.log for one in sorted(passes, key=lambda one: one.side is Side.DEVICE))
+    return "".join(one.log for one in sorted(passes, key=lambda one: one.side is PassSide.DEVICE))
 
 
-def failed(passes: list[Passed]) -> CompileOutcome | None:
+def failed(passes: list[PassResult]) -> CompileOutcome | None:
     """What is to be told when a pass has failed: everything that all of them have said; None when none has.
 
     A fault of the host wins: it says nothing of the kernel.
@@ -80,7 +91,7 @@ def failed(passes: list[Passed]) -> CompileOutcome | None:
     failures = [one.failure for one in passes if one.failure is not None]
     if not failures:
         return None
-    first = next((one for one in failures if one.status is Status.TRANSIENT), failures[0])
+    first = next((one for one in failures if one.status is CompileStatus.TRANSIENT), failures[0])
     headers = {header for one in passes for header in one.headers}
     missing = {name for one in failures for name in one.missing}
     return CompileOutcome(
@@ -98,9 +109,9 @@ def failed(passes: list[Passed]) -> CompileOutcome | None:
 _COMPLAINTS = ("precompiled file", "precompiled header", "PCH file", "AST file", "AST Deserialization", ".pch")
 
 
-def _complaint(finished: Finished, header: Precompiled) -> str | None:
+def _complaint(finished: ProcessResult, header: PrecompiledHeader) -> str | None:
     """What the compiler has against the header, None when it speaks of the source."""
-    if finished.exit_status == 0 or finished.verdict is not Verdict.EXITED:
+    if finished.exit_status == 0 or finished.verdict is not ExitReason.EXITED:
         return None
     errors = [line for line in finished.stderr.splitlines() if "error:" in line]
     words = (str(header.file), *_COMPLAINTS)
@@ -109,13 +120,88 @@ def _complaint(finished: Finished, header: Precompiled) -> str | None:
     return complaints[0] if complaints else None
 
 
-def _own(header: Precompiled | None) -> tuple[str, ...]:
+def _files_of(header: PrecompiledHeader | None) -> tuple[str, ...]:
     return () if header is None else (str(header.source), str(header.file))
 
 
-def _opened(listed: Path, folder: Path, known: set[str]) -> set[str]:
+def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:
     try:
         names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
     except FileNotFoundError:
         return set()
     return outside(names, folder) - known
+
+
+DEVICE_OBJECT = "device-object"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDevicePass:
+    """One in the store, under `key`; `text` is what the device can see."""
+
+    key: str
+    text: str
+    request: CompileRequest
+    toolchain: CompilerToolchain
+    store: ArtifactStore
+
+    def find(self, job: CompileJob, look: ContentSnapshot | None) -> PassResult | None:
+        """The pass, with its object in the job's folder; runs in a thread."""
+        roots = PathRoots(self.toolchain.roots)
+        artifact = self.store.lookup(self.key, roots, look)
+        headers = None if artifact is None else self.store.headers_of(artifact)
+        file = None if artifact is None else artifact.product(DEVICE_OBJECT)
+        if headers is None or file is None:
+            return None
+        try:
+            (job.folder / OBJECT_OF[PassSide.DEVICE]).write_bytes(self.store.load(file))
+        except (OSError, LostArtifactError, StoreError):  # evicted at this moment, damaged, or no space
+            return None
+        return PassResult(PassSide.DEVICE, job, tuple(map(roots.expand, headers.present)), None)
+
+    def keep(self, done: PassResult) -> None:
+        """Store a pass that went well; runs in a thread. A store that cannot be written is left alone."""
+        folders = [*self.request.include_folders, *self.toolchain.include_folders]
+        job = done.job
+        observed = HeaderSet.observe(
+            done.headers,
+            not_there(done.headers, (), folders),
+            self.store.contents,
+            PathRoots(self.toolchain.roots),
+            job.begun_ns,
+        )
+        if observed is None:
+            return
+        record = ArtifactRecord(
+            ok=True,
+            symbol=self.request.symbol,
+            arch=self.request.arch,
+            language=self.request.language.value,
+            toolchain=self.toolchain.identity,
+            source=self.request.language.source_name,
+            commands=tuple(job.commands),
+        )
+        copy = job.folder / f"kept-{OBJECT_OF[PassSide.DEVICE]}"
+        with suppress(OSError, StoreError):
+            shutil.copyfile(job.folder / OBJECT_OF[PassSide.DEVICE], copy)
+            publish = partial(self.store.publish, self.key, observed, record, log="", products={DEVICE_OBJECT: copy})
+            publish(source=self.text.encode("utf-8", "surrogateescape"), replace_existing=True)
+
+
+def stored_device_pass(
+    request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore
+) -> StoredDevicePass | None:
+    """The device pass of `request`; None when the device can see all of the source."""
+    text = device_text(request.source)
+    if text == request.source:
+        return None
+    key = request_key(
+        request,
+        toolchain,
+        PathRoots(toolchain.roots),
+        text=text,
+        arch=request.arch,
+        more=["device pass"],
+        products=[DEVICE_OBJECT],
+    )
+    return StoredDevicePass(key, text, request, toolchain, store)

@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from ckwatch.model.language import Language
-from ckwatch.store import Artifact, Command
-from ckwatch.store.entry import wall_s
+from ckwatch.compile.store.entries import Artifact, CompilerCommand, wall_s
+from ckwatch.model.targets import Language
 
 
 class ProductKind(StrEnum):
@@ -92,7 +91,7 @@ class CompilerToolchain(Protocol):
     def openmp(self) -> bool: ...
 
 
-class Status(StrEnum):
+class CompileStatus(StrEnum):
     """How a compile ended. A transient end says nothing of the kernel and is never stored."""
 
     OK = "ok"
@@ -100,7 +99,7 @@ class Status(StrEnum):
     TRANSIENT = "transient"
 
 
-class Fault(StrEnum):
+class CompileFault(StrEnum):
     """Why a compile has no result that could be stored."""
 
     KILLED = "killed"
@@ -122,11 +121,11 @@ class CompileOutcome:
     wall clock before the first process. `message` explains `fault` to a person.
     """
 
-    status: Status
+    status: CompileStatus
     log: str
-    commands: tuple[Command, ...]
+    commands: tuple[CompilerCommand, ...]
     begun_ns: int
-    fault: Fault | None = None
+    fault: CompileFault | None = None
     message: str = ""
     files: Mapping[ProductKind, Path] = field(default_factory=dict)
     headers: tuple[str, ...] = ()
@@ -140,7 +139,7 @@ class CompileOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildResult:
+class BuildOutcome:
     """A unit's build: `artifact` when there is something to keep (also a failure), else `outcome` says why not.
 
     `outcome` is None when the artifact was found in the store. `source_text` is the text that `log` speaks of: it has
@@ -160,7 +159,7 @@ class BuildResult:
         return self.artifact is not None and self.artifact.ok
 
     @property
-    def fault(self) -> Fault | None:
+    def fault(self) -> CompileFault | None:
         """Set when nothing was learned of the kernel."""
         return None if self.artifact is not None or self.outcome is None else self.outcome.fault
 

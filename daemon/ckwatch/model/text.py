@@ -1,4 +1,4 @@
-"""Places in text files.
+"""Places in text files: positions, spans, and the index from offsets to positions.
 
 Lines and columns are counted from zero, columns in Unicode code points; ends are exclusive. What a person reads
 is counted from one: `str()` of a position or span does that.
@@ -6,6 +6,7 @@ is counted from one: `str()` of a position or span does that.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 
@@ -35,3 +36,60 @@ class Span:
 def span(path: str, line: int, column: int, end_line: int, end_column: int) -> Span:
     """Short form for a `Span` from four zero-based numbers."""
     return Span(path, Position(line, column), Position(end_line, end_column))
+
+
+class LineIndex:
+    """Offsets ↔ positions in a text; positions are clamped to it."""
+
+    def __init__(self, text: str) -> None:
+        self.length = len(text)
+        starts = [0]
+        at = text.find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = text.find("\n", at + 1)
+        self.starts = starts
+
+    def offset(self, position: Position) -> int:
+        """The offset of `position`; a line past the end is the end, a column past its line the line's end."""
+        if position.line < 0:
+            return 0
+        if position.line >= len(self.starts):
+            return self.length
+        following = self.starts[position.line + 1] - 1 if position.line + 1 < len(self.starts) else self.length
+        return min(self.starts[position.line] + max(position.column, 0), following)
+
+    def position(self, offset: int) -> Position:
+        """The position of `offset`, clamped to the text."""
+        offset = min(max(offset, 0), self.length)
+        line = bisect_right(self.starts, offset) - 1
+        return Position(line, offset - self.starts[line])
+
+
+def advance(position: Position, text: str) -> Position:
+    """Where `position` comes to lie after `text`."""
+    newlines = text.count("\n")
+    if not newlines:
+        return Position(position.line, position.column + len(text))
+    return Position(position.line + newlines, len(text) - text.rfind("\n") - 1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """From `start` up to `end`, which is not part of it."""
+
+    start: Position
+    end: Position
+
+    def holds(self, position: Position) -> bool:
+        """Whether a cursor at `position` touches it: its end counts."""
+        return self.start <= position <= self.end
+
+    def covers(self, other: Range) -> bool:
+        """Whether nothing of `other` is outside."""
+        return self.start <= other.start and other.end <= self.end
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return self.start == self.end

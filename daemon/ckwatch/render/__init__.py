@@ -1,1 +1,1 @@
-"""From a template and a unit to C++ text, a source map, and the files that were read."""
+"""Renders a template for a unit: C++ text, its source map, and the files that were read."""

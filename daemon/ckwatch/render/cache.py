@@ -1,8 +1,8 @@
-"""Renders that were made before, found again while nothing that they read has changed.
+"""A cache of renders on disk, valid while nothing that they read has changed.
 
 An entry is keyed by what goes into a render (template, operation, parameters, arch, search path, and this version of
 the renderer and checks) and holds while every template that was read has the same contents and none has appeared where
-one was looked for. Only renders without mistakes are kept.
+one was looked for. Only renders without diagnostics are kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ckwatch.model.kernel import Unit
-from ckwatch.render.outcome import Rendered, RenderOutcome
-from ckwatch.render.packing import PackedSourceMap, packed_bytes, plain_values
+from ckwatch.model.kernels import Unit
+from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
 
 FORMAT = 2
 
@@ -105,8 +104,11 @@ def _entry() -> TypeAdapter[Entry]:
 def renderer_identity() -> str:
     """Changes whenever the code that renders or checks does."""
     here = Path(__file__).parent
-    rooms = [*here.glob("*.py"), *(here.parent / "rules").glob("*.py")]
-    files = [*sorted(rooms), *(here.parent / name for name in ("sourcemap.py", "fingerprint.py", "lint.py"))]
+    rooms = [*here.glob("*.py"), *(here.parent / "checks" / "rules").glob("*.py")]
+    files = [
+        *sorted(rooms),
+        *(here.parent / name for name in ("model/source_map.py", "model/keys.py", "checks/static_checks.py")),
+    ]
     states = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
     jinja2 = find_spec("jinja2")
     library = Path(jinja2.origin).stat() if jinja2 is not None and jinja2.origin else None

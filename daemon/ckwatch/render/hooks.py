@@ -1,4 +1,4 @@
-"""What templates call: the kernel's C signature, names, sizes and checks of its arguments, headers and globals.
+"""Hooks, the functions that templates call: the kernel's C signature, argument names, sizes, checks, headers, globals.
 
 The hooks keep the names and meaning that template authors know from PyTorch Inductor's ROCm backend. The exported
 function is
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ckwatch.model.dtypes import DTYPES
-from ckwatch.model.kernel import Operation, ParameterValue, Tensor
+from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.tensors import DTYPES
 
 KERNEL_NAME = "KERNEL_NAME"
 
@@ -105,7 +105,7 @@ class KernelHooks:
         return "void" if tensor is None else DTYPES[tensor.dtype].abi_type
 
     def layout(self, tensor: Tensor | None) -> str:
-        """CK's name of the layout: `Row` or `Col`."""
+        """CK's name of the layout: `ListingRow` or `Col`."""
         return "Row" if tensor is None or tensor.layout == "row" else "Col"
 
     def size(self, tensor: Tensor | None, start: int, end: int | None = None, default: str = "1") -> str:

@@ -1,7 +1,7 @@
-"""Columns for Jinja2.
+"""A lexer for Jinja2 that knows columns.
 
-Jinja2's tokens and syntax tree carry a line number and no column. Here that number is a `Located`: an `int` that also
-knows the offset and column. The parser copies it from token to node untouched, so every node knows its exact place
+Jinja2's tokens and syntax tree carry a line number and no column. Here that number is a `LocatedLine`: an `int` that
+also knows the offset and column. The parser copies it from token to node untouched, so every node knows its exact place
 without a parser of our own. Positions refer to the source with its newlines normalised to `\\n`, as Jinja2 reads it.
 """
 
@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
 
-from ckwatch.model.text import Position, Span
-from ckwatch.sourcemap import LineIndex
+from ckwatch.model.text import LineIndex, Position, Span
 
 
-class Located(int):
+class LocatedLine(int):
     """A one-based line number that knows its offset (in code points) and zero-based column."""
 
     offset: int
     column: int
 
     @classmethod
-    def at(cls, position: Position, offset: int) -> Located:
+    def at(cls, position: Position, offset: int) -> LocatedLine:
         """The line number of a zero-based `position`."""
         self = cls(position.line + 1)
         self.offset = offset
@@ -34,7 +33,7 @@ class Located(int):
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class SourceTag:
     """A `{{ … }}` or `{% … %}` with the names and string constants in it."""
 
     start: int
@@ -45,7 +44,7 @@ class Tag:
 
 
 class LocatingLexer(Lexer):
-    """Jinja2's lexer with `Located` line numbers.
+    """Jinja2's lexer with `LocatedLine` line numbers.
 
     It remembers the tokens of the last template: they are wanted for the tags and then by the parser, and finding them
     takes as long as parsing.
@@ -81,10 +80,10 @@ class LocatingLexer(Lexer):
                 found = text.find(value, at)
                 if found < 0:
                     found = at
-                yield Located.at(lines.position(found), found), kind, value
+                yield LocatedLine.at(lines.position(found), found), kind, value
                 at = found + len(value)
         except TemplateSyntaxError as error:
-            error.lineno = Located.at(lines.position(at), at)
+            error.lineno = LocatedLine.at(lines.position(at), at)
             raise
 
 
@@ -104,7 +103,7 @@ class TemplateSource:
         self.mentioned = frozenset(name for tag in self.tags for name, _ in tag.names)
         self._starts = [tag.start for tag in self.tags]
 
-    def tag_at(self, offset: int) -> Tag | None:
+    def tag_at(self, offset: int) -> SourceTag | None:
         """The tag around `offset`, if there is one."""
         index = bisect_right(self._starts, offset) - 1
         if index >= 0 and offset < self.tags[index].end:
@@ -123,12 +122,12 @@ class TemplateSource:
         return self.span(start + len(text) - len(text.lstrip()), start + len(text.rstrip()))
 
 
-def _tags(text: str, tokens: Iterator[tuple[int, str, str]]) -> Iterator[Tag]:
+def _tags(text: str, tokens: Iterator[tuple[int, str, str]]) -> Iterator[SourceTag]:
     start = -1
     names: list[tuple[str, int]] = []
     is_variable = False
     for line, kind, value in tokens:
-        offset = line.offset if isinstance(line, Located) else 0
+        offset = line.offset if isinstance(line, LocatedLine) else 0
         if kind in ("variable_begin", "block_begin"):
             start, names, is_variable = offset, [], kind == "variable_begin"
         elif kind == "name":
@@ -137,5 +136,5 @@ def _tags(text: str, tokens: Iterator[tuple[int, str, str]]) -> Iterator[Tag]:
             names.append((value[1:-1], offset))
         elif kind in ("variable_end", "block_end") and start >= 0:
             end = offset + len(value.rstrip()) if value.strip() else offset + len(value)
-            yield Tag(start, end, text[start:end].strip("{}%-+ \t\n"), tuple(names), is_variable)
+            yield SourceTag(start, end, text[start:end].strip("{}%-+ \t\n"), tuple(names), is_variable)
             start = -1

@@ -1,4 +1,4 @@
-"""Templates from the workspace first and then the built-ins, with a record of every look.
+"""Loads templates from the workspace first and then the built-ins, and records every lookup.
 
 A template depends on the file it was read from *and* on the files that were looked for before it and not found: one
 that appears later would win. Both are recorded for each lookup.
@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from jinja2.loaders import split_template_path
 
-from ckwatch.model.diagnostic import Diagnostic, Severity, Source
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
 
 TEMPLATE_SIZE_LIMIT_BYTES = 16 * 1024 * 1024
@@ -38,7 +38,7 @@ class Lookups:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTemplate:
     """One successful lookup."""
 
     path: str
@@ -64,7 +64,7 @@ class RecordingLoader(BaseLoader):
     def __init__(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> None:
         self.folders = tuple(folders)
         self.overlays = dict(overlays)
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, FoundTemplate] = {}
         self.last_missed: tuple[str, ...] = ()
 
     def candidates(self, name: str) -> list[str]:
@@ -90,7 +90,7 @@ class RecordingLoader(BaseLoader):
         raise TemplateNotFound(template)
 
     def _remember(self, name: str, path: str, data: bytes, missed: list[str]) -> None:
-        self.found[name] = Found(path, hashlib.sha256(data).hexdigest(), tuple(missed))
+        self.found[name] = FoundTemplate(path, hashlib.sha256(data).hexdigest(), tuple(missed))
 
     def _shadowed(self, missed: list[str]) -> bool:
         return any(path in self.overlays or os.path.isfile(path) for path in missed)  # noqa: PTH113  # on the hot path

@@ -1,4 +1,4 @@
-"""The render worker: `python -m ckwatch.render.worker FOLDER…` reads requests on stdin and answers on stdout."""
+"""The render worker: `python -m ckwatch.render.worker FOLDER…` reads requests from stdin, writes results to stdout."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ckwatch.model.kernel import Unit
-from ckwatch.render.engine import Renderer
+from ckwatch.model.kernels import Unit
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
+from ckwatch.render.renderer import Renderer
 
 ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
 LENGTH_BYTES = 8

@@ -1,4 +1,4 @@
-"""What a code object tells without a GPU, as clients see it. Everything predicted is called so."""
+"""What clients see of a code object: resources, listings and predictions. Everything predicted is called so."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from ckwatch.analysis.calibration import Calibration
-from ckwatch.analysis.prediction import Prediction
-from ckwatch.analysis.rank import Placed
-from ckwatch.analysis.report import CodeObjectReport
+from ckwatch.codeobject.prediction import Calibration, Prediction
+from ckwatch.codeobject.ranking import RankedInstance
+from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.wire.messages import SlowAnswer
-from ckwatch.wire.value import Value
-from ckwatch.wire.values import Span
+from ckwatch.wire.schema import Value
+from ckwatch.wire.state import Span
 
 
 class ShapePrediction(Value):
@@ -51,7 +50,7 @@ class PredictedRanking(Value):
     arch: str
     part: str
     cache: str
-    rows: tuple[Placed, ...]
+    rows: tuple[RankedInstance, ...]
     measured_us: dict[str, float]
 
 

@@ -1,4 +1,4 @@
-"""What an editor needs to know to help with writing templates, kernel files and settings."""
+"""What an editor needs to help with writing templates, kernel files and settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ckwatch.wire.messages import ClientId, Name, Request
-from ckwatch.wire.value import Value
+from ckwatch.wire.schema import ClientId, Name, Request, Value
 
 CANDIDATE_LIMIT = 1000
 """Values that one request may have checked."""
@@ -33,7 +32,7 @@ class Word(Value):
     doc: str = ""
 
 
-class Key(Value):
+class KeyDescription(Value):
     """A key of a kernel file or of `ckwatch.toml`, `path` with dots (`operation.a.dtype`, `shape.M`).
 
     Tables of an array are named like a single table; a part `*` of the path stands for any name (`defaults.*`).
@@ -59,8 +58,8 @@ class Vocabulary(Value):
     tests: tuple[Word, ...]
     globals: tuple[Word, ...]
     tags: tuple[Word, ...]
-    kernel_file: tuple[Key, ...]
-    settings: tuple[Key, ...]
+    kernel_file: tuple[KeyDescription, ...]
+    settings: tuple[KeyDescription, ...]
 
 
 class RuleDetail(Value):

@@ -1,29 +1,16 @@
-"""What clients ask, and the answers that are no state."""
+"""Requests of clients, and the answers that are not state."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from ckwatch.wire.value import Value
-from ckwatch.wire.values import Cause, Diagnostic, Span, Unit
+from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
+from ckwatch.wire.state import Cause, Diagnostic, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one lent text."""
-
-Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
-FilePath = Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/[^\x00]+$")]
-"""An absolute path."""
-
-ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-"""A client's own choice, unlike any other's."""
-
-
-class Request(BaseModel):
-    """The body of a request; unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class BuildRequest(Request):

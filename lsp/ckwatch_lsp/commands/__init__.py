@@ -1,1 +1,1 @@
-"""What the editor can have done: builds, timings, comparisons, and what concerns daemons."""
+"""Commands that the editor runs: builds, timings, comparisons, and control of daemons."""

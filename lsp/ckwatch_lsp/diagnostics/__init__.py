@@ -1,5 +1,5 @@
-"""What is wrong, where it is in the text as it is now: from the daemon's files to the editor's diagnostics.
+"""Diagnostics at their places in the text as it is now: from the daemon's reports to the editor.
 
-`shifting` moves places with edits, `journal` keeps the edits that the daemon has not seen, `known` merges what it tells
-with what is shown, `reports` is all of it in the editor's terms, `pushing` and `pulling` bring that to the editor.
+`edit_tracking` moves places with edits, `store` merges the daemon's reports with what is shown, `reports` writes them
+for the protocol, and `delivery` publishes them or answers pulls.
 """

@@ -1,28 +1,55 @@
-"""What is wrong in a file, in the editor's terms and for the text that it has."""
+"""Reports all diagnostics of a file in the protocol's terms: the daemon's and those of other features.
+
+Errors in files outside the workspace, such as a template that ckwatch ships, are also shown at the instance that they
+arise in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from lsprotocol import types
 
-from ckwatch.wire.values import Diagnostic
-from ckwatch_lsp.diagnostics import documentation
-from ckwatch_lsp.diagnostics.converting import Converter
-from ckwatch_lsp.diagnostics.elsewhere import at_instances
-from ckwatch_lsp.diagnostics.known import paths_of
-from ckwatch_lsp.diagnostics.tracking import Tracker
-from ckwatch_lsp.documents import Document
+from ckwatch.wire.state import Diagnostic, Related
+from ckwatch_lsp.diagnostics import conversion
+from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter
+from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 
 if TYPE_CHECKING:
-    from ckwatch_lsp.session import Session
+    from ckwatch_lsp.session.session import Session
+
+HERE = "this is where it was found"
+
+
+def is_outside(folder: WorkspaceFolder, path: str) -> bool:
+    """Whether a file is none of the workspace's."""
+    return not Path(path).is_relative_to(folder.root)
+
+
+def at_instances(folder: WorkspaceFolder, path: str) -> list[Diagnostic]:
+    """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in."""
+    units = folder.units_at(path)
+    found = []
+    for other, told in folder.files.items() if units else ():
+        if not is_outside(folder, other):
+            continue
+        for one in told.diagnostics:
+            concerned = set(one.units)
+            unit = next((each for each in units if each.id in concerned), None)
+            if unit is not None and one.severity == "error":
+                related = (Related(message=HERE, span=one.span), *one.related)
+                found.append(one.model_copy(update={"span": unit.place, "related": related, "fixes": ()}))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FileReport:
     """All diagnostics of a file. `id` differs from that of every report with other diagnostics of the same file."""
 
     id: str
@@ -30,17 +57,17 @@ class Report:
     items: tuple[types.Diagnostic, ...]
 
 
-class Reports:
+class FileReports:
     """Makes reports, and remembers the last of each file."""
 
-    def __init__(self, session: Session, tracker: Tracker) -> None:
+    def __init__(self, session: Session, tracker: DiagnosticStore) -> None:
         self._session = session
         self._tracker = tracker
-        self._last: dict[str, Report] = {}
+        self._last: dict[str, FileReport] = {}
         self._number = 0
-        self._converter: Converter | None = None
+        self._converter: DiagnosticConverter | None = None
 
-    def last(self, path: str) -> Report | None:
+    def last(self, path: str) -> FileReport | None:
         """The last report of a file."""
         return self._last.get(path)
 
@@ -49,22 +76,22 @@ class Reports:
         reported = (path for path, report in self._last.items() if report.items)
         return list(dict.fromkeys((*self._tracker.paths(), *reported)))
 
-    async def converter(self) -> Converter:
+    async def converter(self) -> DiagnosticConverter:
         """What writes diagnostics for this editor."""
         if self._converter is None:
-            pages = await to_thread.run_sync(documentation.folder)
-            self._converter = Converter(self._session.abilities, pages, self._session.uri_at)
+            pages = await to_thread.run_sync(conversion.documentation_folder)
+            self._converter = DiagnosticConverter(self._session.abilities, pages, self._session.uri_at)
         return self._converter
 
-    async def texts(self, paths: set[str]) -> dict[str, Document]:
+    async def texts(self, paths: set[str]) -> dict[str, TextDocument]:
         """The files, those that can be read."""
         found = {path: await self._session.text_at(path) for path in sorted(paths)}
         return {path: document for path, document in found.items() if document is not None}
 
-    async def of(self, path: str) -> Report:
+    async def of(self, path: str) -> FileReport:
         """What is wrong in a file now."""
         converter = await self.converter()
-        texts: dict[str, Document] = {}
+        texts: dict[str, TextDocument] = {}
         needed: set[str] = set()
         while True:
             present = [*self._tracker.at(path), *self._from_elsewhere(path)]
@@ -75,8 +102,8 @@ class Reports:
             texts |= await self.texts(missing)
 
     def _report(
-        self, path: str, present: Sequence[Diagnostic], converter: Converter, texts: dict[str, Document]
-    ) -> Report:
+        self, path: str, present: Sequence[Diagnostic], converter: DiagnosticConverter, texts: dict[str, TextDocument]
+    ) -> FileReport:
         """Nothing may be waited for here: the version and the places belong together."""
         document = self._session.open_at(path)
         for name in texts:
@@ -98,7 +125,7 @@ class Reports:
             number = str(self._number)
         else:
             number = last.id
-        report = self._last[path] = Report(number, version, found)
+        report = self._last[path] = FileReport(number, version, found)
         return report
 
     def _from_elsewhere(self, path: str) -> list[Diagnostic]:

@@ -1,1 +1,1 @@
-"""What is known of a unit's performance, where it is looked at: hints, lenses, hovers, messages."""
+"""Performance figures where they are looked at: hints, lenses, hovers and Information diagnostics."""

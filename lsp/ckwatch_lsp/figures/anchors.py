@@ -1,33 +1,168 @@
-"""Which units' figures stand on which line of an open document."""
+"""Which units' figures belong to which line of an open document.
+
+Figures stand at the tables of a kernel file, and at a template's kernel definition and macros.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from ckwatch.wire.values import Unit
-from ckwatch_lsp.active import MEMBERS
-from ckwatch_lsp.documents import Document, Kind
-from ckwatch_lsp.figures.headers import Header, Macro, defines_kernel, definition_line, headers, macros, units_by_header
-from ckwatch_lsp.parts import Part
-from ckwatch_lsp.text import Position, Range
+from ckwatch.model.text import Position, Range
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.providers import SessionListener
 
 if TYPE_CHECKING:
-    from ckwatch_lsp.documents import Edit
-    from ckwatch_lsp.folder import Folder
-    from ckwatch_lsp.session import Session
+    from ckwatch_lsp.session.documents import TextChange
+    from ckwatch_lsp.session.folders import WorkspaceFolder
+    from ckwatch_lsp.session.session import Session
+
+_MARK = re.compile(
+    r"""^[ \t]*(?:\[\[[ \t]*(instance|sweep)[ \t]*\]\][ \t]*(?:\#[^\n]*?)?(?=\r?$)
+      | name[ \t]*=[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*')
+      | \[)""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""A header of a table of instances, a name, or another header."""
+
+_FENCES = ('"""', "'''")
+_ESCAPE = re.compile(r'\\(["\\])')
+
+_DEFINITION = re.compile(r"\bdef_kernel\s*\(")
+_MACRO = re.compile(r"\{%[-+]?\s*macro\s+(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class TableHeader:
+    """`[[instance]]` or `[[sweep]]` on line `line`, which ends at `column`; its name stands on `name_line`, from
+    `name_start` to `name_end`."""
+
+    kind: Literal["instance", "sweep"]
+    line: int
+    column: int
+    name: str
+    name_line: int
+    name_start: int
+    name_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MacroLine:
+    """A macro's definition begins on this line."""
+
+    name: str
+    line: int
+
+
+def headers(text: str) -> list[TableHeader]:
+    """The named tables of a kernel file, however broken it is."""
+    found: list[TableHeader] = []
+    kind: Literal["instance", "sweep"] | None = None
+    at = column = line = passed = 0
+    text = _without_long_strings(text)
+    for mark in _MARK.finditer(text):
+        start = mark.start()
+        line += text.count("\n", passed, start)
+        passed = start
+        if mark.group(1):
+            kind = "instance" if mark.group(1) == "instance" else "sweep"
+            at, column = line, mark.end() - start
+        elif kind is not None and mark.group(2):
+            first, last = mark.span(2)
+            found.append(TableHeader(kind, at, column, _value(mark.group(2)), line, first - start, last - start))
+            kind = None
+        elif not mark.group(2):
+            kind = None
+    return found
+
+
+def definition_line(text: str) -> int:
+    """The line of the template's first call of `def_kernel`; the first line where there is none."""
+    for call in _DEFINITION.finditer(text):
+        at = call.start()
+        in_comment = text.rfind("{#", 0, at) > text.rfind("#}", 0, at)
+        begins = max(text.rfind("{{", 0, at), text.rfind("{%", 0, at))
+        in_tag = begins > max(text.rfind("}}", 0, at), text.rfind("%}", 0, at))
+        if in_tag and not in_comment:
+            return text.count("\n", 0, at)
+    return 0
+
+
+def defines_kernel(text: str) -> bool:
+    """Whether the template calls `def_kernel`, as far as the words tell."""
+    return _DEFINITION.search(text) is not None
+
+
+def macros(text: str) -> list[MacroLine]:
+    """The macros of a template, comments left out."""
+    found = []
+    line = passed = 0
+    for macro in _MACRO.finditer(text):
+        if text.rfind("{#", 0, macro.start()) <= text.rfind("#}", 0, macro.start()):
+            line += text.count("\n", passed, macro.start())
+            passed = macro.start()
+            found.append(MacroLine(macro.group(1), line))
+    return found
+
+
+def units_by_header(found: Sequence[TableHeader], units: Iterable[Unit]) -> list[tuple[TableHeader, list[Unit]]]:
+    """The units of each header, by their names, so that they are found also where the text was edited since."""
+    by_name: dict[str, list[Unit]] = {}
+    for unit in units:
+        by_name.setdefault(unit.instance, []).append(unit)
+    written = {header.name for header in found if header.kind == "instance"}
+    sweeps = frozenset(header.name for header in found if header.kind == "sweep")
+    swept: dict[str, list[Unit]] = {}
+    if sweeps:
+        for name, here in by_name.items():
+            if name not in written and (sweep := _sweep_of(name, sweeps)) is not None:
+                swept.setdefault(sweep, []).extend(here)
+    return [(header, (by_name if header.kind == "instance" else swept).get(header.name, [])) for header in found]
+
+
+def _sweep_of(name: str, sweeps: frozenset[str]) -> str | None:
+    """The sweep with the longest name that `name` begins with: its values follow, each after `_`."""
+    end = len(name)
+    while end > 0:
+        if name[:end] in sweeps:
+            return name[:end]
+        end = name.rfind("_", 0, end)
+    return None
+
+
+def _without_long_strings(text: str) -> str:
+    """The same lines, those within a string of several lines empty."""
+    if not any(fence in text for fence in _FENCES):
+        return text
+    lines = text.split("\n")
+    fence = ""
+    for number, line in enumerate(lines):
+        if fence:
+            lines[number] = ""
+            fence = "" if fence in line else fence
+        elif not line.lstrip().startswith("#"):
+            fence = next((each for each in _FENCES if line.count(each) % 2), "")
+    return "\n".join(lines)
+
+
+def _value(written: str) -> str:
+    return _ESCAPE.sub(r"\1", written[1:-1]) if written[0] == '"' else written[1:-1]
+
 
 TOP_LEVEL = (".hip.j2", ".cu.j2", ".cpp.j2")
 """Ends of the names of templates that kernel files name."""
 
 
-OTHERS = MEMBERS | {"active"}
+ANCHOR_TOPICS = MEMBERSHIP_TOPICS | {"active"}
 """Topics after which other units may stand somewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class FigureAnchor:
     """A line that figures belong to, from its first column to `end`, and the ids of the units: one, or a sweep's.
 
     `sweep` is the sweep's name, else empty; `name` is where the instance's or sweep's name is written.
@@ -40,47 +175,47 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TemplateLandmarks:
     """A template as far as figures are concerned: where its kernel is defined, and its macros."""
 
     definition: Position
     defines: bool
-    macros: tuple[Macro, ...]
+    macros: tuple[MacroLine, ...]
 
 
-class Anchors(Part):
+class FigureAnchors(SessionListener):
     """Finds them, and keeps what it has found until the text or the units are others."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._headers: dict[str, tuple[int, list[Header]]] = {}
-        self._shapes: dict[str, tuple[int, Shape]] = {}
-        self._anchors: dict[str, tuple[int, tuple[Anchor, ...]]] = {}
+        self._headers: dict[str, tuple[int, list[TableHeader]]] = {}
+        self._shapes: dict[str, tuple[int, TemplateLandmarks]] = {}
+        self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
 
-    def of(self, document: Document) -> tuple[Anchor, ...]:
+    def of(self, document: TextDocument) -> tuple[FigureAnchor, ...]:
         """The anchors of a kernel file or a template, from top to bottom."""
         kept = self._anchors.get(document.uri)
         if kept is not None and kept[0] == document.revision:
             return kept[1]
-        if document.kind is Kind.KERNEL_FILE:
+        if document.kind is DocumentKind.KERNEL_FILE:
             found = tuple(self._in_kernel_file(document))
-        elif document.kind is Kind.TEMPLATE and self.shows_kernel(document):
+        elif document.kind is DocumentKind.TEMPLATE and self.shows_kernel(document):
             unit = self._session.active.unit(document)
-            found = () if unit is None else (Anchor(self.shape(document).definition, (unit.id,)),)
+            found = () if unit is None else (FigureAnchor(self.shape(document).definition, (unit.id,)),)
         else:
             found = ()
         if document.uri in self._session.documents:
             self._anchors[document.uri] = (document.revision, found)
         return found
 
-    def at(self, document: Document, position: Position) -> Anchor | None:
+    def at(self, document: TextDocument, position: Position) -> FigureAnchor | None:
         """The anchor on whose line, or on whose name, a cursor is."""
         for anchor in self.of(document):
             if anchor.end.line == position.line or (anchor.name is not None and anchor.name.holds(position)):
                 return anchor
         return None
 
-    def units(self, document: Document, anchor: Anchor) -> list[Unit]:
+    def units(self, document: TextDocument, anchor: FigureAnchor) -> list[Unit]:
         """The units as they are now."""
         folder = self._session.folder_for(document)
         if folder is None:
@@ -88,45 +223,47 @@ class Anchors(Part):
         known = folder.units
         return [known[name] for name in anchor.units if name in known]
 
-    def shape(self, document: Document) -> Shape:
+    def shape(self, document: TextDocument) -> TemplateLandmarks:
         """Where things are defined in a template."""
         kept = self._shapes.get(document.uri)
         if kept is None or kept[0] != document.revision:
             text = document.text
             line = definition_line(text)
-            shape = Shape(Position(line, len(document.line(line))), defines_kernel(text), tuple(macros(text)))
+            shape = TemplateLandmarks(
+                Position(line, len(document.line(line))), defines_kernel(text), tuple(macros(text))
+            )
             if document.uri not in self._session.documents:
                 return shape
             kept = self._shapes[document.uri] = (document.revision, shape)
         return kept[1]
 
-    def shows_kernel(self, document: Document) -> bool:
+    def shows_kernel(self, document: TextDocument) -> bool:
         """Whether a template is what kernel files name, and not only included."""
         return (document.path or "").endswith(TOP_LEVEL) or self.shape(document).defines
 
-    def changed(self, document: Document, edits: Sequence[Edit]) -> None:  # noqa: ARG002  # the revision tells
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision tells
         """What was found in the text before is of no use."""
         self._forget(document)
 
-    def closed(self, document: Document) -> None:
+    def closed(self, document: TextDocument) -> None:
         """Nobody asks any more."""
         self._forget(document)
         self._headers.pop(document.uri, None)
         self._shapes.pop(document.uri, None)
 
-    def told(self, folder: Folder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""
-        if topics & OTHERS:
+        if topics & ANCHOR_TOPICS:
             self._anchors.clear()
 
     def configured(self) -> None:
         """Other files may be recognised."""
         self._anchors.clear()
 
-    def _forget(self, document: Document) -> None:
+    def _forget(self, document: TextDocument) -> None:
         self._anchors.pop(document.uri, None)
 
-    def _in_kernel_file(self, document: Document) -> list[Anchor]:
+    def _in_kernel_file(self, document: TextDocument) -> list[FigureAnchor]:
         kept = self._headers.get(document.uri)
         if kept is None or kept[0] != document.revision:
             kept = self._headers[document.uri] = (document.revision, headers(document.text))
@@ -141,10 +278,10 @@ class Anchors(Part):
                 sweep = header.name if header.kind == "sweep" else ""
                 start = Position(header.name_line, header.name_start)
                 name = Range(start, Position(header.name_line, header.name_end))
-                anchors.append(Anchor(Position(header.line, header.column), names, sweep, name))
+                anchors.append(FigureAnchor(Position(header.line, header.column), names, sweep, name))
         return anchors
 
-    def _arch(self, document: Document, units: Sequence[Unit]) -> str:
+    def _arch(self, document: TextDocument, units: Sequence[Unit]) -> str:
         """That of the active instance; of several the one for which there are timings comes first."""
         active = self._session.active.unit(document)
         if active is None or self._session.active.is_chosen(document):

@@ -1,25 +1,22 @@
-"""Inlay hints: figures in one line whose width stays the same whatever they are, so that nothing jumps.
-
-Every label is `WIDTH` characters or, where a sweep's names are long, as wide as that sweep's labels always are. Room
-that is not needed is filled with figure spaces, which editors neither join nor cut.
-"""
+"""Labels of inlay hints and titles of lenses. A hint's width is always the same, so that nothing jumps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from ckwatch.wire.timing_words import time_of
-from ckwatch.wire.timings import Timing
-from ckwatch.wire.values import Figures, Unit
-from ckwatch_lsp.figures.standing import (
-    Brief,
-    Standing,
+from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.figures_text import time_of
+from ckwatch.wire.state import Figures, Unit
+from ckwatch_lsp.figures.freshness import (
+    Freshness,
+    UnitBrief,
     change_of,
     failed_timing,
-    figures_standing,
+    figures_freshness,
     is_running,
     shown_timing,
-    timing_standing,
+    timing_freshness,
 )
 
 FIGURE_SPACE = "\u2007"
@@ -28,7 +25,7 @@ MINUS = "\u2212"
 WIDTH = 48
 """Characters of a unit's label: a mark, time, error, rate, part of the bound, change."""
 
-MARKS: dict[Standing, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
+MARKS: dict[Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
 
 STATES = {
     "waiting": "waiting",
@@ -43,13 +40,13 @@ def unit_label(unit: Unit, shape: str = "") -> str:
     """The timing of `shape` (of the first with one if empty), else what the code object tells, else the state."""
     timing = shown_timing(unit, shape)
     if timing is not None:
-        return _filled(MARKS[timing_standing(unit, timing)] + timing_cells(timing))
+        return _filled(MARKS[timing_freshness(unit, timing)] + timing_cells(timing))
     if unit.figures is not None:
-        return _filled(MARKS[figures_standing(unit)] + figures_cells(unit.figures))
+        return _filled(MARKS[figures_freshness(unit)] + figures_cells(unit.figures))
     return _filled(MARKS["running" if is_running(unit) else "fresh"] + state_words(unit, shape))
 
 
-def sweep_label(briefs: Sequence[Brief]) -> str:
+def sweep_label(briefs: Sequence[UnitBrief]) -> str:
     """The best and the worst time of a sweep's units, how many have one, and which is the best."""
     timed = [brief for brief in briefs if brief.timing is not None]
     count = len(briefs)
@@ -128,7 +125,7 @@ def trimmed(label: str) -> str:
     return "  ".join(cell for cell in cells if cell)
 
 
-def _best(timed: Sequence[Brief], count: int) -> str:
+def _best(timed: Sequence[UnitBrief], count: int) -> str:
     best = min(timed, key=lambda brief: brief.median_us)
     worst = max(brief.median_us for brief in timed)
     mark = MARKS["running" if any(brief.standing == "running" for brief in timed) else best.standing]
@@ -136,7 +133,7 @@ def _best(timed: Sequence[Brief], count: int) -> str:
     return f"{mark}{times}  {_right(len(timed), len(str(count)))} of {count}  {best.unit.instance}"
 
 
-def _ranges(known: Sequence[Brief]) -> str:
+def _ranges(known: Sequence[UnitBrief]) -> str:
     """Like a unit's, with the least and the most of each figure."""
     figures = [brief.unit.figures for brief in known if brief.unit.figures is not None]
     standings = {brief.standing for brief in known}
@@ -174,3 +171,52 @@ def _filled(label: str, width: int = WIDTH) -> str:
     if len(label) > width:
         return label[: width - 1] + "…"
     return _left(label, width)
+
+
+ROOM = 64
+"""Instances of a file up to which each has its lenses; of more only the active one has: an editor asks for all of them
+whenever one is another."""
+
+
+class UnitLens(NamedTuple):
+    """`title` runs `command` with `argument`."""
+
+    title: str
+    command: str
+    argument: dict[str, Any]
+
+
+def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[UnitLens]:
+    """Those of one unit: only what can be done. `choosable`: there are others to choose from."""
+    about = {"uri": uri, "unit": brief.unit.id}
+    lenses = [UnitLens("run", "ckwatch.run", about)]
+    if brief.running:
+        lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
+    if brief.timing is not None:
+        lenses.append(UnitLens("set baseline", "ckwatch.setBaseline", about))
+        lenses.append(UnitLens("compare", "ckwatch.compare", about))
+    lenses.append(UnitLens("source", "ckwatch.openSource", about))
+    if brief.unit.arch.startswith("gfx"):
+        lenses.append(UnitLens("ISA", "ckwatch.openIsa", about))
+    if choosable:
+        lenses.append(UnitLens("choose instance", "ckwatch.chooseInstance", {"uri": uri}))
+    return lenses
+
+
+def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[UnitLens]:
+    """Those of a sweep: they mean all of its units."""
+    first = briefs[0].unit
+    about = {"uri": uri, "unit": f"{first.kernel}/{_literal(sweep)}_*@{first.arch}" if len(briefs) > 1 else first.id}
+    lenses = [UnitLens("run", "ckwatch.run", about)]
+    if any(brief.running for brief in briefs):
+        lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
+    return lenses
+
+
+def affected_lens(count: int, uri: str) -> UnitLens:
+    """How many units read a file, or call a macro; it asks which of them is to be the active one."""
+    return UnitLens(f"affects {count} unit{'' if count == 1 else 's'}", "ckwatch.chooseInstance", {"uri": uri})
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

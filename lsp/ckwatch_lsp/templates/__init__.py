@@ -1,1 +1,4 @@
-"""Answers for template documents: the pure language of `ckwatch_lsp.jinja` with files, the daemon and the protocol."""
+"""Editing of templates, C++ in Jinja2.
+
+`language` holds pure functions over texts; `adapter` applies them to files, the daemon and the protocol.
+"""

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from bench_kernels import gemm_problem
+from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes import cpu, processors
 from ckwatch.bench.runtimes.cpu import CpuRuntime
-from ckwatch.bench.runtimes.protocol import Runtime, RuntimeFailure
-from ckwatch.timing.problem import Problem, View
-from ckwatch.timing.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
+from ckwatch.model.kernel_problem import KernelProblem, TensorView
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def runtime() -> Iterator[CpuRuntime]:
 
 
 def test_it_is_a_runtime(runtime: CpuRuntime) -> None:
-    kept: Runtime = runtime
+    kept: DeviceRuntime = runtime
     assert kept.facts.name == "cpu"
     assert kept.facts.kind == "cpu"
     assert kept.facts.identity == "cpu"
@@ -67,7 +67,7 @@ def test_a_fill_stays_within_its_bounds(runtime: CpuRuntime) -> None:
 
 
 def test_memory_that_there_is_not(runtime: CpuRuntime) -> None:
-    with pytest.raises(RuntimeFailure) as caught:
+    with pytest.raises(BenchmarkError) as caught:
         runtime.allocate(1 << 60)
     assert caught.value.kind is FailureKind.NO_MEMORY
 
@@ -89,7 +89,7 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
     problem = gemm_problem(5, 7, 11, ldc=7 if layout == "row" else 9, dtype=dtype)
     assert problem.gemm is not None
     if layout == "column":
-        y = View(buffer="Y", sizes=(5, 7), strides=(1, 6))
+        y = TensorView(buffer="Y", sizes=(5, 7), strides=(1, 6))
         problem = replace(problem, gemm=replace(problem.gemm, y=y))
     assert problem.gemm is not None
     y_view = problem.gemm.y
@@ -112,7 +112,7 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
 
 
 @pytest.mark.parametrize("problem", [gemm_problem(dtype="f16"), replace(gemm_problem(), gemm=None)])
-def test_no_library(runtime: CpuRuntime, problem: Problem) -> None:
+def test_no_library(runtime: CpuRuntime, problem: KernelProblem) -> None:
     assert runtime.library(problem, dict.fromkeys(("X", "W", "Y"), 0)) is None
 
 
@@ -142,7 +142,7 @@ def test_one_thread_runs_on_one_processor(runtime: CpuRuntime) -> None:
 
 
 def test_more_threads_than_processors(runtime: CpuRuntime) -> None:
-    with pytest.raises(RuntimeFailure, match="100000 threads are asked for") as caught:
+    with pytest.raises(BenchmarkError, match="100000 threads are asked for") as caught:
         cpu.open(runtime.facts, threads=100_000)
     assert caught.value.kind is FailureKind.NO_DEVICE
 
@@ -177,10 +177,10 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_thread_of_each_core_first(system: Path) -> None:
-    assert processors.chosen(None)[:2] == (0, 1)[: len(processors.chosen(None))]
-    assert processors.chosen(1) == (0,)
-    assert processors.chosen(3) == (0, 1, 2)
-    assert processors.chosen(9) == (0, 1, 2, 3)
+    assert processors.choose(None)[:2] == (0, 1)[: len(processors.choose(None))]
+    assert processors.choose(1) == (0,)
+    assert processors.choose(3) == (0, 1, 2)
+    assert processors.choose(9) == (0, 1, 2, 3)
 
 
 def test_caches_and_clocks(system: Path) -> None:
@@ -194,7 +194,7 @@ def test_caches_and_clocks(system: Path) -> None:
 
 def test_a_system_that_tells_nothing(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processors, "_SYSTEM", system / "nothing")
-    assert processors.chosen(2) == (0, 1)
+    assert processors.choose(2) == (0, 1)
     assert processors.last_level_cache_bytes((0, 1)) == 0
     assert processors.highest_clock_mhz((0,)) == 0.0
 

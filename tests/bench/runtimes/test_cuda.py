@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckwatch.bench.runtimes import cuda, cuda_blas, cuda_calls, cuda_errors, cuda_gate, nvml_readings
+from ckwatch.bench.report import DeviceReading, FailureKind
+from ckwatch.bench.runtimes import cuda, cuda_api, cuda_blas, cuda_monitor
+from ckwatch.bench.runtimes import cuda as cuda_gate
+from ckwatch.bench.runtimes.blas import blas_gemm
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
-from ckwatch.bench.runtimes.hip_gemm import blas_gemm
-from ckwatch.bench.runtimes.protocol import Runtime, RuntimeFailure
-from ckwatch.timing.problem import Buffer, Gemm, Problem, View
-from ckwatch.timing.report import FailureKind, Reading
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
+from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 from cuda_stand_in import PCI, StandIn
 
 
@@ -26,9 +27,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> StandIn:
-    for module in (cuda, cuda_calls, cuda_gate):
+    for module in (cuda, cuda_api, cuda_gate):
         monkeypatch.setattr(module, "binding", lambda: stand_in)
-    monkeypatch.setattr(cuda, "Readings", lambda _pci: Nothing())
+    monkeypatch.setattr(cuda, "NvmlReadings", lambda _pci: Nothing())
     return stand_in
 
 
@@ -38,8 +39,8 @@ class Nothing:
     version = "none: a stand-in"
     are_there = False
 
-    def read(self) -> Reading:
-        return Reading()
+    def read(self) -> DeviceReading:
+        return DeviceReading()
 
     def highest_clocks_mhz(self) -> tuple[float, float]:
         return 0.0, 0.0
@@ -52,7 +53,7 @@ class Nothing:
 
 
 @pytest.fixture
-def runtime(driver: StandIn) -> Iterator[Runtime]:
+def runtime(driver: StandIn) -> Iterator[DeviceRuntime]:
     (device,) = cuda.find()
     opened = cuda.open(device)
     yield opened
@@ -84,7 +85,7 @@ def test_no_device_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_no_driver(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn, failures: dict[str, str], message: str) -> None:
     install(monkeypatch, stand_in).failures = failures
-    with pytest.raises(RuntimeFailure) as caught:
+    with pytest.raises(BenchmarkError) as caught:
         cuda.find()
     assert caught.value.kind is FailureKind.NO_DRIVER
     assert message in caught.value.message
@@ -95,7 +96,7 @@ def test_the_real_binding_without_a_driver() -> None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        with pytest.raises(RuntimeFailure, match=r"libcuda\.so\.1, cannot be used") as caught:
+        with pytest.raises(BenchmarkError, match=r"libcuda\.so\.1, cannot be used") as caught:
             cuda.find()
         assert caught.value.kind is FailureKind.NO_DRIVER
     else:
@@ -109,12 +110,12 @@ def test_the_device_is_that_of_the_address(monkeypatch: pytest.MonkeyPatch) -> N
     opened = cuda.open(moved)
     assert opened.facts.pci == PCI
     opened.close()
-    with pytest.raises(RuntimeFailure, match=r"no device at 0000:ff:00\.0 any more") as caught:
+    with pytest.raises(BenchmarkError, match=r"no device at 0000:ff:00\.0 any more") as caught:
         cuda.open(replace(second, pci="0000:ff:00.0"))
     assert caught.value.kind is FailureKind.NO_DEVICE
 
 
-def test_memory(runtime: Runtime, driver: StandIn) -> None:
+def test_memory(runtime: DeviceRuntime, driver: StandIn) -> None:
     before = runtime.free_memory_bytes()
     address = runtime.allocate(256)
     data = np.arange(256, dtype=np.uint8)
@@ -126,7 +127,7 @@ def test_memory(runtime: Runtime, driver: StandIn) -> None:
     runtime.download(address, found)
     assert found[:17].tolist() == [255] * 16 + [16]
     assert runtime.free_memory_bytes() == before - 256
-    with pytest.raises(RuntimeFailure) as caught:
+    with pytest.raises(BenchmarkError) as caught:
         runtime.allocate(1 << 30)
     assert caught.value.kind is FailureKind.NO_MEMORY
     assert "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY" in caught.value.message
@@ -134,7 +135,7 @@ def test_memory(runtime: Runtime, driver: StandIn) -> None:
     assert driver.memory == {}
 
 
-def test_times(runtime: Runtime, driver: StandIn) -> None:
+def test_times(runtime: DeviceRuntime, driver: StandIn) -> None:
     begin, end = runtime.event(), runtime.event()
     runtime.record(begin)
     driver.launch(runtime.stream, 12.5)
@@ -143,7 +144,7 @@ def test_times(runtime: Runtime, driver: StandIn) -> None:
     assert runtime.elapsed_us(begin, end) == pytest.approx(12.5)
 
 
-def test_a_gate_holds_the_stream_back(runtime: Runtime, driver: StandIn) -> None:
+def test_a_gate_holds_the_stream_back(runtime: DeviceRuntime, driver: StandIn) -> None:
     ran: list[str] = []
     with runtime.gate():
         driver.launch(runtime.stream, 1, lambda: ran.append("kernel"))
@@ -155,7 +156,7 @@ def test_a_gate_holds_the_stream_back(runtime: Runtime, driver: StandIn) -> None
 
 
 def test_a_host_that_waits_behind_the_gate_is_let_go(
-    runtime: Runtime, driver: StandIn, monkeypatch: pytest.MonkeyPatch
+    runtime: DeviceRuntime, driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda_gate, "PATIENCE_S", 0.02)
     ran: list[str] = []
@@ -171,7 +172,7 @@ def test_a_host_that_waits_behind_the_gate_is_let_go(
         assert driver.cuStreamQuery(runtime.stream)[0].name == "CUDA_SUCCESS"
 
 
-def test_a_gate_is_opened_when_its_block_fails(runtime: Runtime, driver: StandIn) -> None:
+def test_a_gate_is_opened_when_its_block_fails(runtime: DeviceRuntime, driver: StandIn) -> None:
     def fails() -> None:
         with runtime.gate():
             driver.launch(runtime.stream, 1)
@@ -213,9 +214,9 @@ def test_a_device_without_gates(driver: StandIn, function: str, error: str, stat
         ("CUDA_ERROR_INVALID_VALUE", FailureKind.BROKEN),
     ],
 )
-def test_a_kernel_that_fails(runtime: Runtime, driver: StandIn, error: str, kind: FailureKind) -> None:
+def test_a_kernel_that_fails(runtime: DeviceRuntime, driver: StandIn, error: str, kind: FailureKind) -> None:
     driver.fault = error
-    with pytest.raises(RuntimeFailure) as caught:
+    with pytest.raises(BenchmarkError) as caught:
         runtime.synchronize()
     assert (caught.value.kind, error in caught.value.message) == (kind, True)
     driver.fault = ""
@@ -223,7 +224,7 @@ def test_a_kernel_that_fails(runtime: Runtime, driver: StandIn, error: str, kind
 
 def test_every_named_error_is_one_of_the_binding() -> None:
     real = pytest.importorskip("cuda.bindings.driver")
-    assert set(cuda_errors.ERRORS) <= {one.name for one in real.CUresult}
+    assert set(cuda_api.ERRORS) <= {one.name for one in real.CUresult}
 
 
 def test_everything_is_given_back(driver: StandIn) -> None:
@@ -255,10 +256,10 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetCurrentClocksEventReasons=lambda _handle: 0x24,
         nvmlDeviceGetComputeRunningProcesses=lambda _handle: [SimpleNamespace(pid=1), SimpleNamespace(pid=7)],
     )
-    monkeypatch.setattr("ckwatch.bench.runtimes.nvml_readings.importlib.import_module", lambda _name: nvml)
-    readings = nvml_readings.Readings(PCI)
+    monkeypatch.setattr("ckwatch.bench.runtimes.cuda_monitor.importlib.import_module", lambda _name: nvml)
+    readings = cuda_monitor.NvmlReadings(PCI)
     assert readings.version == "580.1"
-    assert readings.read() == Reading(
+    assert readings.read() == DeviceReading(
         clock_mhz=1755.0,
         memory_clock_mhz=3201.0,
         power_w=690.5,
@@ -268,17 +269,17 @@ def test_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert readings.highest_clocks_mhz() == (1980.0, 3201.0)
     assert [one.partition(" ")[0] for one in readings.others(own=7)] == ["1"]
     readings.close()
-    assert readings.read() == Reading()
+    assert readings.read() == DeviceReading()
 
 
 def test_without_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr("ckwatch.bench.runtimes.nvml_readings.importlib.import_module", absent)
-    readings = nvml_readings.Readings(PCI)
+    monkeypatch.setattr("ckwatch.bench.runtimes.cuda_monitor.importlib.import_module", absent)
+    readings = cuda_monitor.NvmlReadings(PCI)
     assert (readings.version, readings.are_there) == ("none: nvidia-ml-py is not installed", False)
-    assert (readings.read(), readings.others()) == (Reading(), ())
+    assert (readings.read(), readings.others()) == (DeviceReading(), ())
 
 
 class BlasStandIn:
@@ -331,15 +332,15 @@ def test_the_library_multiplies_any_layouts(*, x_row: bool, w_row: bool, y_row: 
     rows, columns, depth, gap = 5, 7, 3, 2
     arrays: dict[str, Any] = {}
 
-    def view(name: str, sizes: tuple[int, int], *, row: bool) -> View:
+    def view(name: str, sizes: tuple[int, int], *, row: bool) -> TensorView:
         leading = (sizes[1] if row else sizes[0]) + gap
         arrays[name] = np.random.default_rng(1).random(leading * (sizes[0] if row else sizes[1]), dtype=np.float32)
-        return View(buffer=name, sizes=sizes, strides=(leading, 1) if row else (1, leading))
+        return TensorView(buffer=name, sizes=sizes, strides=(leading, 1) if row else (1, leading))
 
     x = view("X", (rows, depth), row=x_row)
     w = view("W", (depth, columns), row=w_row)
     y = view("Y", (rows, columns), row=y_row)
-    problem = Problem(
+    problem = KernelProblem(
         buffers=tuple(Buffer(name=name, dtype="f32", elements=array.size) for name, array in arrays.items()),
         views=(x, w, y),
         arguments=(),
@@ -357,7 +358,7 @@ def test_the_library_multiplies_any_layouts(*, x_row: bool, w_row: bool, y_row: 
     launch()
     assert library.calls == 2
 
-    def matrix(one: View) -> Any:
+    def matrix(one: TensorView) -> Any:
         return np.lib.stride_tricks.as_strided(arrays[one.buffer], one.sizes, tuple(4 * step for step in one.strides))
 
     np.testing.assert_allclose(matrix(y), matrix(x) @ matrix(w), rtol=1e-6)
@@ -365,14 +366,14 @@ def test_the_library_multiplies_any_layouts(*, x_row: bool, w_row: bool, y_row: 
     addresses = {name: array.ctypes.data for name, array in arrays.items()}
     assert CuBlas(other, 0).launch(gemm, addresses) is None
     failing: Any = BlasStandIn(refusal=13)
-    with pytest.raises(RuntimeFailure, match="cublasGemmEx failed with status 13"):
+    with pytest.raises(BenchmarkError, match="cublasGemmEx failed with status 13"):
         CuBlas(failing, 0).launch(gemm, addresses)
     assert CuBlas(library, 0).launch(replace(gemm, a=replace(gemm.a, dtype="f8")), addresses) is None
 
 
-def test_no_library_there(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    view = View(buffer="X", sizes=(1, 1), strides=(1, 1))
-    problem = Problem(
+def test_no_library_there(runtime: DeviceRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = TensorView(buffer="X", sizes=(1, 1), strides=(1, 1))
+    problem = KernelProblem(
         buffers=(Buffer(name="X", dtype="f32", elements=1),),
         views=(view,),
         arguments=(),

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from bench_kernels import LIMITS_S, QUICK, gemm_problem
-from ckwatch.bench.session import find_devices, measure
-from ckwatch.device.lease import FOLDER_VARIABLE
-from ckwatch.timing.job import Cache, Contestant, Job
-from ckwatch.timing.problem import Problem
-from ckwatch.timing.report import KERNELS_FAULT, Devices, Failure, FailureKind, Report
+from ckwatch.bench.job import Contestant, Job
+from ckwatch.bench.leases import FOLDER_VARIABLE
+from ckwatch.bench.report import KERNEL_FAILURES, BenchmarkFailure, BenchmarkReport, Devices, FailureKind
+from ckwatch.bench.worker_session import find_devices, measure
+from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.roofline import CacheState
 from hip_stand_in import DESCRIPTION, PCI, build_blas, build_hip, build_kernels, environment
 from patience import PATIENCE_S
 
@@ -33,18 +34,20 @@ class Machine:
     kernels: bytes
     leases: Path
 
-    async def measure(self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str) -> Report | Failure:
+    async def measure(
+        self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str
+    ) -> BenchmarkReport | BenchmarkFailure:
         surroundings = environment(self.rocm, **settings) | {FOLDER_VARIABLE: str(self.leases)}
         return await measure(asked, [self.kernels], time_limit_s=time_limit_s, environment=surroundings)
 
-    async def failure(self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str) -> Failure:
+    async def failure(self, asked: Job, *, time_limit_s: float = LIMIT_S, **settings: str) -> BenchmarkFailure:
         found = await self.measure(asked, time_limit_s=time_limit_s, **settings)
-        assert isinstance(found, Failure), found
+        assert isinstance(found, BenchmarkFailure), found
         return found
 
-    async def report(self, asked: Job, **settings: str) -> Report:
+    async def report(self, asked: Job, **settings: str) -> BenchmarkReport:
         found = await self.measure(asked, time_limit_s=LIMIT_S, **settings)
-        assert isinstance(found, Report), found
+        assert isinstance(found, BenchmarkReport), found
         return found
 
 
@@ -55,7 +58,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return Machine(rocm, kernels, tmp_path_factory.mktemp("leases"))
 
 
-def problem() -> Problem:
+def problem() -> KernelProblem:
     """The tests' GEMM; the kernels here have no `kBatch`."""
     whole = gemm_problem()
     return replace(whole, arguments=tuple(one for one in whole.arguments if one.name != "kBatch"))
@@ -68,7 +71,7 @@ def job(*symbols: str, **changes: Any) -> Job:
         arch="gfx90a",
         problem=problem(),
         contestants=tuple(Contestant(name=symbol, artifact=0, symbol=symbol) for symbol in symbols),
-        caches=(Cache.HOT,),
+        caches=(CacheState.HOT,),
         precision=QUICK,
         lease_wait_s=LIMIT_S,
     )
@@ -76,12 +79,12 @@ def job(*symbols: str, **changes: Any) -> Job:
 
 
 async def test_a_right_kernel_is_measured_cold_and_hot(machine: Machine) -> None:
-    found = await machine.report(job("right", caches=(Cache.COLD, Cache.HOT)))
+    found = await machine.report(job("right", caches=(CacheState.COLD, CacheState.HOT)))
     assert found.device.description == DESCRIPTION  # whoever shows this shows what it is
     assert (found.device.name, found.device.pci) == ("hip:0", PCI)
     (measured,) = found.measured
     assert measured.workspace_bytes == 512
-    assert [samples.cache for samples in measured.samples] == [Cache.COLD, Cache.HOT]
+    assert [samples.cache for samples in measured.samples] == [CacheState.COLD, CacheState.HOT]
     assert all(len(samples.times_us) >= QUICK.minimum_samples for samples in measured.samples)
     assert measured.verification is not None
     assert measured.verification.worst_error <= 1
@@ -137,7 +140,7 @@ KERNELS = [
 async def test_a_kernel_that_does_what_it_must_not(machine: Machine, symbol: str, kind: FailureKind) -> None:
     found = await machine.failure(job(symbol))
     assert (found.kind, found.contestant) == (kind, symbol)
-    assert found.kind in KERNELS_FAULT
+    assert found.kind in KERNEL_FAILURES
 
 
 async def test_a_kernel_that_never_ends(machine: Machine) -> None:
@@ -201,7 +204,7 @@ async def test_a_call_of_hip_that_hangs(machine: Machine) -> None:
 
 
 async def test_too_little_memory_is_told_before_it_is_allocated(machine: Machine) -> None:
-    found = await machine.failure(job("right", caches=(Cache.COLD,)), MEMORY="10000000")
+    found = await machine.failure(job("right", caches=(CacheState.COLD,)), MEMORY="10000000")
     assert found.kind is FailureKind.NO_MEMORY
     assert "flushing caches: 268435456 bytes" in found.detail
 
@@ -214,7 +217,7 @@ async def test_an_artifact_for_another_arch_is_not_loaded(machine: Machine) -> N
 
 
 async def test_after_all_that_a_right_kernel_is_measured(machine: Machine) -> None:
-    assert isinstance(await machine.measure(job("right")), Report)
+    assert isinstance(await machine.measure(job("right")), BenchmarkReport)
 
 
 async def devices(rocm: Path, **settings: str) -> Devices:

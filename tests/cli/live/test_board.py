@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from changes import error, file, gone, unit, workspace
-from ckwatch.cli.live.board import Board, Round
-from ckwatch.cli.live.words import Meant
-from ckwatch.wire.values import Change
+from ckwatch.cli.live.board import Board, UnitFilter, WorkRound
+from ckwatch.wire.state import Change
 
 
-def told(*changes: tuple[float, Change], meant: Meant | None = None) -> Board:
+def told(*changes: tuple[float, Change], meant: UnitFilter | None = None) -> Board:
     board = Board(meant)
     for now, change in changes:
         board.note(change, now)
@@ -72,8 +71,8 @@ def test_a_round_of_work() -> None:
         board.note(change, now)
         rounds.append(board.round)
     assert rounds == [
-        None, Round(1, None, 1, 0), Round(1, None, 2, 0), Round(1, None, 2, 0), Round(1, None, 2, 1),
-        Round(1, 5, 2, 2), Round(6, None, 1, 0),
+        None, WorkRound(1, None, 1, 0), WorkRound(1, None, 2, 0), WorkRound(1, None, 2, 0), WorkRound(1, None, 2, 1),
+        WorkRound(1, 5, 2, 2), WorkRound(6, None, 1, 0),
     ]  # fmt: skip
 
 
@@ -97,7 +96,7 @@ def test_what_is_gone_is_forgotten() -> None:
 )
 def test_words(patterns: tuple[str, ...], units: list[str]) -> None:
     every = [(0.0, unit(name)) for name in ("ka/m1@x", "ka/m2@y", "kb/m1@x")]
-    assert list(told(*every, meant=Meant(patterns)).units) == units
+    assert list(told(*every, meant=UnitFilter(patterns)).units) == units
 
 
 def test_messages_of_other_units_are_not_shown() -> None:
@@ -113,7 +112,7 @@ def test_messages_of_other_units_are_not_shown() -> None:
                 error("of no unit", units=()),
             ),
         ),
-        meant=Meant(["ka"]),
+        meant=UnitFilter(["ka"]),
     )
     assert [found.message for found in board.diagnostics()] == ["of a", "of no unit"]
     assert board.note(workspace(), 1) is True

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from changes import error, file, unit, workspace
 from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.errors import Pages
-from ckwatch.cli.live.view import Look, one_line, view
-from ckwatch.wire.values import Change
+from ckwatch.cli.live.messages import RenderedMessages
+from ckwatch.cli.live.view import ViewOptions, one_line, view
+from ckwatch.wire.state import Change
 from fake_benchmarks import timing_of
 from fake_engine import figures_of
 
@@ -46,7 +46,7 @@ def board_of(changes: Sequence[Change], now: float = 0.0) -> Board:
 
 
 def lines_of(board: Board, columns: int, rows: int, now: float = 0.0, **look: Any) -> list[Text]:
-    return view(board, Pages(read_line, "/w"), Look(columns, rows, **look), now)
+    return view(board, RenderedMessages(read_line, "/w"), ViewOptions(columns, rows, **look), now)
 
 
 def shown(changes: Sequence[Change], columns: int, rows: int, now: float = 0.0, **look: Any) -> str:
@@ -223,20 +223,20 @@ def test_carets_stay_in_sight(place: str, length: int, columns: int, source: str
 
 
 def test_a_stale_message_keeps_its_source_line_and_is_dim(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = Pages(read_line, "/w")
+    pages = RenderedMessages(read_line, "/w")
     board = board_of([workspace(), file("/w/t.j2", error("no blok", "/w/t.j2:1:9", length=4))])
-    before = [line.plain for line in view(board, pages, Look(60, 20), 0)]
+    before = [line.plain for line in view(board, pages, ViewOptions(60, 20), 0)]
     monkeypatch.setitem(SOURCES, "/w/t.j2", ["int a = block + 1;"])
     board.note(file("/w/t.j2", error("no blok", "/w/t.j2:1:9", length=4, stale=True)), 1)
     pages.renew(board.diagnostics())
-    lines = view(board, pages, Look(60, 20), 1)
+    lines = view(board, pages, ViewOptions(60, 20), 1)
     index = before.index("    1 | int a = blok + 1;")
     assert lines[index].plain == before[index]
     assert any("dim" in str(span.style) for span in lines[index].spans)
     assert lines[index - 2].plain == "1 error, all of before the change"
     board.note(file("/w/t.j2", error("no blok", "/w/t.j2:1:9", length=4)), 2)
     pages.renew(board.diagnostics())
-    assert view(board, pages, Look(60, 20), 2)[index].plain == "    1 | int a = block + 1;"
+    assert view(board, pages, ViewOptions(60, 20), 2)[index].plain == "    1 | int a = block + 1;"
 
 
 def test_fresh_errors_come_first_and_each_once() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.timed_workspace import KERNEL, TEMPLATE
 from lsp.commands.test_wire import HINTS, LENSES, after, hints, lenses, more, units
 from lsp.editing import Editor, editor, trust
-from runtime.timed_workspace import KERNEL, TEMPLATE
 
 pytestmark = pytest.mark.toolchain
 

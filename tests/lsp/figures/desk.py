@@ -12,19 +12,20 @@ import anyio
 from lsprotocol import types
 
 from ckwatch.client import Client
-from ckwatch.wire.timings import Timing
-from ckwatch.wire.values import Change, Unit
-from ckwatch_lsp.abilities import Abilities
-from ckwatch_lsp.documents import Document, uri_of
-from ckwatch_lsp.features import Answers
-from ckwatch_lsp.figures.composition import add_figures
-from ckwatch_lsp.figures.shown import Shown
-from ckwatch_lsp.folder import Folder
-from ckwatch_lsp.server import CkwatchServer
+from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.state import Change, Unit
+from ckwatch_lsp.figures.presenter import FigurePresenter
+from ckwatch_lsp.main import CkwatchServer
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.uris import uri_of
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.handlers import RequestHandlers
+from ckwatch_lsp.setup import add_figures
 
 ROOT = Path("/ws")
 
-ABLE = Abilities(
+ABLE = EditorCapabilities(
     hints=True, refreshes_hints=True, lenses=True, refreshes_lenses=True, markdown=False, progress=True,
     encoding=types.PositionEncodingKind.Utf16,
 )  # fmt: skip
@@ -49,20 +50,20 @@ class MadeUpClient:
 class Desk:
     """`tell` is the daemon's word."""
 
-    def __init__(self, server: CkwatchServer, shown: Shown) -> None:
+    def __init__(self, server: CkwatchServer, shown: FigurePresenter) -> None:
         self.server = server
         self.shown = shown
         self.session = server.session
         self.client = MadeUpClient()
-        self.folder = Folder(ROOT, self.session._told)  # as the session makes it
+        self.folder = WorkspaceFolder(ROOT, self.session._told)  # as the session makes it
         self.folder.client = cast("Client", self.client)
         self.session.folders[ROOT] = self.folder
-        self.answers = Answers(self.session)
+        self.answers = RequestHandlers(self.session)
 
     def open(self, name: str, text: str) -> str:
         """Open a document; its URI."""
         uri = uri_of(ROOT / name)
-        document = Document(uri, text, 1, self.session.abilities.encoding)
+        document = TextDocument(uri, text, 1, self.session.abilities.encoding)
         self.session.documents[uri] = document
         for part in self.session.parts:
             part.opened(document)
@@ -129,7 +130,9 @@ def lines(first: int, last: int) -> types.Range:
 
 
 @asynccontextmanager
-async def desk(abilities: Abilities = ABLE, given: types.ClientCapabilities | None = None) -> AsyncIterator[Desk]:
+async def desk(
+    abilities: EditorCapabilities = ABLE, given: types.ClientCapabilities | None = None
+) -> AsyncIterator[Desk]:
     """A session that ends with the context."""
     async with anyio.create_task_group() as tasks:
         server = CkwatchServer(tasks)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ckwatch.wire.timings import Comparison, Timing
-from ckwatch.wire.values import Cause, Figures, Position, Span, Unit
+from ckwatch.wire.benchmarks import Comparison, Timing
+from ckwatch.wire.state import Cause, Figures, Position, Span, Unit
 
 PATH = "/ws/k.kernel.toml"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.wire.values import Unit
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures.freshness import brief_of
 from ckwatch_lsp.figures.labels import FIGURE_SPACE, WIDTH, change_cell, error_cell, sweep_label, trimmed, unit_label
-from ckwatch_lsp.figures.standing import brief_of
 from lsp.figures.made_up import compared, figures, timing, unit
 
 SLOWER = timing(123456.0, comparisons=(compared(1.5, "SLOW"),))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ckwatch.wire.values import Unit
-from ckwatch_lsp.figures.about import Past, Predicted, about_sweep, about_unit
-from ckwatch_lsp.figures.page import Line, Table, Title, markdown, plain
-from ckwatch_lsp.figures.sparkline import sparkline
-from ckwatch_lsp.figures.standing import brief_of
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures.freshness import brief_of
+from ckwatch_lsp.figures.pages import (
+    PageLine,
+    PageTable,
+    PageTitle,
+    PredictedTiming,
+    UnitHistory,
+    about_sweep,
+    about_unit,
+    markdown,
+    plain,
+    sparkline,
+)
 from lsp.figures.made_up import compared, figures, timing, unit
 
 WHOLE = unit(
@@ -18,13 +27,13 @@ WHOLE = unit(
     figures=figures(next_step="12 VGPR fewer → 6 waves", changes=("VGPR 112 → 100",), sgpr_spills=4),
     unmeasured="no device",
 )
-PAST = Past(
+PAST = UnitHistory(
     {("4096", "cold"): [52.0, 51.0, 50.0], ("4096", "hot"): [80.0]},
-    (Predicted("4096", "MI300X", 40.0, 50.0), Predicted("odd", "MI300X", None, None)),
+    (PredictedTiming("4096", "MI300X", 40.0, 50.0), PredictedTiming("odd", "MI300X", None, None)),
 )
 
 
-def lines(given: Unit, past: Past) -> list[str]:
+def lines(given: Unit, past: UnitHistory) -> list[str]:
     return [line for line in plain(about_unit(given, past)).split("\n") if line]
 
 
@@ -51,15 +60,17 @@ def test_all_that_is_known() -> None:
 
 
 def test_a_stand_in_gives_no_figures() -> None:
-    found = lines(unit(timings=(timing(50.0, device_description="stand-in"),)), Past())
+    found = lines(unit(timings=(timing(50.0, device_description="stand-in"),)), UnitHistory())
     assert "4096: a stand-in for a device: no figures" in found
     assert not any("µs" in line for line in found)
 
 
 def test_what_is_going_on() -> None:
-    assert "4096 is being timed" in lines(unit(measuring="4096", to_measure=("4096", "odd")), Past())
-    assert "4096, odd: waiting to be timed" in lines(unit(to_measure=("4096", "odd")), Past())
-    assert lines(unit(phase="idle", fresh=False, cause=()), Past()) == ["k/one@gfx942 (changed since it was built)"]
+    assert "4096 is being timed" in lines(unit(measuring="4096", to_measure=("4096", "odd")), UnitHistory())
+    assert "4096, odd: waiting to be timed" in lines(unit(to_measure=("4096", "odd")), UnitHistory())
+    assert lines(unit(phase="idle", fresh=False, cause=()), UnitHistory()) == [
+        "k/one@gfx942 (changed since it was built)"
+    ]
 
 
 def test_a_sweep_lists_its_best() -> None:
@@ -71,15 +82,15 @@ def test_a_sweep_lists_its_best() -> None:
 
 
 def test_markdown_is_escaped() -> None:
-    table = Table(("a|b", "never", "n"), (("x_y", "", "1"), ("*", "", "22")))
-    assert markdown([Title("k_1", "(note)"), table, Line("<b>\nnext")]) == (
+    table = PageTable(("a|b", "never", "n"), (("x_y", "", "1"), ("*", "", "22")))
+    assert markdown([PageTitle("k_1", "(note)"), table, PageLine("<b>\nnext")]) == (
         "**k\\_1** (note)\n\n| a\\|b | n |\n|---|---:|\n| x\\_y | 1 |\n| \\* | 22 |\n\n\\<b\\>  \nnext"
     )
 
 
 def test_tables_without_anything_are_left_out() -> None:
-    for table in (Table(("a",), ()), Table(("a", "b"), (("", ""),))):
-        assert markdown([table, Line("x")]) == plain([table, Line("x")]) == "x"
+    for table in (PageTable(("a",), ()), PageTable(("a", "b"), (("", ""),))):
+        assert markdown([table, PageLine("x")]) == plain([table, PageLine("x")]) == "x"
 
 
 def test_sparklines() -> None:

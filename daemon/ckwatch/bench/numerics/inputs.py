@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.elements import INTEGERS, Storage, narrow, poison_element, storage_type
-from ckwatch.bench.numerics.places import gap_mask
-from ckwatch.timing.problem import Buffer, Problem
+from ckwatch.bench.numerics.storage import INTEGERS, Storage, gap_mask, narrow, poison_element, storage_type
+from ckwatch.model.kernel_problem import Buffer, KernelProblem
 
 CHUNK = 1 << 15
 """Elements that are made at once: their intermediate values fit into a core's cache."""
@@ -22,7 +21,7 @@ _MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint6
 _LAST_SHIFT = np.uint64(31)
 
 
-def make_inputs(problem: Problem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
+def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
     """Each buffer that the kernel reads, by name, as stored elements (`elements.storage_type`).
 
     Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5; gaps are poisoned. `fnuz`: which

@@ -1,1 +1,1 @@
-"""One module per kind of device; `protocol` is what they have in common."""
+"""Device runtimes: one module per kind of device, imported when a job asks for that kind; `device_runtime` is what they have in common."""

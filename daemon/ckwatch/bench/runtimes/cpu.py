@@ -1,8 +1,8 @@
 """The host's processors as a device, for C++ templates and for machines without a GPU.
 
 Its stream is the calling thread: a launch returns when the kernel has ended, and an event is a reading of the monotonic
-clock. Flushing is done by one thread on each processor, because a cache that a core has for itself is emptied by nobody
-else, with ordinary stores: those of a large memset go past the cache.
+clock. Caches are flushed by one thread on each processor, because nobody else can empty a core's private cache, and
+with ordinary stores: those of a large memset bypass the cache.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import processors
-from ckwatch.bench.runtimes.protocol import Bytes, Event, Launch, RuntimeFailure
-from ckwatch.timing.problem import Problem, View
-from ckwatch.timing.report import DeviceFacts, FailureKind, Reading
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem, TensorView
 
 ARCH = "host"
-"""`ckwatch.config.archs.HOST`."""
+"""`ckwatch.model.targets.HOST`."""
 
 _ALIGNMENT = 4096
-_MUCH = 0.05
+_NEIGHBOUR_LIMIT = 0.05
 """Of the processors' time: what others use beyond it is told."""
 
 _LIBRARY_DTYPES: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
@@ -36,7 +37,7 @@ _LIBRARY_DTYPES: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.float32), "f64":
 
 def find() -> tuple[DeviceFacts, ...]:
     """The one CPU that there is: the processors that this process may use."""
-    return (_facts(processors.chosen(None)),)
+    return (_facts(processors.choose(None)),)
 
 
 def open(device: DeviceFacts, *, threads: int | None = None, **_: Any) -> CpuRuntime:  # noqa: A001  # the protocol's name
@@ -45,9 +46,9 @@ def open(device: DeviceFacts, *, threads: int | None = None, **_: Any) -> CpuRun
     `processors.occupy` should have been called for them before numpy was imported; it is called again here, so that
     affinity and what is loaded later are right in any case.
     """
-    cpus = processors.chosen(threads)
+    cpus = processors.choose(threads)
     if threads is not None and len(cpus) < threads:
-        raise RuntimeFailure(
+        raise BenchmarkError(
             FailureKind.NO_DEVICE,
             f"{threads} threads are asked for, and there are {len(cpus)} processors to run on",
             "Ask for fewer threads, or for none: then each core gets one.",
@@ -67,7 +68,7 @@ class _Moment:
 
 
 class CpuRuntime:
-    """`ckwatch.bench.runtimes.protocol.Runtime` on processors."""
+    """`ckwatch.bench.runtimes.device_runtime.DeviceRuntime` on processors."""
 
     def __init__(self, cpus: tuple[int, ...]) -> None:
         self._cpus = cpus
@@ -76,7 +77,7 @@ class CpuRuntime:
         self._throttled = processors.throttle_count(cpus)
         self._neighbours = processors.Neighbours(cpus)
         self._memory: dict[int, Bytes] = {}
-        self._crew = _Crew(cpus)
+        self._crew = _FlushThreads(cpus)
 
     @property
     def facts(self) -> DeviceFacts:
@@ -112,7 +113,7 @@ class CpuRuntime:
         try:
             whole = np.empty(size_bytes + _ALIGNMENT, dtype=np.uint8)
         except (MemoryError, ValueError):
-            raise RuntimeFailure(FailureKind.NO_MEMORY, f"{size_bytes} bytes of memory cannot be had") from None
+            raise BenchmarkError(FailureKind.NO_MEMORY, f"{size_bytes} bytes of memory cannot be had") from None
         offset = -whole.ctypes.data % _ALIGNMENT
         memory = whole[offset : offset + size_bytes]
         address = int(whole.ctypes.data + offset)
@@ -136,19 +137,19 @@ class CpuRuntime:
         """In equal parts, each by the processor whose turn it is."""
         self._crew.fill(_array(address, size_bytes), value)
 
-    def event(self) -> Event:
+    def event(self) -> DeviceEvent:
         """A moment that has not come."""
         return _Moment()
 
-    def record(self, event: Event) -> None:
+    def record(self, event: DeviceEvent) -> None:
         """Now."""
         cast("_Moment", event).ns = time.perf_counter_ns()
 
-    def elapsed_us(self, begin: Event, end: Event) -> float:
+    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
         """Microseconds between two moments."""
         return (cast("_Moment", end).ns - cast("_Moment", begin).ns) * 1e-3
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         """Nothing runs on after its launch."""
 
     def synchronize(self) -> None:
@@ -158,14 +159,14 @@ class CpuRuntime:
         """Nothing can be kept back."""
         return nullcontext()
 
-    def reading(self) -> Reading:
+    def reading(self) -> DeviceReading:
         """The lowest clock of the processors, their temperature, and what slows them down, as far as it is told."""
         before, self._throttled = self._throttled, processors.throttle_count(self._cpus)
         slowed = {
             "heat or power": self._throttled > before,
-            "other processes": self._neighbours.share() > _MUCH,
+            "other processes": self._neighbours.share() > _NEIGHBOUR_LIMIT,
         }
-        return Reading(
+        return DeviceReading(
             clock_mhz=self._clock(),
             temperature_c=processors.temperature_c(),
             throttled_by=tuple(reason for reason, applies in slowed.items() if applies),
@@ -175,7 +176,7 @@ class CpuRuntime:
         """Nobody: a processor is never one's own."""
         return ()
 
-    def library(self, problem: Problem, addresses: dict[str, int]) -> Launch | None:
+    def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """numpy's matmul, for f32 and f64 throughout."""
         gemm = problem.gemm
         if gemm is None:
@@ -204,7 +205,7 @@ class CpuRuntime:
         self._memory.clear()
 
 
-class _Crew:
+class _FlushThreads:
     """A thread on each processor that fills memory with ordinary stores."""
 
     def __init__(self, cpus: tuple[int, ...]) -> None:
@@ -258,7 +259,7 @@ def _array(address: int, size_bytes: int) -> Bytes:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(address))
 
 
-def _matrix(address: int, view: View, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _matrix(address: int, view: TensorView, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     rows, columns = view.sizes
     extent = 1 + sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True))
     flat = _array(address, extent * dtype.itemsize).view(dtype)

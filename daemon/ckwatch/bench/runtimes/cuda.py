@@ -1,22 +1,32 @@
-"""NVIDIA GPUs through cuda-bindings: CUDA's driver, and the primary context, which the kernels' CUDA runtime uses."""
+"""NVIDIA GPUs (`cuda:N`) through cuda-bindings: CUDA's driver, and the primary context, which kernels' CUDA runtime uses.
+
+The gate holds a stream back until a block of launches is on it. The stream waits for a number in host memory that the
+device sees (`cuStreamWaitValue32`), which the host writes to let it go. Each gate waits for a number of its own, one
+more than the last, so that a stream that is late still finds its gate open. A watchdog opens a gate whose host waits
+for the stream while it is closed, which would never end: the first launch of a kernel does that where its code is
+loaded on demand.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import re
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ckwatch.bench.report import DeviceReading, FailureKind
+from ckwatch.bench.runtimes.blas import blas_gemm
+from ckwatch.bench.runtimes.cuda_api import binding, call, start, status
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.cuda_blas import load as load_cublas
-from ckwatch.bench.runtimes.cuda_calls import binding, call, start, status
-from ckwatch.bench.runtimes.cuda_gate import Gate
-from ckwatch.bench.runtimes.hip_gemm import blas_gemm
-from ckwatch.bench.runtimes.nvml_readings import Readings
-from ckwatch.bench.runtimes.protocol import Bytes, Event, Launch, RuntimeFailure
-from ckwatch.timing.problem import Problem
-from ckwatch.timing.report import DeviceFacts, FailureKind, Reading
+from ckwatch.bench.runtimes.cuda_monitor import NvmlReadings
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem
 
 _KILO = 1e-3
 _US_PER_MS = 1e3
@@ -26,7 +36,7 @@ def find() -> tuple[DeviceFacts, ...]:
     """The devices, the best first. RuntimeFailure (NO_DRIVER) when CUDA cannot be asked."""
     try:
         version = start()
-    except RuntimeFailure as failed:
+    except BenchmarkError as failed:
         if failed.kind is FailureKind.NO_DEVICE:
             return ()
         raise
@@ -56,8 +66,8 @@ class CudaRuntime:
         self._own_stream = stream is None
         flags = binding().CUstream_flags.CU_STREAM_NON_BLOCKING
         self._stream: Any = call("cuStreamCreate", flags) if stream is None else binding().CUstream(stream)
-        self._gate = Gate(wanted=gate)
-        self._readings = Readings(device.pci or "")
+        self._gate = CudaStreamGate(wanted=gate)
+        self._readings = NvmlReadings(device.pci or "")
 
     @property
     def facts(self) -> DeviceFacts:
@@ -118,22 +128,22 @@ class CudaRuntime:
         if size_bytes:
             call("cuMemsetD8Async", address, value, size_bytes, self._stream)
 
-    def event(self) -> Event:
+    def event(self) -> DeviceEvent:
         """An event that keeps the time."""
         event = call("cuEventCreate", binding().CUevent_flags.CU_EVENT_DEFAULT)
         self._events.append(event)
-        found: Event = event
+        found: DeviceEvent = event
         return found
 
-    def record(self, event: Event) -> None:
+    def record(self, event: DeviceEvent) -> None:
         """Put an event on the stream."""
         call("cuEventRecord", event, self._stream)
 
-    def elapsed_us(self, begin: Event, end: Event) -> float:
+    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
         """Microseconds between two events that have been reached."""
         return float(call("cuEventElapsedTime", begin, end)) * _US_PER_MS
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         """Wait for what was put on the stream before the event."""
         call("cuEventSynchronize", event)
 
@@ -147,7 +157,7 @@ class CudaRuntime:
         with self._gate.closed(self.stream):
             yield
 
-    def reading(self) -> Reading:
+    def reading(self) -> DeviceReading:
         """Clocks, power, temperature and throttling by NVML."""
         return self._readings.read()
 
@@ -155,7 +165,7 @@ class CudaRuntime:
         """Other processes that compute on the device, by NVML."""
         return self._readings.others()
 
-    def library(self, problem: Problem, addresses: Mapping[str, int]) -> Launch | None:
+    def library(self, problem: KernelProblem, addresses: Mapping[str, int]) -> Launch | None:
         """cuBLAS's GEMM; None without cuBLAS, or where it has none."""
         gemm = blas_gemm(problem)
         if gemm is None:
@@ -206,7 +216,7 @@ def _facts(ordinal: int, version: str) -> DeviceFacts:
         return int(value[0]) if answer == "CUDA_SUCCESS" else 0
 
     pci = _pci(call("cuDeviceGetPCIBusId", 32, device))
-    readings = Readings(pci)
+    readings = NvmlReadings(pci)
     clock_mhz, memory_clock_mhz = readings.highest_clocks_mhz()
     driver = readings.version if readings.are_there else ""
     readings.close()
@@ -233,7 +243,7 @@ def _ordinal_of(device: DeviceFacts) -> int:
     for ordinal in range(int(call("cuDeviceGetCount"))):
         if _pci(call("cuDeviceGetPCIBusId", 32, call("cuDeviceGet", ordinal))) == device.pci:
             return ordinal
-    raise RuntimeFailure(FailureKind.NO_DEVICE, f"there is no device at {device.pci} any more")
+    raise BenchmarkError(FailureKind.NO_DEVICE, f"there is no device at {device.pci} any more")
 
 
 def _pci(value: Any) -> str:
@@ -255,3 +265,115 @@ def _version_of(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "of an unknown version"
+
+
+PATIENCE_S = 1.0
+"""How long a gate holds a stream back at most."""
+
+GIVEN_UP = 3
+"""So many gates that had to be opened by the watchdog, and there are no more."""
+
+_GATE_BYTES = 8
+
+
+class CudaStreamGate:
+    """Holds back what is put on a stream; `state` says how, or why it cannot."""
+
+    def __init__(self, *, wanted: bool = True) -> None:
+        self.state = "off"
+        self._memory: Any = None
+        self._device_address: Any = None
+        self._value: ctypes.c_uint32 | None = None
+        self._last = 0
+        self._forced = 0
+        if wanted:
+            self._prepare()
+
+    @property
+    def holds(self) -> bool:
+        """Whether `closed` holds a stream back."""
+        return self._value is not None
+
+    @contextmanager
+    def closed(self, stream: int) -> Iterator[None]:
+        """Nothing that is put on the stream inside begins before the end, or before `PATIENCE_S` are over."""
+        value = self._value
+        if value is None:
+            yield
+            return
+        number = self._wait(stream)
+        watchdog = threading.Timer(PATIENCE_S, self._let_go, (number,))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+            forced = value.value >= number
+            self._let_go(number)
+            self._count(forced=forced)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._value = None
+        if self._memory is not None:
+            status("cuMemFreeHost", self._memory)
+            self._memory = None
+
+    def _prepare(self) -> None:
+        cuda = binding()
+        flags = cuda.CU_MEMHOSTALLOC_DEVICEMAP | cuda.CU_MEMHOSTALLOC_PORTABLE
+        answer, memory = status("cuMemHostAlloc", _GATE_BYTES, flags)
+        if answer != "CUDA_SUCCESS":
+            self.state = f"none: no memory that host and device both see ({answer})"
+            return
+        self._memory = memory[0]
+        answer, address = status("cuMemHostGetDevicePointer", self._memory, 0)
+        if answer != "CUDA_SUCCESS":
+            self.state = f"none: no memory that host and device both see ({answer})"
+            return
+        self._device_address = address[0]
+        self._value = ctypes.c_uint32.from_address(int(self._memory))
+        self._value.value = 0
+        problem = self._try_it()
+        self.state = "cuStreamWaitValue32 on host memory" if not problem else f"none: {problem}"
+        if problem:
+            self._value = None
+
+    def _try_it(self) -> str:
+        """Why a stream does not wait, tried on one of its own; empty when it does."""
+        stream = call("cuStreamCreate", binding().CUstream_flags.CU_STREAM_NON_BLOCKING)
+        try:
+            number = self._wait(int(stream))
+        except BenchmarkError as refused:
+            status("cuStreamDestroy", stream)
+            return f"cuStreamWaitValue32 is refused: {refused.message}"
+        held = status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY"
+        self._let_go(number)
+        until = time.monotonic() + PATIENCE_S
+        while status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY":
+            if time.monotonic() > until:
+                return "a stream that waits does not see what the host writes"
+            time.sleep(0.0005)
+        status("cuStreamDestroy", stream)
+        return "" if held else "a stream does not wait"
+
+    def _wait(self, stream: int) -> int:
+        """Put a gate on the stream; its number."""
+        geq = binding().CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
+        call("cuStreamWaitValue32", stream, self._device_address, self._last + 1, geq)
+        self._last += 1
+        return self._last
+
+    def _let_go(self, number: int) -> None:
+        value = self._value
+        if value is not None and value.value < number:
+            value.value = number
+
+    def _count(self, *, forced: bool) -> None:
+        self._forced += forced
+        if self._forced >= GIVEN_UP:
+            self.state = (
+                f"given up, since the host waited for the stream or needed more than {PATIENCE_S:g} s to fill it"
+            )
+            self._value = None

@@ -1,6 +1,6 @@
-"""NVIDIA's own GEMM, cuBLAS, where it is installed: the wheel nvidia-cublas, the toolkit's, or PyTorch's.
+"""NVIDIA's GEMM library, cuBLAS, where it is installed: the wheel nvidia-cublas, the toolkit's, or PyTorch's.
 
-Products of f32 are made in f32, not in TF32: what is compared with must be as precise as what is asked for.
+Products of f32 are computed in f32, not in TF32: the reference must be as precise as what is asked for.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from ckwatch.bench.runtimes.hip_gemm import BlasGemm
-from ckwatch.bench.runtimes.protocol import Launch, RuntimeFailure
-from ckwatch.timing.report import FailureKind
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.blas import BlasGemm
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Launch
 
 NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so")
 
@@ -91,7 +91,7 @@ class CuBlas:
     def _check(function: str, status: int) -> None:
         if status:
             kind = FailureKind.NO_MEMORY if status == 3 else FailureKind.BROKEN
-            raise RuntimeFailure(kind, f"{function} failed with status {status} ({_STATUS.get(status, 'unknown')})")
+            raise BenchmarkError(kind, f"{function} failed with status {status} ({_STATUS.get(status, 'unknown')})")
 
 
 def load() -> ctypes.CDLL | None:

@@ -1,28 +1,36 @@
-"""AMD devices: `hip:N`, through hip-python.
+"""AMD GPUs (`hip:N`) through hip-python: finding them, and the open device with its gated stream.
 
 HIP must not be initialised in a process that forks afterwards; nothing here does, and whoever opens a device must not.
+
+The gate holds a stream back until a block of launches is on it. The stream waits for a value in signal memory
+(`hipStreamWaitValue32`), which the host writes to let it go. Each gate waits for a number of its own, one more than the
+last: a value that was written is never taken back, so that a stream that is late still finds its gate open. A watchdog
+opens a gate whose host waits for the stream while it is closed, which would never end. Where that happens again and
+again, a kernel's own host code waits at each launch, and gates stay open from then on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.metadata
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ckwatch.bench.runtimes import hip_calls, hip_devices, hip_processes
-from ckwatch.bench.runtimes.amdsmi_readings import Readings
-from ckwatch.bench.runtimes.hip_calls import binding, call
-from ckwatch.bench.runtimes.hip_errors import AFTER_A_LAUNCH
-from ckwatch.bench.runtimes.hip_gate import Gate
-from ckwatch.bench.runtimes.hip_gemm import blas_gemm
-from ckwatch.bench.runtimes.hip_library import Candidate, Vendor, vendors
-from ckwatch.bench.runtimes.protocol import Bytes, Event, Launch, RuntimeFailure
-from ckwatch.timing.problem import Problem
-from ckwatch.timing.report import DeviceFacts, FailureKind, Reading
+from ckwatch.bench.report import DeviceReading, FailureKind
+from ckwatch.bench.runtimes import hip_api, hip_monitor
+from ckwatch.bench.runtimes.blas import blas_gemm
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
+from ckwatch.bench.runtimes.hip_blas import BlasLibrary, GemmCandidate, available_libraries
+from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
+from ckwatch.model.gpu_specs import AMD_GPUS, MIB, DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem
 
 EVENTS: Mapping[int, str] = {0x20000000: "without system fence", 0: "with system fence"}
 """Flags of events, the better first. By default HIP writes back and invalidates the L2 cache at each event, which would
@@ -37,7 +45,7 @@ def find() -> tuple[DeviceFacts, ...]:
 
     RuntimeFailure: NO_DRIVER without HIP or hip-python, or with one that does not fit; NO_DEVICE when HIP sees none.
     """
-    return hip_devices.find()
+    return _find_devices()
 
 
 def open(device: DeviceFacts, *, gate: bool = True) -> HipRuntime:  # noqa: A001  # the protocol's word
@@ -45,10 +53,10 @@ def open(device: DeviceFacts, *, gate: bool = True) -> HipRuntime:  # noqa: A001
 
     RuntimeFailure as `find`, and NO_DEVICE when the device is not there any more.
     """
-    hip_calls.check_version()
-    ordinal = hip_devices.ordinal_of(device)
+    hip_api.check_version()
+    ordinal = _ordinal_of(device)
     if ordinal is None:
-        raise RuntimeFailure(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
+        raise BenchmarkError(FailureKind.NO_DEVICE, f"{device.description} at {device.pci} is not there any more")
     return HipRuntime(device, ordinal, gate=gate)
 
 
@@ -59,14 +67,14 @@ class HipRuntime:
         self._facts = facts
         self._memory: set[int] = set()
         self._events: list[int] = []
-        self._vendors: list[Vendor] | None = None
+        self._vendors: list[BlasLibrary] | None = None
         self._library_name = ""
         call("hipSetDevice", ordinal)
         self._event_flags = _event_flags()
-        self._gate = Gate(ordinal, wanted=gate)
+        self._gate = HipStreamGate(ordinal, wanted=gate)
         self._stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
-        self._readings = Readings(facts.pci or "")
-        hip_calls.forget_last_error()  # what was tried and refused until now is no failure of a launch
+        self._readings = AmdsmiReadings(facts.pci or "")
+        hip_api.forget_last_error()  # what was tried and refused until now is no failure of a launch
 
     @property
     def facts(self) -> DeviceFacts:
@@ -92,17 +100,17 @@ class HipRuntime:
         return int(call("hipMemGetInfo")[0])
 
     def allocate(self, size_bytes: int) -> int:
-        name, results = hip_calls.status("hipMalloc", max(size_bytes, 1))
+        name, results = hip_api.status("hipMalloc", max(size_bytes, 1))
         if name == "hipErrorOutOfMemory":
-            hip_calls.forget_last_error()
+            hip_api.forget_last_error()
             free, total = call("hipMemGetInfo")
-            raise RuntimeFailure(
+            raise BenchmarkError(
                 FailureKind.NO_MEMORY,
                 f"{_mib(size_bytes)} of device memory are wanted, {_mib(free)} of {_mib(total)} are free",
                 "a smaller shape, or a device that nobody else uses",
             )
         if name != "hipSuccess":
-            raise hip_calls.failure("hipMalloc", name)
+            raise hip_api.failure("hipMalloc", name)
         address = int(results[0])
         self._memory.add(address)
         return address
@@ -122,24 +130,24 @@ class HipRuntime:
     def fill(self, address: int, value: int, size_bytes: int) -> None:
         call("hipMemsetAsync", address, value, size_bytes, self._stream)
 
-    def event(self) -> Event:
+    def event(self) -> DeviceEvent:
         event = int(call("hipEventCreateWithFlags", self._event_flags))
         self._events.append(event)
         return event
 
-    def record(self, event: Event) -> None:
+    def record(self, event: DeviceEvent) -> None:
         call("hipEventRecord", event, self._stream)
 
-    def elapsed_us(self, begin: Event, end: Event) -> float:
-        name, results = hip_calls.status("hipEventElapsedTime", begin, end)
+    def elapsed_us(self, begin: DeviceEvent, end: DeviceEvent) -> float:
+        name, results = hip_api.status("hipEventElapsedTime", begin, end)
         if name == "hipErrorNotReady":
             self.synchronize()
-            name, results = hip_calls.status("hipEventElapsedTime", begin, end)
+            name, results = hip_api.status("hipEventElapsedTime", begin, end)
         if name != "hipSuccess":
-            raise hip_calls.failure("hipEventElapsedTime", name)
+            raise hip_api.failure("hipEventElapsedTime", name)
         return float(results[0]) * 1000.0
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DeviceEvent) -> None:
         call("hipEventSynchronize", event)
         self._require_launched()
 
@@ -149,31 +157,31 @@ class HipRuntime:
 
     def _require_launched(self) -> None:
         # A launch that failed in the artifact is told to nobody but the thread.
-        name = hip_calls.last_error()
-        if name in AFTER_A_LAUNCH:
-            raise hip_calls.failure("a launch", name)
+        name = hip_api.last_error()
+        if name in LAUNCH_ERRORS:
+            raise hip_api.failure("a launch", name)
 
     def gate(self) -> AbstractContextManager[None]:
         return self._gate.closed(self._stream)
 
-    def reading(self) -> Reading:
+    def reading(self) -> DeviceReading:
         return self._readings.read()
 
     def others(self) -> tuple[str, ...]:
-        return hip_processes.others(self._facts.pci or "")
+        return hip_monitor.other_processes(self._facts.pci or "")
 
-    def library(self, problem: Problem, addresses: dict[str, int]) -> Launch | None:
+    def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """The fastest of hipBLASLt's and rocBLAS's candidates, by a short trial of each on the buffers."""
         gemm = blas_gemm(problem)
         if gemm is None:
             return None
-        tried: list[tuple[float, Candidate]] = []
+        tried: list[tuple[float, GemmCandidate]] = []
         for vendor in self._started():
             for candidate in vendor.candidates(gemm, addresses):
                 took_us = self._trial(candidate)
                 if took_us is not None:
                     tried.append((took_us, candidate))
-        hip_calls.forget_last_error()
+        hip_api.forget_last_error()
         if not tried:
             return None
         best = min(tried, key=lambda one: one[0])[1]
@@ -190,7 +198,7 @@ class HipRuntime:
         libamdhip64 with it, whose streams are not those of this one."""
         libraries = _mapped("libamdhip64.so")
         if len(libraries) > 1:
-            raise RuntimeFailure(
+            raise BenchmarkError(
                 FailureKind.UNLOADABLE,
                 "the artifact is linked with another HIP than the one that is loaded",
                 "compile it with the ROCm whose libamdhip64.so is used here, or set ROCM_PATH to the one that it needs",
@@ -198,30 +206,30 @@ class HipRuntime:
             )
 
     def close(self) -> None:
-        with contextlib.suppress(RuntimeFailure):
+        with contextlib.suppress(BenchmarkError):
             call("hipStreamSynchronize", self._stream)
         for vendor in self._vendors or ():
             vendor.close()
         self._vendors = []
         for event in self._events:
-            hip_calls.status("hipEventDestroy", event)
+            hip_api.status("hipEventDestroy", event)
         self._events.clear()
         for address in self._memory:
-            hip_calls.status("hipFree", address)
+            hip_api.status("hipFree", address)
         self._memory.clear()
         self._gate.close()
         if self._stream:
-            hip_calls.status("hipStreamDestroy", self._stream)
+            hip_api.status("hipStreamDestroy", self._stream)
             self._stream = 0
         self._readings.close()
 
-    def _started(self) -> list[Vendor]:
+    def _started(self) -> list[BlasLibrary]:
         if self._vendors is None:
-            self._vendors = vendors(self._stream, self.allocate)
-            hip_calls.forget_last_error()
+            self._vendors = available_libraries(self._stream, self.allocate)
+            hip_api.forget_last_error()
         return self._vendors
 
-    def _trial(self, candidate: Candidate) -> float | None:
+    def _trial(self, candidate: GemmCandidate) -> float | None:
         """Microseconds of `_TRIALS` launches after a first one; None when the library refuses."""
         begin, end = self.event(), self.event()
         try:
@@ -233,23 +241,23 @@ class HipRuntime:
                     candidate.launch()
                 self.record(end)
             self.synchronize()
-        except RuntimeFailure as failure:
+        except BenchmarkError as failure:
             if failure.kind is FailureKind.BROKEN:
                 return None
-            raise RuntimeFailure(FailureKind.LOST, f"{candidate.library}: {failure.message}", failure.hint) from failure
+            raise BenchmarkError(FailureKind.LOST, f"{candidate.library}: {failure.message}", failure.hint) from failure
         return self.elapsed_us(begin, end)
 
 
 def _event_flags() -> int:
     """The best flags of events that this HIP takes."""
     for flags in EVENTS:
-        name, results = hip_calls.status("hipEventCreateWithFlags", flags)
+        name, results = hip_api.status("hipEventCreateWithFlags", flags)
         if name == "hipSuccess":
-            hip_calls.status("hipEventDestroy", int(results[0]))
+            hip_api.status("hipEventDestroy", int(results[0]))
             return flags
         if name != "hipErrorInvalidValue":
-            raise hip_calls.failure("hipEventCreateWithFlags", name)
-    raise hip_calls.failure("hipEventCreateWithFlags", "hipErrorInvalidValue")
+            raise hip_api.failure("hipEventCreateWithFlags", name)
+    raise hip_api.failure("hipEventCreateWithFlags", "hipErrorInvalidValue")
 
 
 def _address(data: Bytes) -> int:
@@ -277,3 +285,212 @@ def _binding_version() -> str:
         return importlib.metadata.version("rocm-bindings-hip")
     except importlib.metadata.PackageNotFoundError:
         return "?"
+
+
+RADEON_CACHE_BYTES: Mapping[str, int] = {
+    "gfx1030": 128 * MIB,
+    "gfx1031": 96 * MIB,
+    "gfx1032": 32 * MIB,
+    "gfx1100": 96 * MIB,
+    "gfx1101": 64 * MIB,
+    "gfx1102": 32 * MIB,
+    "gfx1200": 32 * MIB,
+    "gfx1201": 64 * MIB,
+}
+"""Infinity Cache of the largest Radeon of an arch, from AMD's data sheets of the RX 6000, 7000 and 9000 series."""
+
+_AMDGPU_VERSION_FILE = Path("/sys/module/amdgpu/version")
+
+
+def _find_devices() -> tuple[DeviceFacts, ...]:
+    """All devices, the one with the most compute units × clock first.
+
+    RuntimeFailure: NO_DRIVER without a HIP that can be used, NO_DEVICE when it sees no device.
+    """
+    version = hip_api.check_version()
+    count = int(call("hipGetDeviceCount"))
+    devices = [_facts(ordinal, version) for ordinal in range(count)]
+    return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
+
+
+def _ordinal_of(device: DeviceFacts) -> int | None:
+    """The number that HIP gives the device now, found by its PCI address; None when it is not there any more."""
+    for ordinal in range(int(call("hipGetDeviceCount"))):
+        if _pci(ordinal) == device.pci:
+            return ordinal
+    return None
+
+
+def _driver_version() -> str:
+    """Version of the kernel's amdgpu module where it tells it, else that of HIP's driver interface."""
+    try:
+        return "amdgpu " + _AMDGPU_VERSION_FILE.read_text().strip()
+    except OSError:
+        return "HIP " + hip_api.version_text(int(call("hipDriverGetVersion")))
+
+
+def last_level_cache_bytes(arch: str, reported_l2_bytes: int) -> int:
+    """The cache before memory, of the whole device: the largest that a part of this arch has.
+
+    HIP does not report it: what it calls L2 is that of one die, 4 MiB of an MI300 that has 256 MiB of Infinity Cache. A
+    partition of such a part may use the cache of the whole.
+    """
+    processor = arch.partition(":")[0]
+    instinct = (part.last_level_cache_bytes for _, part in AMD_GPUS.get(processor, ()))
+    return max(reported_l2_bytes, RADEON_CACHE_BYTES.get(processor, 0), *instinct)
+
+
+def _facts(ordinal: int, version: str) -> DeviceFacts:
+    properties = call("hipGetDeviceProperties", ordinal)
+    arch = _text(properties.gcnArchName)  # with its target features, as in `gfx942:sramecc+:xnack-`
+    return DeviceFacts(
+        name=f"hip:{ordinal}",
+        description=_text(properties.name) or arch,
+        arch=arch,
+        pci=_pci(ordinal),
+        total_memory_bytes=int(properties.totalGlobalMem),
+        last_level_cache_bytes=last_level_cache_bytes(arch, int(properties.l2CacheSize)),
+        local_memory_bytes=int(properties.sharedMemPerBlock),
+        compute_units=int(properties.multiProcessorCount),
+        clock_mhz=properties.clockRate / 1000,
+        memory_clock_mhz=properties.memoryClockRate / 1000,
+        driver=_driver_version(),
+        runtime=f"HIP {version}",
+    )
+
+
+def _pci(ordinal: int) -> str:
+    return _text(call("hipDeviceGetPCIBusId", 32, ordinal)).lower()
+
+
+def _text(value: object) -> str:
+    """A C string as hip-python gives it: str, bytes, or its own CStr."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+PATIENCE_S = 1.0
+"""How long a gate holds a stream back at most."""
+
+GIVEN_UP = 3
+"""After so many gates that the watchdog had to open there are no more."""
+
+_SIGNAL_BYTES = 8
+"""The only size that hipExtMallocWithFlags takes for signal memory."""
+
+_WHOLE = 0xFFFFFFFF
+
+
+class HipStreamGate:
+    """Holds back what is put on a stream; `state` says how, or why it cannot."""
+
+    def __init__(self, ordinal: int, *, wanted: bool = True) -> None:
+        """RuntimeFailure (BROKEN) when a stream that waits is not let go by what the host writes."""
+        self.state = "off"
+        self._address = 0
+        self._free = ""
+        self._last = 0
+        self._forced = 0
+        self._value: ctypes.c_uint64 | None = None
+        if wanted:
+            self._prepare(ordinal)
+
+    @property
+    def holds(self) -> bool:
+        """Whether `closed` holds a stream back."""
+        return self._value is not None
+
+    @contextmanager
+    def closed(self, stream: int) -> Iterator[None]:
+        """Nothing that is put on the stream inside begins before the end, or before `PATIENCE_S` are over."""
+        if self._value is None:
+            yield
+            return
+        number = self._wait(stream)
+        watchdog = threading.Timer(PATIENCE_S, self._let_go, (number,))
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+            if not self._open(number):
+                self._forced += 1
+                if self._forced == GIVEN_UP:
+                    self.state = f"given up: the host waits for the stream, or needs {PATIENCE_S:g} s to fill it"
+                    self._value = None
+
+    def close(self) -> None:
+        """Give the signal back."""
+        self._value = None
+        if self._address:
+            status(self._free, self._address)
+            self._address = 0
+
+    def _prepare(self, ordinal: int) -> None:
+        attribute = binding().hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue
+        answer, can = status("hipDeviceGetAttribute", attribute, ordinal)
+        if answer != "hipSuccess" or not can[0]:
+            self.state = "none: the device cannot wait for a value"
+            return
+        memory = self._signal_memory()
+        if not memory:
+            self.state = "none: no memory that host and device both see"
+            return
+        self._value = ctypes.c_uint64.from_address(self._address)
+        self._value.value = 0
+        if self._try_it():
+            self.state = f"hipStreamWaitValue32 on {memory}"
+        else:
+            self.state = "none: hipStreamWaitValue32 is refused"
+            self._value = None
+
+    def _signal_memory(self) -> str:
+        hip = binding()
+        for function, flags, free, name in (
+            ("hipExtMallocWithFlags", hip.hipMallocSignalMemory, "hipFree", "signal memory"),
+            ("hipHostMalloc", hip.hipHostMallocMapped | hip.hipHostMallocCoherent, "hipHostFree", "host memory"),
+        ):
+            answer, memory = status(function, _SIGNAL_BYTES, flags)
+            if answer == "hipSuccess" and memory[0] is not None:
+                self._address, self._free = int(memory[0]), free
+                return name
+        return ""
+
+    def _try_it(self) -> bool:
+        """Whether a stream waits, on one of its own."""
+        stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
+        try:
+            number = self._wait(stream)
+        except BenchmarkError:
+            status("hipStreamDestroy", stream)
+            return False
+        self._open(number)
+        until = time.monotonic() + PATIENCE_S
+        while status("hipStreamQuery", stream)[0] == "hipErrorNotReady":
+            if time.monotonic() > until:
+                raise BenchmarkError(
+                    FailureKind.BROKEN,
+                    "a stream that waits for a value does not see what the host writes",
+                    "open the device without a gate",
+                )
+            time.sleep(0.0005)
+        status("hipStreamDestroy", stream)
+        return True
+
+    def _wait(self, stream: int) -> int:
+        """Put a gate on the stream; its number."""
+        call("hipStreamWaitValue32", stream, self._address, self._last + 1, binding().hipStreamWaitValueGte, _WHOLE)
+        self._last += 1
+        return self._last
+
+    def _open(self, number: int) -> bool:
+        """Open the gate of this number; whether it was still closed."""
+        value: Any = self._value
+        was_closed = bool(value.value < number)
+        value.value = number
+        return was_closed
+
+    def _let_go(self, number: int) -> None:
+        value = self._value
+        if value is not None:
+            value.value = max(value.value, number)

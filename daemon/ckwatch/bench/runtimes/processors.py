@@ -1,7 +1,7 @@
-"""The processors that a benchmark on the CPU runs on, and what the kernel says of them.
+"""The processors that a CPU benchmark runs on: which to use, binding threads to them, and what the kernel says of them.
 
-Threads of OpenMP and of BLAS libraries are bound by variables that are read when those libraries are loaded, so
-`occupy` comes before numpy is imported and before any artifact is loaded.
+OpenMP and BLAS libraries read the variables that bind their threads when they are loaded, so `occupy` comes before
+numpy is imported and before any artifact is loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SETTLE_S = 0.1
 _LOOK_S = 0.0005
 
 
-def chosen(threads: int | None) -> tuple[int, ...]:
+def choose(threads: int | None) -> tuple[int, ...]:
     """The processors for `threads` threads, ascending: first one of each core, then the cores' other threads.
 
     None: one of each core, at most as many as the control group's quota allows. Fewer than `threads` where the process

@@ -1,1 +1,1 @@
-"""`ckwatch watch`: what a watcher knows (`board`), how that looks (`view`, `errors`), and the terminal (`screen`)."""
+"""The view of `ckwatch watch`: its state (`board`), how it looks (`view`, `messages`), and the terminal (`screen`)."""

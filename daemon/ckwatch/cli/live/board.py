@@ -1,17 +1,47 @@
-"""What a watcher has been told so far. Plain values, changed by `note` alone; all times are Unix seconds."""
+"""The units and messages that a watcher shows. Plain values, changed by `note` alone; all times are Unix seconds."""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from ckwatch.cli.live.words import Meant
-
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.values import Change, Diagnostic, File, Unit, Workspace
+    from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
+
+
+class UnitFilter:
+    """The units that any of `patterns` names, as `ckwatch.model.unit_patterns` says; without patterns all."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self.patterns = tuple(patterns)
+        self._folders = tuple(f"{pattern.rstrip('/')}/" for pattern in patterns if pattern.startswith("/"))
+        self._expressions = [
+            re.compile(fnmatch.translate(pattern)).match for pattern in patterns if not pattern.startswith("/")
+        ]
+        self._known: dict[tuple[str, str], bool] = {}
+
+    @property
+    def everything(self) -> bool:
+        """Whether there is no limit."""
+        return not self.patterns
+
+    def __contains__(self, unit: Unit) -> bool:
+        if self.everything:
+            return True
+        key = (unit.id, unit.place.path)
+        found = self._known.get(key)
+        if found is None:
+            names = (unit.kernel, f"{unit.kernel}/{unit.instance}", unit.id)
+            found = any(expression(name) for expression in self._expressions for name in names)
+            found = found or f"{unit.place.path}/".startswith(self._folders)
+            self._known[key] = found
+        return found
+
 
 AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
 """The phases of a unit that has no fresh result yet, the most advanced first."""
@@ -21,7 +51,7 @@ Rank = tuple[int, float, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class WorkRound:
     """Units that were worked on between two moments of quiet."""
 
     began_at: float
@@ -33,11 +63,11 @@ class Round:
 class Board:
     """The units that `meant` holds, and the messages that concern them."""
 
-    def __init__(self, meant: Meant | None = None) -> None:
+    def __init__(self, meant: UnitFilter | None = None) -> None:
         self.workspace: Workspace | None = None
         self.units: dict[str, Unit] = {}
         self.files: dict[str, File] = {}
-        self._meant = meant or Meant()
+        self._meant = meant or UnitFilter()
         self._since: dict[str, float] = {}
         self._ranks: dict[str, Rank] = {}
         self._counts: Counter[str] = Counter()
@@ -81,12 +111,12 @@ class Board:
         return bool(self._working)
 
     @property
-    def round(self) -> Round | None:
+    def round(self) -> WorkRound | None:
         """The present round of work, or else the last one."""
         if not self._round:
             return None
         settled = len(self._round) - len(self._working)
-        return Round(self._began_at, self._ended_at, len(self._round), settled)
+        return WorkRound(self._began_at, self._ended_at, len(self._round), settled)
 
     @property
     def counts(self) -> Counter[str]:

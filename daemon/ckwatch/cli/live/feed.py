@@ -1,4 +1,4 @@
-"""What the daemon tells a watcher, and what the watcher asks of it."""
+"""The connection of `ckwatch watch`: changes from the daemon, and requests for builds."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.words import Meant
-from ckwatch.client.failures import LOST
-from ckwatch.endpoint import endpoint_of, owner
-from ckwatch.errors import CkwatchError, UnknownUnitError
+from ckwatch.cli.live.board import Board, UnitFilter
+from ckwatch.client.errors import LOST_ERRORS
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.wire.endpoint import endpoint_of, owner
 
 if TYPE_CHECKING:
     from ckwatch.client.client import Client
-    from ckwatch.wire.values import Change
+    from ckwatch.wire.state import Change
 
 SOUGHT_S = 0.5
 """How often a daemon that has ended is looked for, to say so."""
 
 
-class Feed:
+class WatchFeed:
     """Changes queue up here until whoever shows them takes them."""
 
-    def __init__(self, client: Client, meant: Meant, *, building: bool) -> None:
+    def __init__(self, client: Client, meant: UnitFilter, *, building: bool) -> None:
         self._client = client
         self._meant = meant
         self._building = building
@@ -96,7 +95,7 @@ class Feed:
         units = frozenset(board.units)
         if self._building and units != self._asked:
             # one that has just been removed is not asked for the next time; a lost daemon is told when it is back
-            with suppress(UnknownUnitError, *LOST):
+            with suppress(UnknownUnitError, *LOST_ERRORS):
                 await self._client.focus(*(glob.escape(unit) for unit in sorted(units)))
                 self._asked = units
 
@@ -111,7 +110,7 @@ class Feed:
             if folder:
                 raise CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml") from None
             raise
-        except LOST:
+        except LOST_ERRORS:
             return
 
 

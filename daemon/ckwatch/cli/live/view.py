@@ -1,26 +1,132 @@
-"""How a board looks on a terminal: a function from what is known, the size and the time to lines of text.
+"""How a board looks on a terminal: a function from state, size and time to lines of text.
 
-From the top: what this is and how many units are in which state, how far the work is, what limits the daemon; units,
-those at work first, then failed ones, then the most recent; and the messages. Where rows are few, units and messages
-share them, and what is left out is counted. Where columns are few, reasons go first, then words, then times.
+From the top: the workspace and the number of units in each state, the progress, what limits the daemon; units, those in
+progress first, then failed ones, then the most recent; and the messages. Where rows are few, units and messages share
+them, and what is left out is counted. Where columns are few, reasons go first, then words, then times.
 """
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
-from ckwatch.cli.amounts import count, duration, elapsed
-from ckwatch.cli.live import table
-from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.errors import Pages, cut, fitted, in_order, tally, wrapped
-from ckwatch.cli.live.table import MARKS, clock, in_words
+from ckwatch.cli.formatting import count, duration, elapsed, figures_in_words, timing_in_words
+from ckwatch.cli.live.board import AT_WORK, Board, state_of
+from ckwatch.cli.live.messages import RenderedMessages, cut, fitted, in_order, tally, wrapped
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.wire.values import Diagnostic
+    from ckwatch.wire.state import Diagnostic, Unit
+
+MARKS = {
+    "compiling": ("●", "cyan"),
+    "rendering": ("◐", "cyan"),
+    "looking": ("◐", "cyan"),
+    "queued": ("○", "cyan"),
+    "waiting": ("○", "cyan"),
+    "failed": ("✗", "red"),
+    "faulted": ("!", "magenta"),
+    "built": ("✓", "green"),
+    "checked": ("✓", "green"),
+    "not built": ("·", "dim"),
+}
+"""The mark and the style of each state, in the order in which they are counted."""
+
+WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS, BOTH_COLUMNS = 40, 30, 70, 180
+"""Terminals of fewer columns go without it; `BOTH_COLUMNS`: what a code object tells beside a timing."""
+
+
+def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
+    """As many units as fit, the rest counted in the last line."""
+    shown = board.first(rows if len(board.units) <= rows else max(rows - 1, 0))
+    cells = [_cells(board, unit, now, both=columns >= BOTH_COLUMNS) for unit in shown]
+    names = _names(shown, columns)
+    word = max((len(row[0]) for row in cells), default=0) if columns >= WORD_COLUMNS else 0
+    spent = max((len(row[1]) for row in cells), default=0) if columns >= TIME_COLUMNS else 0
+    free = columns - 2 - (word + 2 if word else 0) - (spent + 2 if spent else 0)
+    longest = max((cell_len(name) for name in names), default=0)
+    width = min(longest, free if columns < REASON_COLUMNS else max(free - 20, free * 2 // 3))
+    lines = []
+    for name, (state, took, why) in zip(names, cells, strict=True):
+        mark, style = MARKS[state]
+        line = Text.assemble((f"{mark} ", style))
+        if word:
+            line.append(f"{state:<{word}}  ", style=style)
+        line.append(_end_of(name, width))
+        line.append(" " * (width - min(cell_len(name), width)))
+        if spent:
+            line.append(f"  {took:>{spent}}")
+        if columns >= REASON_COLUMNS:
+            line.append("  ")
+            line.append_text(why)
+        if state == "not built":
+            line.stylize("dim")
+        line.rstrip()
+        lines.append(cut(line, columns))
+    left = len(board.units) - len(shown)
+    if left and rows > 0:
+        others = board.counts - Counter(state_of(unit) for unit in shown)
+        lines.append(cut(Text(f"… {left} more: {in_words(others)}", style="dim"), columns))
+    return lines
+
+
+def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, str, Text]:
+    """State, time, and what there is to say."""
+    state = state_of(unit)
+    if state in AT_WORK:
+        return state, elapsed(max(now - board.since(unit), 0.0)), Text(reason(unit), style="dim")
+    why = Text()
+    if unit.errors:
+        why.append(count(unit.errors, "error"), style="red")
+    elif unit.warnings:
+        why.append(count(unit.warnings, "warning"), style="yellow")
+    if state == "not built":
+        return state, "", why
+    words = timing_in_words(unit)
+    if words:
+        why.append((", " if why else "") + words)
+    if (both or not words) and (words := figures_in_words(unit.figures)):
+        why.append((", " if why else "") + words)
+    told = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
+    why.append((", " if why else "") + ", ".join(part for part in told if part), style="dim")
+    took = duration(unit.seconds) if unit.seconds else ""
+    return state, took, why
+
+
+def _names(units: Sequence[Unit], columns: int) -> list[str]:
+    """Ids; on a small terminal without the arch where there is only one."""
+    if columns < REASON_COLUMNS and len({unit.arch for unit in units}) == 1:
+        return [unit.id.rpartition("@")[0] for unit in units]
+    return [unit.id for unit in units]
+
+
+def _end_of(name: str, width: int) -> str:
+    """The end of a name that is too long: instances of a kernel differ there."""
+    if cell_len(name) <= width:
+        return name
+    while name and cell_len(name) > width - 1:
+        name = name[1:]
+    return f"…{name}" if width > 0 else ""
+
+
+def in_words(states: Counter[str]) -> str:
+    """`2 compiling, 5 built`."""
+    return ", ".join(f"{states[state]} {state}" for state in MARKS if states[state])
+
+
+def reason(unit: Unit) -> str:
+    """What set off the unit's present state; the oldest link of its story."""
+    return unit.cause[-1].what if unit.cause else ""
+
+
+def clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
 
 UNIT_SHARE = 0.4
 """Part of the rows that units keep when messages want more."""
@@ -30,7 +136,7 @@ AIRY_ROWS, FULL_ROWS = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ViewOptions:
     """What to show: `columns` × `rows` cells, messages from the `first` on. `note` stands in place of the progress.
 
     `live`: whether what is shown is what is. `keys`: whether they are read.
@@ -44,7 +150,7 @@ class Look:
     keys: bool = True
 
 
-def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
+def view(board: Board, pages: RenderedMessages, look: ViewOptions, now: float) -> list[Text]:
     """At most `look.rows` lines of at most `look.columns` cells."""
     messages = in_order(board.diagnostics())
     top = [_title(board, look.columns), _progress(board, look, now), *_warnings(board, look)]
@@ -55,12 +161,12 @@ def view(board: Board, pages: Pages, look: Look, now: float) -> list[Text]:
     gap = [Text()] if airy else []
     left = look.rows - len(top) - len(footer) - len(gap)
     if not messages:
-        body = table.table(board, look.columns, left, now)
+        body = table(board, look.columns, left, now)
     else:
         first = min(look.first, len(messages) - 1)
         below = fitted(messages[first:], pages, look.columns, max(left - 1, 0))
         room = max(left - 1 - len(below) - len(gap), int(left * UNIT_SHARE))
-        above = table.table(board, look.columns, room, now)
+        above = table(board, look.columns, room, now)
         above += gap if above else []
         left -= len(above)
         below = fitted(messages[first:], pages, look.columns, left - 1)
@@ -104,7 +210,7 @@ def _title(board: Board, columns: int) -> Text:
     return cut(title, columns)
 
 
-def _progress(board: Board, look: Look, now: float) -> Text:
+def _progress(board: Board, look: ViewOptions, now: float) -> Text:
     if look.note:
         return cut(Text(look.note, style="yellow"), look.columns)
     if board.workspace is None:
@@ -124,7 +230,7 @@ def _progress(board: Board, look: Look, now: float) -> Text:
     return Text.assemble(("━" * full, "cyan"), ("─" * (width - full), "bright_black"), told)
 
 
-def _warnings(board: Board, look: Look) -> list[Text]:
+def _warnings(board: Board, look: ViewOptions) -> list[Text]:
     if board.workspace is None:
         return []
     told = [Text(board.workspace.problem, style="bold red")] if board.workspace.problem else []
@@ -143,7 +249,7 @@ def _heading(messages: Sequence[Diagnostic], first: int, columns: int) -> Text:
     return cut(heading, columns)
 
 
-def _footer(look: Look, messages: Sequence[Diagnostic]) -> Text:
+def _footer(look: ViewOptions, messages: Sequence[Diagnostic]) -> Text:
     if not look.keys:
         return cut(Text("Ctrl-C quits", style="dim"), look.columns)
     return cut(Text(f"q quits{'   ↑ ↓ messages' if len(messages) > 1 else ''}", style="dim"), look.columns)

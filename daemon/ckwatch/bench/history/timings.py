@@ -1,0 +1,388 @@
+"""The history of timings: what was measured of each unit, and the baselines that timings are compared with.
+
+Nothing is rounded or summarized: a record is stored as JSON, its raw samples beside it as 64-bit floats, and statistics
+are computed when they are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ckwatch.bench.history.database import BUSY_TIMEOUT_S, MIGRATIONS, DamagedRowError, HistoryDatabase, stored_name
+from ckwatch.bench.report import DETERMINISTIC_FAILURES, BenchmarkFailure, BenchmarkReport, ContestantResult, Samples
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernels import ParameterValue
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_COUNTS = struct.Struct("<II")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingRecord:
+    """A benchmark of a unit on one shape.
+
+    `unit` is `KERNEL/INSTANCE@ARCH` and `shape` a shape's name, with the `sizes` and `runtime` arguments that it stood
+    for then. There is either a `report` or a `failure`; `contestant` is the unit's name among those that the report
+    measured. `benchmark_key` is the same wherever the same was measured in the same way: artifact, problem, device,
+    settings. `commit` is the workspace's, as `commit_of` gives it. `taken_at` is in Unix seconds, for display. `id` is
+    the record's number in the history, 0 before it is there.
+    """
+
+    unit: str
+    kernel: str
+    instance: str
+    arch: str
+    shape: str
+    contestant: str
+    artifact_key: str
+    benchmark_key: str
+    taken_at: float
+    parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    runtime: Mapping[str, int | float] = field(default_factory=dict)
+    problem: KernelProblem | None = None
+    toolchain: str = ""
+    commit: str | None = None
+    report: BenchmarkReport | None = None
+    failure: BenchmarkFailure | None = None
+    id: int = 0
+
+    @property
+    def device(self) -> DeviceFacts | None:
+        """Where it was measured; None where it did not come to that."""
+        if self.report is not None:
+            return self.report.device
+        return None if self.failure is None else self.failure.device
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells one device from another: its identity, and what it is."""
+        return ("", "") if self.device is None else (self.device.identity, self.device.description)
+
+    @property
+    def measured(self) -> ContestantResult | None:
+        """The unit's own samples."""
+        return None if self.report is None else self.measured_of(self.contestant)
+
+    def measured_of(self, contestant: str) -> ContestantResult | None:
+        """The samples of a contestant of the same report."""
+        every = () if self.report is None else self.report.measured
+        return next((one for one in every if one.contestant == contestant), None)
+
+
+TIMING_COLUMNS = "unit, kernel, shape, device, artifact_key, benchmark_key, taken_at, failure, content, samples"
+"""The columns of a timing, but for its number."""
+
+
+def values_of(record: TimingRecord) -> tuple[Any, ...]:
+    """The values of `COLUMNS`."""
+    report = record.report
+    samples = b"".join(_pack_samples(one) for one in _samples_of(report))
+    if report is not None:
+        bare = tuple(
+            replace(one, samples=tuple(replace(kept, times_us=(), clocks_mhz=()) for kept in one.samples))
+            for one in report.measured
+        )
+        report = replace(report, measured=bare)
+    # names of files that are not UTF-8 are in the columns only
+    values = asdict(replace(record, unit="", kernel="", report=report, id=0))
+    content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+    return (
+        *(stored_name(record.unit), stored_name(record.kernel), stored_name(record.shape)),
+        *(stored_place(record), record.artifact_key, record.benchmark_key, record.taken_at),
+        *(None if record.failure is None else record.failure.kind.value, content, samples),
+    )
+
+
+def record_of(number: int, unit: str | bytes, kernel: str | bytes, content: str, samples: bytes) -> TimingRecord:
+    """The record with this number. Raises ValueError for what `values_of` did not write."""
+    record = _adapter().validate_json(content)
+    report = record.report
+    if report is not None:
+        blocks = list(_unpack_samples(samples))
+        if len(blocks) != len(list(_samples_of(report))):
+            raise ValueError("samples are missing")
+        left = iter(blocks)
+        whole = tuple(
+            replace(one, samples=tuple([_with_samples(kept, *next(left)) for kept in one.samples]))
+            for one in report.measured
+        )
+        report = replace(report, measured=whole)
+    return replace(record, id=number, unit=_name(unit), kernel=_name(kernel), report=report)
+
+
+def stored_place(record: TimingRecord) -> str | bytes:
+    """The value of the column `device`."""
+    return stored_name("\n".join(record.place))
+
+
+@cache
+def _adapter() -> TypeAdapter[TimingRecord]:
+    """Loaded when a record is read."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(TimingRecord)
+
+
+def _name(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+def _samples_of(report: BenchmarkReport | None) -> Iterator[Samples]:
+    for measured in () if report is None else report.measured:
+        yield from measured.samples
+
+
+def _pack_samples(samples: Samples) -> bytes:
+    """How many times and clocks there are, and then they: little-endian."""
+    values = array("d", (*samples.times_us, *samples.clocks_mhz))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return _COUNTS.pack(len(samples.times_us), len(samples.clocks_mhz)) + values.tobytes()
+
+
+def _unpack_samples(packed: bytes) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """The times and clocks of each `_packed` piece."""
+    at = 0
+    while at < len(packed):
+        if at + _COUNTS.size > len(packed):
+            raise ValueError("samples are cut off")
+        times, clocks = _COUNTS.unpack_from(packed, at)
+        at += _COUNTS.size
+        end = at + 8 * (times + clocks)
+        if end > len(packed):
+            raise ValueError("samples are cut off")
+        values = array("d")
+        values.frombytes(packed[at:end])
+        if sys.byteorder == "big":
+            values.byteswap()
+        yield tuple(values[:times]), tuple(values[times:])
+        at = end
+
+
+def _with_samples(samples: Samples, times_us: tuple[float, ...], clocks_mhz: tuple[float, ...]) -> Samples:
+    return replace(samples, times_us=times_us, clocks_mhz=clocks_mhz)
+
+
+_ANY_ID = 2**63 - 1
+"""No record has a higher number."""
+
+_ROW = "timing.id, timing.unit, timing.kernel, timing.content, timing.samples"
+
+_ADD = f"INSERT INTO timing ({TIMING_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # put together from constants
+
+_OF_UNIT = (
+    f"SELECT {_ROW} FROM timing WHERE unit = :unit AND (:shape IS NULL OR shape = :shape) ORDER BY id DESC LIMIT :limit"  # noqa: S608
+)
+
+# The newest good one of each shape and device; failures that came after the newest good one of their shape, the newest.
+_LATEST_IDS = """
+SELECT max(id) FROM timing WHERE {which} AND failure IS NULL GROUP BY unit, shape, device
+UNION ALL
+SELECT max(id) FROM timing WHERE {which} GROUP BY unit, shape
+"""
+
+_LATEST = f"SELECT {_ROW} FROM timing WHERE id IN ({_LATEST_IDS}) ORDER BY id DESC"  # noqa: S608
+
+_PREVIOUS = f"""
+SELECT {_ROW} FROM timing WHERE unit = :unit AND shape = :shape AND device = :device AND artifact_key != :artifact
+AND failure IS NULL AND id < :id
+ORDER BY id DESC LIMIT 1
+"""  # noqa: S608
+
+_GOOD_IDS = "SELECT max(id) FROM timing WHERE unit = ? AND failure IS NULL GROUP BY shape, device"
+
+_BASELINE = f"""
+SELECT {_ROW} FROM baseline JOIN timing ON timing.id = baseline.timing
+WHERE baseline.unit = :unit AND baseline.name = coalesce(
+  :name, (SELECT name FROM baseline WHERE unit = :unit ORDER BY set_at DESC, id DESC LIMIT 1)
+) ORDER BY timing.id DESC
+"""  # noqa: S608
+
+_BASELINE_ARTIFACT = """
+SELECT baseline.name, timing.artifact_key FROM baseline JOIN timing ON timing.id = baseline.timing
+WHERE baseline.unit = ? ORDER BY baseline.set_at DESC, baseline.id DESC LIMIT 1
+"""
+
+_BASELINES = """
+SELECT name, max(set_at), count(DISTINCT unit), count(*) FROM baseline GROUP BY name ORDER BY max(set_at) DESC, name
+"""
+
+_PRUNE = """
+DELETE FROM timing WHERE id IN (
+  SELECT id FROM (
+    SELECT id, row_number() OVER (PARTITION BY unit, shape, device, failure IS NULL ORDER BY id DESC) AS place
+    FROM timing
+  ) WHERE place > ?
+) AND id NOT IN (SELECT timing FROM baseline)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A baseline's name, when it was last set for a unit (Unix seconds), and how much it holds."""
+
+    name: str
+    set_at: float
+    units: int
+    timings: int
+
+
+class Timings:
+    """The timings in a history's file; `History.timings` shares the history's own connection to it.
+
+    Every method but `close` raises HistoryError where the file cannot be used; nothing is changed then. Safe to use
+    from several threads. A unit that is there no more keeps its timings.
+    """
+
+    def __init__(self, database: HistoryDatabase) -> None:
+        self._database = database
+
+    @classmethod
+    def at(cls, path: Path, *, read_only: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Timings:
+        """The timings in the file at `path`, by a connection of their own, which is to be opened."""
+        return cls(HistoryDatabase(path, MIGRATIONS, read_only=read_only, busy_timeout_s=busy_timeout_s))
+
+    def open(self) -> None:
+        """Open the file, as `History.open` does."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Close the file; `open` opens it again."""
+        self._database.close()
+
+    def add(self, records: Sequence[TimingRecord]) -> list[int]:
+        """Add records, all of them or none; their numbers."""
+        rows = [values_of(record) for record in records]
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            return [int(connection.execute(_ADD, row).lastrowid or 0) for row in rows]
+
+        return self._database.write(work) if rows else []
+
+    def one(self, number: int) -> TimingRecord | None:
+        """The record of this number."""
+        found = self._found(f"SELECT {_ROW} FROM timing WHERE id = :id", id=number)  # noqa: S608
+        return found[0] if found else None
+
+    def by_key(self, benchmark_key: str) -> TimingRecord | None:
+        """The newest record of a benchmark that need not be done again: one that went well, or would fail again."""
+        again = ", ".join(f"'{kind.value}'" for kind in sorted(DETERMINISTIC_FAILURES))
+        query = (
+            f"SELECT {_ROW} FROM timing WHERE benchmark_key = :key AND (failure IS NULL OR failure IN ({again}))"  # noqa: S608
+            " ORDER BY id DESC LIMIT 1"
+        )
+        found = self._found(query, key=benchmark_key)
+        return found[0] if found else None
+
+    def of_unit(self, unit: str, shape: str | None = None, limit: int = 50) -> list[TimingRecord]:
+        """The last records of a unit, newest first, failures too."""
+        return self._found(_OF_UNIT, unit=stored_name(unit), shape=_stored_or_none(shape), limit=limit)
+
+    def latest(self, unit: str) -> list[TimingRecord]:
+        """Of each shape the newest record on each device that went well, and the newest failure where it came after
+        all of those; newest first."""
+        return self._found(_LATEST.format(which="unit = :unit"), unit=stored_name(unit))
+
+    def of_kernel(self, kernel: str, shape: str | None = None) -> list[TimingRecord]:
+        """What `latest` gives, of all units of a kernel, those that are there no more too."""
+        which = "kernel = :kernel AND (:shape IS NULL OR shape = :shape)"
+        return self._found(_LATEST.format(which=which), kernel=stored_name(kernel), shape=_stored_or_none(shape))
+
+    def previous(self, record: TimingRecord) -> TimingRecord | None:
+        """The newest record that went well of an earlier artifact of the same unit, on the same shape and device."""
+        found = self._found(
+            _PREVIOUS,
+            unit=stored_name(record.unit),
+            shape=stored_name(record.shape),
+            device=stored_place(record),
+            artifact=record.artifact_key,
+            id=record.id or _ANY_ID,
+        )
+        return found[0] if found else None
+
+    def set_baseline(self, unit: str, name: str, at: float) -> int:
+        """Let `name` mean what `latest` has of this unit now that went well, instead of what it meant; how many timings
+        these are. With none, nothing is changed. `at`: the time, in Unix seconds."""
+        stored = stored_name(unit)
+
+        def work(connection: sqlite3.Connection) -> int:
+            numbers = connection.execute(_GOOD_IDS, (stored,)).fetchall()
+            if numbers:
+                connection.execute("DELETE FROM baseline WHERE unit = ? AND name = ?", (stored, name))
+                connection.executemany(
+                    "INSERT INTO baseline (name, unit, timing, set_at) VALUES (?, ?, ?, ?)",
+                    [(name, stored, number, at) for (number,) in numbers],
+                )
+            return len(numbers)
+
+        return self._database.write(work)
+
+    def baseline(self, unit: str, name: str | None = None) -> list[TimingRecord]:
+        """The timings that a baseline has of a unit, newest first; `name` None: of the one that was set last for it."""
+        return self._found(_BASELINE, unit=stored_name(unit), name=name)
+
+    def baseline_artifact(self, unit: str) -> tuple[str, str] | None:
+        """The name of the baseline that was set last for a unit, and the artifact that was timed last for it."""
+        row = self._database.read(
+            lambda connection: connection.execute(_BASELINE_ARTIFACT, (stored_name(unit),)).fetchone()
+        )
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def units_of_baseline(self, name: str) -> list[str]:
+        """The units that a baseline has timings of."""
+        rows = self._database.read(
+            lambda connection: connection.execute(
+                "SELECT DISTINCT unit FROM baseline WHERE name = ? ORDER BY unit", (name,)
+            ).fetchall()
+        )
+        return [unit if isinstance(unit, str) else unit.decode("utf-8", "surrogatepass") for (unit,) in rows]
+
+    def baselines(self) -> list[Baseline]:
+        """All baselines, the one that was set last first."""
+        rows = self._database.read(lambda connection: connection.execute(_BASELINES).fetchall())
+        return [Baseline(name=name, set_at=at, units=units, timings=count) for name, at, units, count in rows]
+
+    def remove_baseline(self, name: str, unit: str | None = None) -> int:
+        """Let `name` mean nothing any more, for one unit or for all; how many units that was."""
+        stored = None if unit is None else stored_name(unit)
+
+        def work(connection: sqlite3.Connection) -> int:
+            which = {"name": name, "unit": stored}
+            where = "FROM baseline WHERE name = :name AND (:unit IS NULL OR unit = :unit)"
+            (count,) = connection.execute(f"SELECT count(DISTINCT unit) {where}", which).fetchone()
+            connection.execute(f"DELETE {where}", which)
+            return int(count)
+
+        return self._database.write(work)
+
+    def prune(self, keep: int = 200) -> None:
+        """Drop all but the newest `keep` of each unit, shape and device; baselines stay. Failures count apart."""
+        self._database.write(lambda connection: connection.execute(_PRUNE, (max(keep, 1),)))
+
+    def _found(self, query: str, **values: object) -> list[TimingRecord]:
+        """The records of the rows of `query`, which gives `_ROW`."""
+
+        def work(connection: sqlite3.Connection) -> list[TimingRecord]:
+            try:
+                return [record_of(*row) for row in connection.execute(query, values)]
+            except (ValueError, TypeError) as error:
+                raise DamagedRowError(str(error)) from error
+
+        return self._database.read(work)
+
+
+def _stored_or_none(name: str | None) -> str | bytes | None:
+    return None if name is None else stored_name(name)

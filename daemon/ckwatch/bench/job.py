@@ -1,0 +1,66 @@
+"""What a worker is asked to measure. A `Job` goes to a worker, as JSON (`worker_protocol`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.roofline import CacheState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """What is timed. `artifact` is the number of a shared object that goes along and `symbol` its function; None for
+    the vendor's library (`library`: the best there is)."""
+
+    name: str
+    artifact: int | None = None
+    symbol: str = ""
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is the vendor's GEMM."""
+        return self.artifact is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """When a measurement may end, and when it must.
+
+    It ends when the relative standard error of the median is below `relative_error`, or the noise itself does not
+    change any more, after `minimum_s` and `minimum_samples`; in any case when `budget_s` of measuring are over.
+    Times are per contestant and cache state. `clock_floor`: samples below this part of the clock that the warm-up
+    reached are discarded.
+    """
+
+    warm_up_s: float = 0.4
+    minimum_s: float = 0.5
+    budget_s: float = 3.0
+    minimum_samples: int = 20
+    maximum_samples: int = 10_000
+    relative_error: float = 0.005
+    clock_floor: float = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One measurement on one device.
+
+    `device` is `hip:N`, `cuda:N`, `cpu` or `auto`, or a PCI address; `kind` the only kind of device that can run the
+    artifacts (`hip`, `cuda`, `cpu`) and `arch` the arch they are made for. Several contestants take turns (ABBA), so
+    that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is timed.
+    `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
+    """
+
+    device: str
+    kind: str
+    arch: str
+    problem: KernelProblem
+    contestants: tuple[Contestant, ...]
+    caches: tuple[CacheState, ...] = (CacheState.COLD, CacheState.HOT)
+    precision: Precision = Precision()
+    seeds: tuple[int, ...] = (1, 2)
+    full_check_macs: int = 1 << 29
+    lease_wait_s: float = 600.0
+    shared: bool = False
+    threads: int | None = None

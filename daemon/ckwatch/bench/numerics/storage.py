@@ -1,0 +1,227 @@
+"""Tensors as a kernel stores them: elements as numpy arrays, and where they lie in their buffer.
+
+16-bit and 8-bit floats are stored as their bits, everything else as itself. `widen` is exact, `narrow` rounds to
+nearest even as `ckwatch_templates/common/element_types.j2` does: 8-bit floats and integers saturate, NaN stays NaN (0
+as an integer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
+
+from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
+from ckwatch.model.tensors import DTYPES
+
+Storage = npt.NDArray[Any]
+"""An array of a dtype's storage type (`storage_type`)."""
+
+Doubles = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.uint8]
+
+_NUMPY_TYPES: dict[str, type[np.generic]] = {
+    "uint16_t": np.uint16,
+    "float": np.float32,
+    "double": np.float64,
+    "uint8_t": np.uint8,
+    "int8_t": np.int8,
+    "int32_t": np.int32,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFloat:
+    """An 8-bit float: exponent bias, stored bits of the mantissa, largest finite value, and the NaN that is written.
+
+    The forms without infinity (`fnuz`, OCP's E4M3) have NaN at one magnitude only.
+    """
+
+    mantissa_bits: int
+    bias: int
+    largest: float
+    nan: int
+
+
+SMALL_FLOATS = {
+    ("f8", False): SmallFloat(3, 7, 448.0, 0x7F),
+    ("bf8", False): SmallFloat(2, 15, 57344.0, 0x7F),
+    ("f8", True): SmallFloat(3, 8, 240.0, 0x80),
+    ("bf8", True): SmallFloat(2, 16, 57344.0, 0x80),
+}
+"""By dtype and whether it is the fnuz form."""
+
+LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float(np.finfo(np.float32).max)}
+"""Largest finite values of the floats that have an infinity and are not f64."""
+
+HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0}
+"""Half of the smallest value above 0: what rounding to a value near 0 may cost."""
+
+INTEGERS = {"i8": (-128.0, 127.0), "i32": (-2147483648.0, 2147483647.0)}
+
+
+def storage_type(dtype: str) -> np.dtype[Any]:
+    """The numpy type of a dtype's elements in memory, by the ABI. Raises KeyError for an unknown dtype."""
+    return np.dtype(_NUMPY_TYPES[DTYPES[dtype].abi_type])
+
+
+def half_subnormal(dtype: str, fnuz: bool) -> float:
+    """Half of the smallest value above 0; of an integer 0, since it is not rounded to."""
+    if dtype in ("f8", "bf8"):
+        form = SMALL_FLOATS[dtype, fnuz]
+        return 2.0 ** -(form.bias + form.mantissa_bits)
+    return HALF_SUBNORMALS.get(dtype, 0.0)
+
+
+def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
+    """The values of stored elements, exactly; of the same shape."""
+    if dtype in ("f8", "bf8"):
+        values: Doubles = small_float_values(dtype, fnuz)[elements]
+        return values
+    if dtype == "f16":
+        elements = elements.view(np.float16)
+    elif dtype == "bf16":
+        elements = (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        widened: Doubles = elements.astype(np.float64)
+    return widened
+
+
+def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Storage:
+    """Values rounded to stored elements. Floats of 16 and 8 bits are rounded from f32."""
+    if dtype in INTEGERS:
+        low, high = INTEGERS[dtype]
+        rounded: Doubles = np.clip(np.rint(values.astype(np.float64)), low, high)
+        return np.where(np.isnan(rounded), 0.0, rounded).astype(storage_type(dtype))
+    if dtype == "f64":
+        return values.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32)
+        if dtype == "f32":
+            return single
+        if dtype == "f16":
+            return single.astype(np.float16).view(np.uint16)
+    bits = single.view(np.uint32)
+    if dtype == "bf16":
+        nearest = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+        quiet = bits | np.uint32(0x400000)
+        return (np.where(np.isnan(single), quiet, nearest) >> np.uint32(16)).astype(np.uint16)
+    return _narrow_small(single, SMALL_FLOATS[dtype, fnuz], fnuz)
+
+
+def is_nan(elements: Storage, dtype: str, fnuz: bool) -> npt.NDArray[np.bool_]:
+    """Which stored elements are NaN; integers never are."""
+    if dtype == "f16":
+        return (elements & np.uint16(0x7FFF)) > np.uint16(0x7C00)
+    if dtype == "bf16":
+        return (elements & np.uint16(0x7FFF)) > np.uint16(0x7F80)
+    if dtype in ("f8", "bf8"):
+        return np.isnan(small_float_values(dtype, fnuz))[elements]
+    if dtype in INTEGERS:
+        return np.zeros(elements.shape, np.bool_)
+    return np.isnan(elements)
+
+
+def poison(buffer: Buffer, fnuz: bool, guard_elements: int = 0) -> Storage:
+    """A buffer's elements, and `guard_elements` behind them, such that what a kernel leaves of them can be told.
+
+    All bits are set, which is NaN in every float but the fnuz ones, whose NaN is 0x80.
+    """
+    return np.full(buffer.elements + guard_elements, poison_element(buffer.dtype, fnuz), storage_type(buffer.dtype))
+
+
+def poison_element(dtype: str, fnuz: bool) -> np.generic:
+    """The element that `poison` writes."""
+    size = DTYPES[dtype].size_bytes
+    byte = 0x80 if fnuz and dtype in ("f8", "bf8") else 0xFF
+    element: np.generic = np.frombuffer(bytes([byte]) * size, storage_type(dtype))[0]
+    return element
+
+
+@cache
+def small_float_values(dtype: str, fnuz: bool) -> Doubles:
+    """The values of all 256 codes of an 8-bit float."""
+    form = SMALL_FLOATS[dtype, fnuz]
+    codes = np.arange(256)
+    exponent = (codes & 0x7F) >> form.mantissa_bits
+    mantissa = (codes & ((1 << form.mantissa_bits) - 1)).astype(np.float64)
+    normal = np.ldexp(1 + mantissa / (1 << form.mantissa_bits), exponent - form.bias)
+    subnormal = np.ldexp(mantissa, 1 - form.bias - form.mantissa_bits)
+    values = np.where(exponent == 0, subnormal, normal)
+    values = np.where(codes & 0x80, -values, values)
+    if fnuz:
+        values[0x80] = np.nan
+    elif dtype == "f8":
+        values[(codes & 0x7F) == 0x7F] = np.nan
+    else:
+        values[(codes & 0x7F) > 0x7C] = np.nan
+        values[[0x7C, 0xFC]] = (np.inf, -np.inf)
+    values.flags.writeable = False
+    return values
+
+
+def _narrow_small(single: npt.NDArray[np.float32], form: SmallFloat, fnuz: bool) -> Bits:
+    magnitude = np.minimum(np.abs(single), np.float32(form.largest))
+    exponent = np.maximum((magnitude.view(np.uint32) >> np.uint32(23)).astype(np.int32), 127 + 1 - form.bias)
+    # 2^(mantissa bits - exponent): what makes one unit of the last place 1
+    scale = ((254 + form.mantissa_bits - exponent) << 23).view(np.float32)
+    missing = np.isnan(single)
+    quanta = np.rint(np.where(missing, np.float32(0), magnitude) * scale).astype(np.int32)
+    code = ((exponent - 127 + form.bias - 1) << form.mantissa_bits) + quanta
+    negative = np.signbit(single) & ~(fnuz & (code == 0))
+    code |= negative.astype(np.int32) << 7
+    return np.where(missing, form.nan, code).astype(np.uint8)
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+def tensor_elements(elements: npt.NDArray[Any], view: TensorView) -> npt.NDArray[Any]:
+    """A tensor as a view of its buffer's elements, without a copy; where it repeats elements they are the same memory.
+
+    Raises ValueError where it would reach outside of them.
+    """
+    axes = list(zip(view.sizes, view.strides, strict=True))
+    if any(size < 1 or stride < 0 for size, stride in axes):
+        raise ValueError(f"{view.buffer} has sizes {view.sizes} and strides {view.strides}")
+    extent = sum((size - 1) * stride for size, stride in axes) + 1
+    if extent > elements.size:
+        raise ValueError(f"{view.buffer} has {elements.size} elements, its tensor reaches to {extent}")
+    bytes_each = elements.itemsize
+    return as_strided(elements, view.sizes, [stride * bytes_each for stride in view.strides])
+
+
+def gap_mask(problem: KernelProblem, buffer: Buffer) -> Mask | None:
+    """Which of a buffer's elements no tensor uses, as leading dimensions leave them; None where there are none."""
+    views = [view for view in problem.views if view.buffer == buffer.name]
+    if any(_is_dense(view, buffer.elements) for view in views):
+        return None
+    gaps = np.ones(buffer.elements, np.bool_)
+    for view in views:
+        tensor_elements(gaps, view)[...] = False
+    return gaps if gaps.any() else None
+
+
+def sample_indices(count: int, wanted: int, seed: int) -> npt.NDArray[np.intp]:
+    """All of 0 … count - 1, or about `wanted` of them, both edges among them; ascending."""
+    if wanted >= count:
+        return np.arange(count)
+    edges = np.array([0, 1, count - 2, count - 1]) % count
+    inside = np.random.default_rng(seed).choice(count, size=max(wanted - 4, 0), replace=False)
+    return np.unique(np.concatenate((edges, inside)))
+
+
+def _is_dense(view: TensorView, elements: int) -> bool:
+    axes: Sequence[tuple[int, int]] = sorted(zip(view.strides, view.sizes, strict=True))
+    reached = 1
+    for stride, size in axes:
+        if size > 1 and stride > 0:
+            if stride != reached:
+                return False
+            reached *= size
+    return reached == elements

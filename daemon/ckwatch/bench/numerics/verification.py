@@ -1,0 +1,474 @@
+"""Verifies a kernel's outputs: everything is written, nothing beside it, and a GEMM is close enough to its reference.
+
+The reference is computed on the host in f64 from the same rounded inputs; products with an f64 accumulator are summed
+in blocks whose sums are added in extended precision, so that the reference is better than what it judges. Beyond
+`full_check_macs` a sample of rows × columns is compared, edges among them; unwritten elements and writes beside the
+output are looked for everywhere.
+
+How far a right result may be from the reference is CK's rule, `ck/library/utility/check_err.hpp`
+(get_relative_threshold, get_absolute_threshold):
+
+    rtol = max(2^-mant_acc · 0.5 · n, max(2^-mant_compute, 2^-mant_out) · 0.5),  atol = rtol · max|reference|
+
+n counts the roundings in the accumulator's precision: K, and those of the epilogue, of which an activation has 16. The
+compute type is the operand with the shorter mantissa; integers do not round. atol also gets half of the output's
+smallest value, which is what rounding costs near 0.
+
+With 8-bit operands this allows every element of a large GEMM an error of a quarter of what elements usually are. So
+the root mean square of all errors is checked too: it must stay within rtol of that of the reference alone, without
+atol, which a result that is off by a slice of K, a scale or a bias does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.numerics.storage import (
+    INTEGERS,
+    LARGEST,
+    SMALL_FLOATS,
+    Doubles,
+    Mask,
+    Storage,
+    gap_mask,
+    half_subnormal,
+    is_nan,
+    poison_element,
+    sample_indices,
+    tensor_elements,
+    widen,
+)
+from ckwatch.bench.report import FailureKind
+from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
+from ckwatch.model.tensors import DTYPES
+
+SQRT_HALF = 0.70710678118654752440
+SQRT_2_BY_PI = 0.79788456080286535588
+
+
+def erf(values: Doubles) -> Doubles:
+    """The error function; numpy has none."""
+    return np.fromiter(map(math.erf, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
+
+
+def _sigmoid(x: Doubles) -> Doubles:
+    with np.errstate(over="ignore"):
+        result: Doubles = 1 / (1 + np.exp(-x))
+    return result
+
+
+ACTIVATIONS: Mapping[str, Callable[[Doubles], Doubles]] = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + erf(x * SQRT_HALF)),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(SQRT_2_BY_PI * (x + 0.044715 * x * x * x))),
+    "silu": lambda x: x * _sigmoid(x),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+}
+
+NO_ROUNDINGS = frozenset({"none", "relu"})
+"""Activations that are exact."""
+
+
+EPILOGUE_MANTISSA = DTYPES["f32"].mantissa_bits
+"""CK's epilogue computes in f32 also where the accumulator is an integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """|y - reference| <= floor + relative · (largest |reference| + |reference|) is right."""
+
+    relative: float
+    floor: float
+
+
+def tolerance_of(problem: KernelProblem) -> Tolerance:
+    """The tolerance of a GEMM.
+
+    An integer result of an epilogue that rounds may be one off, since it may lie in the middle between two. Raises
+    ValueError for a problem that is no GEMM.
+    """
+    gemm = problem.gemm
+    if gemm is None:
+        raise ValueError("what the kernel computes is not known")
+    roundings = _epilogue_roundings(gemm)
+    accumulator = DTYPES[gemm.accumulator].mantissa_bits
+    operands = (DTYPES[problem.buffer(view.buffer).dtype].mantissa_bits for view in (gemm.x, gemm.w))
+    dtype = problem.buffer(gemm.y.buffer).dtype
+    output = DTYPES[dtype].mantissa_bits
+    relative = max(
+        _half_ulp(accumulator) * gemm.x.sizes[1] + _half_ulp(accumulator or EPILOGUE_MANTISSA) * roundings,
+        _half_ulp(min(operands)) if output else 0.0,
+        _half_ulp(output),
+    )
+    one_off = not output and (roundings or accumulator)
+    return Tolerance(relative=relative, floor=1.0 if one_off else half_subnormal(dtype, gemm.fnuz))
+
+
+def _half_ulp(mantissa_bits: int) -> float:
+    return math.ldexp(0.5, -mantissa_bits) if mantissa_bits else 0.0
+
+
+def _epilogue_roundings(gemm: Gemm) -> int:
+    return (
+        (gemm.scale_x is not None)
+        + (gemm.scale_w is not None)
+        + (gemm.alpha != 1)
+        + 2 * (gemm.bias is not None)
+        + 16 * (gemm.activation not in NO_ROUNDINGS)
+    )
+
+
+CHUNK = 1 << 20
+SHOWN = 5
+"""Wrong elements that are named one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputCheck:
+    """A right result. `worst_error` is the largest |y - reference| / (atol + rtol · |reference|): at most 1."""
+
+    compared: int
+    worst_error: float
+    rtol: float
+    atol: float
+
+
+class WrongResultError(Exception):  # becomes a `Failure`
+    """The kernel's result is WRONG, UNWRITTEN or OUT_OF_BOUNDS; `detail` names places and values."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.detail = detail
+
+
+def check_written(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> None:
+    """Look at every element of outputs that were poisoned before the run.
+
+    `outputs` are the stored elements of each output buffer by name; elements behind the buffer's own are a guard.
+    Raises WrongNumerics: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where a GEMM left poison in its
+    output (another kernel: where it wrote nothing at all), WRONG where a GEMM wrote NaN. Raises KeyError for a missing
+    output.
+    """
+    written = [buffer for buffer in problem.buffers if buffer.output]
+    for buffer in written:
+        gaps = gap_mask(problem, buffer)
+        _check_out_of_bounds(problem, buffer, outputs[buffer.name], gaps, fnuz)
+        if problem.gemm is not None:
+            _check_unwritten(problem, buffer, outputs[buffer.name], gaps, fnuz)
+        elif _is_untouched(buffer, outputs[buffer.name], fnuz):
+            raise WrongResultError(FailureKind.UNWRITTEN, f"the kernel wrote nothing to {buffer.name}")
+
+
+def index_at(offset: int, view: TensorView) -> tuple[int, ...]:
+    """The index whose element lies at an offset of the buffer; of a gap the one it would be with longer lines."""
+    index = [0] * len(view.sizes)
+    for axis in sorted(range(len(view.sizes)), key=lambda axis: view.strides[axis], reverse=True):
+        if view.strides[axis] and view.sizes[axis] > 1:
+            index[axis], offset = divmod(offset, view.strides[axis])
+    return tuple(index)
+
+
+def _named_indices(problem: KernelProblem, buffer: Buffer, offsets: npt.NDArray[np.intp]) -> str:
+    """`Y[3, 5], Y[3, 6]` for the first of the places at `offsets`."""
+    view = next(view for view in problem.views if view.buffer == buffer.name)
+    names = [f"{buffer.name}[{', '.join(map(str, index_at(int(at), view)))}]" for at in offsets[:SHOWN]]
+    return ", ".join(names) + (", …" if len(offsets) > SHOWN else "")
+
+
+def _check_out_of_bounds(
+    problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, fnuz: bool
+) -> None:
+    pattern = poison_element(buffer.dtype, fnuz)
+    behind = np.flatnonzero(_differs(elements[buffer.elements :], pattern))
+    if behind.size:
+        last = buffer.elements - 1
+        raise WrongResultError(
+            FailureKind.OUT_OF_BOUNDS,
+            f"the kernel wrote {behind.size:,} elements behind the end of {buffer.name}",
+            f"{buffer.name} has {buffer.elements:,} elements; the first that was written behind it is "
+            f"{int(behind[0]) + 1:,} behind its last, the last {int(behind[-1]) + 1:,} (offsets from {last + 1:,})",
+        )
+    if gaps is None:
+        return
+    offsets = np.concatenate(
+        [begin + np.flatnonzero(_differs(part, pattern) & gaps[begin : begin + part.size])
+         for begin, part in _chunks(elements[: buffer.elements])]
+    )  # fmt: skip
+    if offsets.size:
+        raise WrongResultError(
+            FailureKind.OUT_OF_BOUNDS,
+            f"the kernel wrote {offsets.size:,} elements beside {buffer.name}, in the gaps that its leading dimension "
+            "leaves",
+            f"the first, as if lines had no end: {_named_indices(problem, buffer, offsets)}",
+        )
+
+
+def _check_unwritten(problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, fnuz: bool) -> None:
+    if buffer.dtype in INTEGERS:
+        return
+    found = []
+    for begin, part in _chunks(elements[: buffer.elements]):
+        missing = is_nan(part, buffer.dtype, fnuz)
+        if gaps is not None:
+            missing &= ~gaps[begin : begin + part.size]
+        if missing.any():
+            found.append(begin + np.flatnonzero(missing))
+    if not found:
+        return
+    offsets = np.concatenate(found)
+    left = offsets[~_differs(elements[offsets], poison_element(buffer.dtype, fnuz))]
+    total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
+    if left.size:
+        raise WrongResultError(
+            FailureKind.UNWRITTEN,
+            f"the kernel left {left.size:,} of {total:,} elements of {buffer.name} unwritten",
+            f"still the NaN from before the run: {_named_indices(problem, buffer, left)}",
+        )
+    raise WrongResultError(
+        FailureKind.WRONG,
+        f"{offsets.size:,} of {total:,} elements of {buffer.name} are NaN",
+        f"{_named_indices(problem, buffer, offsets)}; no input is NaN except in the gaps that leading dimensions leave: "
+        "the kernel may read those, or memory that nothing wrote",
+    )
+
+
+def _is_untouched(buffer: Buffer, elements: Storage, fnuz: bool) -> bool:
+    pattern = poison_element(buffer.dtype, fnuz)
+    return not any(_differs(part, pattern).any() for _, part in _chunks(elements[: buffer.elements]))
+
+
+def _differs(elements: Storage, pattern: np.generic) -> Mask:
+    """Where the bits are not those of `pattern`, a NaN among them."""
+    unsigned = np.dtype(f"u{elements.itemsize}")
+    different: Mask = elements.view(unsigned) != np.asarray(pattern).view(unsigned)
+    return different
+
+
+def _chunks(elements: Storage) -> Iterator[tuple[int, Storage]]:
+    for begin in range(0, elements.size, CHUNK):
+        yield begin, elements[begin : begin + CHUNK]
+
+
+MAXIMUM_COMPARED = 1 << 23
+"""Elements that are compared at most, also where K is so small that `full_check_macs` would allow more."""
+
+LEAST_SIDE = 16
+"""Rows and columns of a sample at least."""
+
+BLOCK_ELEMENTS = 1 << 23
+"""Operand elements that are widened to f64 at once."""
+
+F64_BLOCK = 64
+"""Products that an f64 sum takes before it is added in extended precision."""
+
+
+class Reference:
+    """The right values of a GEMM's output, or of a sample of it; made once, then used for every run.
+
+    `inputs` are the stored elements of each buffer that is read (`make_inputs`); they are not kept. Raises ValueError
+    for a problem that is no GEMM, and KeyError for an unknown activation.
+    """
+
+    def __init__(
+        self, problem: KernelProblem, inputs: Mapping[str, Storage], full_check_macs: int = 1 << 29, seed: int = 0
+    ) -> None:
+        if problem.gemm is None:
+            raise ValueError("what the kernel computes is not known")
+        self._problem = problem
+        self._gemm = problem.gemm
+        self._y = problem.buffer(self._gemm.y.buffer)
+        self._rows, self._columns = sampled_rows_and_columns(self._gemm, full_check_macs, seed)
+        tolerance = tolerance_of(problem)
+        product = self._product(inputs)
+        before = self._before_activation(product, inputs)
+        after = ACTIVATIONS[self._gemm.activation](before)
+        if self._y.dtype in INTEGERS:
+            after = np.rint(after)
+        magnitude = np.maximum(np.abs(before), np.abs(after))
+        self._relative = tolerance.relative
+        self._absolute = tolerance.floor + tolerance.relative * float(magnitude.max())
+        self._mean_allowed = tolerance.floor + tolerance.relative * _root_mean_square(magnitude)
+        self._expected = after
+
+    @property
+    def compared(self) -> int:
+        """Elements of the output that are compared."""
+        return self._expected.size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every element is compared."""
+        return self._expected.shape == self._gemm.y.sizes
+
+    @property
+    def description(self) -> str:
+        """How the reference was made, for people."""
+        how = "f64 blocks in extended precision" if self._gemm.accumulator == "f64" else "f64"
+        rows, columns = self._expected.shape
+        part = "every element" if self.is_full else f"{rows:,} × {columns:,} sampled rows and columns"
+        return f"numpy on the host, {how}, {part}"
+
+    def check(self, outputs: Mapping[str, Storage]) -> OutputCheck:
+        """Compare the outputs of one run on poisoned memory (`poison`); elements behind a buffer's own are a guard.
+
+        Raises WrongNumerics (`check_written`, and WRONG where a value is too far from the reference).
+        """
+        check_written(self._problem, outputs, self._gemm.fnuz)
+        stored = tensor_elements(outputs[self._y.name][: self._y.elements], self._gemm.y)
+        found = widen(_of_lines(stored, self._rows, self._columns), self._y.dtype, self._gemm.fnuz)
+        differences, errors = self._errors(found)
+        wrong = errors > 1
+        if wrong.any():
+            raise self._wrong(found, errors, wrong)
+        if (mean := _root_mean_square(differences)) > self._mean_allowed:
+            raise WrongResultError(
+                FailureKind.WRONG,
+                f"the elements of {self._y.name} are too far from the reference, all in all",
+                f"root mean square of the errors {mean:.3g}, allowed {self._mean_allowed:.3g}; no single element is "
+                f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
+            )
+        return OutputCheck(
+            compared=errors.size,
+            worst_error=float(errors.max()),
+            rtol=self._relative,
+            atol=self._absolute,
+        )
+
+    def _product(self, inputs: Mapping[str, Storage]) -> Doubles:
+        rows, columns, depth = self._rows.size, self._columns.size, self._gemm.x.sizes[1]
+        is_f64 = self._gemm.accumulator == "f64"
+        block = min(F64_BLOCK, depth) if is_f64 else max(1, min(depth, BLOCK_ELEMENTS // (rows + columns)))
+        total = np.zeros((rows, columns), np.longdouble if is_f64 else np.float64)
+        x, w = (tensor_elements(inputs[view.buffer], view) for view in (self._gemm.x, self._gemm.w))
+        x_dtype, w_dtype = (self._problem.buffer(view.buffer).dtype for view in (self._gemm.x, self._gemm.w))
+        for begin in range(0, depth, block):
+            some = slice(begin, begin + block)
+            x_rows = widen(_of_lines(x[:, some], self._rows, None), x_dtype, self._gemm.fnuz)
+            w_columns = widen(_of_lines(w[some], None, self._columns), w_dtype, self._gemm.fnuz)
+            total += x_rows @ w_columns
+        return total.astype(np.float64, copy=False)
+
+    def _before_activation(self, product: Doubles, inputs: Mapping[str, Storage]) -> Doubles:
+        gemm = self._gemm
+        for scale in (gemm.scale_x, gemm.scale_w):
+            if scale is not None:
+                product *= self._values(scale, inputs)
+        if gemm.alpha != 1:
+            product *= gemm.alpha
+        if gemm.bias is not None:
+            product += gemm.beta * self._values(gemm.bias, inputs)
+        return product
+
+    def _values(self, view: TensorView, inputs: Mapping[str, Storage]) -> Doubles:
+        """An M×N operand at the compared places, widened once where it repeats itself."""
+        stored = tensor_elements(inputs[view.buffer], view)
+        rows = self._rows if view.strides[0] else np.zeros(1, np.intp)
+        columns = self._columns if view.strides[1] else np.zeros(1, np.intp)
+        return widen(stored[np.ix_(rows, columns)], self._problem.buffer(view.buffer).dtype, self._gemm.fnuz)
+
+    def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
+        """|y - reference|, and the same in units of what it may be."""
+        low, high = _range_of(self._y.dtype, self._gemm.fnuz)
+        expected = self._expected if math.isinf(high) else np.clip(self._expected, low, high)
+        equal = found == expected
+        if self._y.dtype in LARGEST:
+            # too large for the output: its infinity and its largest value are both right
+            limit = LARGEST[self._y.dtype]
+            equal |= (np.abs(expected) > limit) & (np.abs(found) >= limit) & (found * expected > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            differences = np.where(equal, 0.0, np.abs(found - expected))
+            errors = np.where(equal, 0.0, differences / (self._absolute + self._relative * np.abs(expected)))
+        return differences, errors
+
+    def _wrong(self, found: Doubles, errors: Doubles, wrong: npt.NDArray[np.bool_]) -> WrongResultError:
+        rows, columns = np.nonzero(wrong)
+        worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
+        shown = [(int(worst[0]), int(worst[1])), *zip(rows[:SHOWN].tolist(), columns[:SHOWN].tolist(), strict=True)]
+        name = self._y.name
+        lines = [
+            f"tolerance: {self._tolerance_text()}",
+            f"wrong are rows {self._span(self._rows[rows])}, columns {self._span(self._columns[columns])}",
+            *(
+                f"{name}[{self._rows[row]}, {self._columns[column]}] is {found[row, column]:.9g}, "
+                f"reference {self._expected[row, column]:.9g}"
+                for row, column in dict.fromkeys(shown)
+            ),
+        ]
+        of = "" if self.is_full else " compared"
+        return WrongResultError(
+            FailureKind.WRONG,
+            f"{rows.size:,} of {errors.size:,}{of} elements of {name} are wrong",
+            "\n".join(lines) + self._similarity(found),
+        )
+
+    def _tolerance_text(self) -> str:
+        return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
+
+    def _similarity(self, found: Doubles) -> str:
+        """A line about what the result is instead, if that can be said."""
+        if not found.any():
+            return f"\nall elements of {self._y.name} are 0"
+        factor = _common_factor(found, self._expected)
+        return "" if factor is None else f"\nthe elements are about {factor:.4g} times the reference"
+
+    @staticmethod
+    def _span(indices: npt.NDArray[np.intp]) -> str:
+        return f"{int(indices.min()):,} to {int(indices.max()):,}"
+
+
+def sampled_rows_and_columns(
+    gemm: Gemm, full_check_macs: int, seed: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The rows and columns of the output that are compared: all of them, or as many as M·N·K macs allow."""
+    rows, columns = gemm.y.sizes
+    budget = min(full_check_macs // gemm.x.sizes[1], MAXIMUM_COMPARED)
+    if rows * columns <= budget:
+        return np.arange(rows), np.arange(columns)
+    side = max(LEAST_SIDE, math.isqrt(budget))
+    fewer = min(side, rows, columns)
+    longer = max(side, budget // fewer)
+    some_rows, some_columns = (fewer, longer) if rows <= columns else (longer, fewer)
+    return sample_indices(rows, some_rows, seed), sample_indices(columns, some_columns, seed + 1)
+
+
+def _of_lines(matrix: Storage, rows: npt.NDArray[np.intp] | None, columns: npt.NDArray[np.intp] | None) -> Storage:
+    """Some rows and columns of a matrix; a copy only where not all of them are asked for."""
+    if rows is not None and rows.size < matrix.shape[0]:
+        matrix = matrix[rows]
+    if columns is not None and columns.size < matrix.shape[1]:
+        matrix = matrix[:, columns]
+    return np.ascontiguousarray(matrix)
+
+
+def _range_of(dtype: str, fnuz: bool) -> tuple[float, float]:
+    """What an output saturates at."""
+    if dtype in INTEGERS:
+        return INTEGERS[dtype]
+    if dtype in ("f8", "bf8"):
+        largest = SMALL_FLOATS[dtype, fnuz].largest
+        return -largest, largest
+    return -math.inf, math.inf
+
+
+def _root_mean_square(values: Doubles) -> float:
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.mean(np.square(values))))
+
+
+def _common_factor(found: Doubles, expected: Doubles) -> float | None:
+    """What all of `found` are of `expected`, if they are about the same part of it."""
+    clear = np.isfinite(found) & (np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0))
+    if np.count_nonzero(clear) < LEAST_SIDE:
+        return None
+    ratios = found[clear] / expected[clear]
+    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    return float(middle) if math.isfinite(middle) and abs(high - low) <= 0.02 * abs(middle) else None

@@ -1,0 +1,521 @@
+"""Runs one job in the worker: chooses, leases and opens a device, verifies the kernels, times them, verifies them again.
+
+Nothing is timed that was not verified, and nothing is reported that is not right after the timing too. Contestants
+share their buffers, so that they differ in nothing but their code; each has a workspace of its own.
+
+The worker imports this module once it knows its job, since numpy comes with it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import platform
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
+from ckwatch.bench.job import Contestant, Job
+from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
+from ckwatch.bench.leases import Lease, lease
+from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.storage import Storage, poison
+from ckwatch.bench.numerics.verification import OutputCheck, Reference, WrongResultError, check_written
+from ckwatch.bench.report import (
+    BenchmarkFailure,
+    BenchmarkReport,
+    ContestantResult,
+    DeviceReading,
+    Devices,
+    FailureKind,
+    Samples,
+    Verification,
+)
+from ckwatch.bench.runtimes import processors
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
+from ckwatch.bench.runtimes.selection import find_all_devices, runtime_module, select_device
+from ckwatch.bench.sampling import ContestantRunner, Sampler
+from ckwatch.bench.stats.summary import summarize
+from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerStage
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import is_fnuz
+from ckwatch.model.roofline import CacheState, bound
+from ckwatch.model.tensors import DTYPES
+from ckwatch.model.version import __version__
+
+_Answer = TypeVar("_Answer")
+SendMessage = Callable[[WorkerStage | WaitingForDevice], None]
+
+_OTHERS_POLL_S = 0.25
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is being done, for whoever is told of a failure."""
+
+    tell: SendMessage
+    stage: str = ""
+    contestant: str = ""
+    device: DeviceFacts | None = None
+
+    def at(self, stage: str, contestant: str = "") -> None:
+        if (stage, contestant) != (self.stage, self.contestant):
+            self.stage, self.contestant = stage, contestant
+            self.tell(WorkerStage(name=stage, contestant=contestant))
+
+
+def list_devices(tell: SendMessage) -> Devices | BenchmarkFailure:
+    """What devices there are."""
+    whereabouts = _Progress(tell)
+    whereabouts.at("looking for devices")
+    return _or_failure(whereabouts, find_all_devices)
+
+
+def run_job(job: Job, artifacts: Sequence[bytes], tell: SendMessage) -> BenchmarkReport | BenchmarkFailure:
+    """Measure `job`. The device and its lease stay this process's until it ends."""
+    whereabouts = _Progress(tell)
+    return _or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
+
+
+_HELD_DEVICES: list[
+    tuple[Lease, DeviceRuntime]
+] = []  # nothing is closed: the end of the process does that, whatever state it is in
+
+
+def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> BenchmarkReport:
+    whereabouts.at("looking for the device")
+    facts = whereabouts.device = select_device(job)
+    deadline = time.monotonic() + job.lease_wait_s
+    held = _lease_device(facts, deadline, whereabouts)
+    whereabouts.at("opening the device")
+    options = {"threads": job.threads} if facts.kind == "cpu" else {}
+    runtime = runtime_module(facts.kind).open(facts, **options)
+    _HELD_DEVICES.append((held, runtime))
+    whereabouts.device = runtime.facts
+    beside = _wait_for_others(job, runtime, deadline, whereabouts)
+    report = measure(runtime, job, artifacts, whereabouts.at)
+    return replace(report, notes=(*beside, *report.notes))
+
+
+def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -> Lease:
+    whereabouts.at("waiting for the device")
+    holders = [""]
+
+    def waiting(holder: str) -> None:
+        holders.append(holder)
+        whereabouts.tell(WaitingForDevice(holder=holder))
+
+    holder = f"{_user()}@{platform.node()}, process {os.getpid()}"
+    wait_s = max(0.0, deadline - time.monotonic())
+    held = lease(facts.identity, holder, wait_s=wait_s, waiting=waiting)
+    if held is None:
+        by = f" by {holders[-1]}" if holders[-1] else ""
+        raise BenchmarkError(
+            FailureKind.BUSY,
+            f"{facts.name} is measured on{by}, and was not free after {wait_s:.0f} s",
+            "Benchmarks on a device are done one after the other.",
+        )
+    return held
+
+
+def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabouts: _Progress) -> tuple[str, ...]:
+    """Until nobody else computes on the device. What is to be noted."""
+    told: tuple[str, ...] = ()
+    while others := runtime.others():
+        if job.shared:
+            return (f"measured beside other processes on the device: {', '.join(others)}",)
+        if others != told:
+            told = others
+            whereabouts.tell(WaitingForDevice(holder=", ".join(others)))
+        if time.monotonic() >= deadline:
+            raise BenchmarkError(
+                FailureKind.BUSY,
+                f"other processes compute on {runtime.facts.name}: {', '.join(others)}",
+                "Wait until they have ended, choose another device, or allow measuring beside them.",
+            )
+        time.sleep(_OTHERS_POLL_S)
+    return ()
+
+
+def _or_failure(whereabouts: _Progress, do: Callable[[], _Answer]) -> _Answer | BenchmarkFailure:
+    """What `do` returns, or the failure that an exception is."""
+    try:
+        return do()
+    except BenchmarkError as failure:
+        return _failure(whereabouts, failure.kind, failure.message, failure.hint, failure.detail)
+    except CkwatchError as error:
+        return _failure(whereabouts, FailureKind.BROKEN, error.message, error.hint or "", "")
+    except MemoryError as error:
+        what = f"{whereabouts.stage}: the worker's machine has too little memory"
+        return _failure(whereabouts, FailureKind.NO_MEMORY, what, "A smaller shape fits.", str(error))
+    except Exception as error:  # noqa: BLE001  # a bug of ours: told, not lost
+        what = f"the worker failed while {whereabouts.stage or 'starting'}: {type(error).__name__}: {error}"
+        return _failure(whereabouts, FailureKind.BROKEN, what, "This is a bug in ckwatch.", traceback.format_exc())
+
+
+def _failure(whereabouts: _Progress, kind: FailureKind, message: str, hint: str, detail: str) -> BenchmarkFailure:
+    return BenchmarkFailure(
+        kind=kind,
+        message=message,
+        hint=hint,
+        detail=detail,
+        contestant=whereabouts.contestant,
+        device=whereabouts.device,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+OnStage = Callable[[str, str], None]
+"""Is told the stage that begins, and whose it is (empty: nobody's)."""
+
+USUAL_FLUSH_BYTES = 256 << 20
+"""What Triton's `do_bench` writes before each launch on a GPU. Under a power limit a kernel's clock depends on how long
+the device flushes between launches: times are comparable only with equal flushes."""
+
+FLUSH_FACTOR = 2
+UNKNOWN_CACHE_BYTES = 256 * 2**20
+"""Taken as the last-level cache of a device that does not tell it."""
+
+IMPOSSIBLE_MARGIN = 0.02
+"""A median this part below the roofline bound is an error of the measurement or of the kernel."""
+
+_CPU = "cpu"
+
+
+def flush_bytes(facts: DeviceFacts, cache_bytes: int) -> int:
+    """What is written before each launch to a cold cache of this size."""
+    return max(FLUSH_FACTOR * cache_bytes, USUAL_FLUSH_BYTES if facts.kind in ("hip", "cuda") else 0)
+
+
+@dataclass(slots=True)
+class _LoadedContestant:
+    """A contestant on the device. `affinity`: on which processors its calls leave the calling thread."""
+
+    contestant: Contestant
+    function: KernelFunction | None = None
+    workspace_bytes: int = 0
+    workspace: GuardedBuffer | None = None
+    launch: Launch | None = None
+    affinity: set[int] | None = None
+    digests: dict[int, bytes] = field(default_factory=dict)
+    checked: list[OutputCheck] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.contestant.name
+
+
+def measure(runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage) -> BenchmarkReport:
+    """Do `job` on an open device. Raises RuntimeFailure; the stage of the last `at` is where."""
+    return _Measurement(runtime, job, at).report(artifacts)
+
+
+class _Measurement:
+    def __init__(self, runtime: DeviceRuntime, job: Job, at: OnStage) -> None:
+        self._runtime = runtime
+        self._job = job
+        self._problem = job.problem
+        self._at = at
+        self._notes: list[str] = []
+        self._memory = GuardedMemory(runtime)
+        self._buffers: dict[str, GuardedBuffer] = {}
+        self._inputs: dict[int, dict[str, Storage]] = {}
+        self._references: dict[int, Reference] = {}
+        self._in_turn: _LoadedContestant | None = None
+        self._processors = os.sched_getaffinity(0) if self._on_cpu else None
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self._runtime.facts.kind == _CPU
+
+    def report(self, artifacts: Sequence[bytes]) -> BenchmarkReport:
+        began_at, began = time.time(), time.monotonic()
+        entrants = self._load(artifacts)
+        flush_bytes = self._flush_bytes()
+        self._check_memory(entrants, flush_bytes)
+        self._allocate(entrants)
+        flush = self._memory.allocate("the memory for flushing caches", flush_bytes)
+        entrants = self._with_launches(entrants)
+        readings = [self._runtime.reading()]
+        self._make_inputs()
+        # Last seed first, so that the one that is timed is in place.
+        for seed in self._job.seeds[::-1]:
+            self._verify(entrants, seed, "before timing", twice=True)
+        measured = self._time(entrants, flush, readings)
+        self._check_untouched(entrants)
+        for seed in self._job.seeds:
+            self._verify(entrants, seed, "after timing", twice=False)
+        return BenchmarkReport(
+            device=self._runtime.facts,
+            measured=tuple(
+                ContestantResult(
+                    contestant=entrant.name,
+                    samples=tuple(measured[entrant.name]),
+                    workspace_bytes=entrant.workspace_bytes,
+                    verification=self._verification(entrant),
+                )
+                for entrant in entrants
+            ),
+            readings=tuple(readings),
+            versions={**self._runtime.versions, "ckwatch": __version__},
+            notes=tuple(self._notes),
+            started_at=began_at,
+            seconds=time.monotonic() - began,
+        )
+
+    def _load(self, artifacts: Sequence[bytes]) -> list[_LoadedContestant]:
+        loader = ArtifactLoader()
+        entrants = []
+        for contestant in self._job.contestants:
+            entrant = _LoadedContestant(contestant)
+            if contestant.artifact is not None:
+                self._at("loading the artifact", contestant.name)
+                artifact = artifacts[contestant.artifact]
+                entrant.function = loader.function(contestant.name, artifact, contestant.symbol, self._problem)
+                self._runtime.loaded()
+                self._at("asking for the workspace", contestant.name)
+                entrant.workspace_bytes = entrant.function.workspace_bytes(self._runtime.stream)
+            entrants.append(entrant)
+        return entrants
+
+    def _flush_bytes(self) -> int:
+        if CacheState.COLD not in self._job.caches:
+            return 0
+        cache_bytes = self._runtime.facts.last_level_cache_bytes
+        if not cache_bytes:
+            cache_bytes = UNKNOWN_CACHE_BYTES
+            self._notes.append(f"the last-level cache is not known: {cache_bytes >> 20} MiB are assumed")
+        return flush_bytes(self._runtime.facts, cache_bytes)
+
+    def _check_memory(self, entrants: Sequence[_LoadedContestant], flush_bytes: int) -> None:
+        """NO_MEMORY, with the sizes, before anything is allocated."""
+        self._at("looking for memory", "")
+        problem = self._problem
+        parts = {buffer.name: buffer.elements * DTYPES[buffer.dtype].size_bytes for buffer in problem.buffers}
+        parts |= {f"workspace of {entrant.name}": entrant.workspace_bytes for entrant in entrants}
+        parts["flushing caches"] = flush_bytes
+        if self._on_cpu:
+            # Host and device are one: what inputs, outputs and poison are kept in counts too.
+            parts["copies for verification"] = (len(self._job.seeds) + 3) * problem.bytes_allocated
+        needed = sum(map(self._memory.bytes_for, parts.values()))
+        free = self._runtime.free_memory_bytes()
+        if needed > free:
+            raise BenchmarkError(
+                FailureKind.NO_MEMORY,
+                f"{_in_megabytes(needed)} of memory are needed and {_in_megabytes(free)} are free on {self._runtime.facts.name}",
+                "A smaller shape fits, or another device.",
+                "".join(f"{name}: {size} bytes\n" for name, size in parts.items() if size),
+            )
+
+    def _allocate(self, entrants: Sequence[_LoadedContestant]) -> None:
+        self._at("allocating", "")
+        for buffer in self._problem.buffers:
+            size_bytes = buffer.elements * DTYPES[buffer.dtype].size_bytes
+            self._buffers[buffer.name] = self._memory.allocate(buffer.name, size_bytes)
+        for entrant in entrants:
+            if entrant.workspace_bytes:
+                entrant.workspace = self._memory.allocate("its workspace", entrant.workspace_bytes)
+
+    def _with_launches(self, entrants: Sequence[_LoadedContestant]) -> list[_LoadedContestant]:
+        """Those that can be launched: not every problem has a vendor's GEMM."""
+        addresses = {name: buffer.address for name, buffer in self._buffers.items()}
+        able = []
+        for entrant in entrants:
+            if entrant.function is not None:
+                workspace = entrant.workspace.address if entrant.workspace is not None else 0
+                entrant.launch = entrant.function.launch(addresses, workspace, self._runtime.stream)
+            else:
+                self._at("asking for the vendor's library", entrant.name)
+                entrant.launch = self._runtime.library(self._problem, addresses)
+            if entrant.launch is not None:
+                able.append(entrant)
+            else:
+                self._notes.append(f"{entrant.name}: {self._runtime.facts.name} has no library for this problem")
+        if not able:
+            raise BenchmarkError(
+                FailureKind.REFUSED, f"{self._runtime.facts.name} has no library for this problem", "", ""
+            )
+        return able
+
+    def _make_inputs(self) -> None:
+        self._at("making inputs and references", "")
+        for seed in self._job.seeds:
+            inputs = self._inputs[seed] = make_inputs(self._problem, seed, self._fnuz)
+            if self._problem.gemm is not None:
+                self._references[seed] = Reference(self._problem, inputs, self._job.full_check_macs, seed)
+
+    def _verify(self, entrants: Sequence[_LoadedContestant], seed: int, when: str, *, twice: bool) -> None:
+        self._upload(self._inputs[seed])
+        for entrant in entrants:
+            self._at(f"verifying {when}, seed {seed}", entrant.name)
+            outputs = self._run(entrant)
+            if entrant.contestant.is_library:
+                continue  # it is without epilogue, and not what is asked about
+            digest = _digest(outputs)
+            if twice and _digest(again := self._run(entrant)) != digest:
+                raise _not_deterministic(outputs, again)
+            if entrant.digests.setdefault(seed, digest) != digest:
+                raise BenchmarkError(
+                    FailureKind.NONDETERMINISTIC, f"seed {seed} gives another result after timing than before it"
+                )
+            self._at(f"comparing {when}, seed {seed}", entrant.name)
+            try:
+                if seed in self._references:
+                    entrant.checked.append(self._references[seed].check(outputs))
+                else:
+                    check_written(self._problem, outputs, self._fnuz)
+            except WrongResultError as wrong:
+                raise BenchmarkError(wrong.kind, f"{wrong.message} ({when}, seed {seed})", "", wrong.detail) from None
+
+    def _upload(self, arrays: Mapping[str, Storage]) -> None:
+        for name, array in arrays.items():
+            self._runtime.upload(self._buffers[name].address, _as_bytes(array))
+
+    def _run(self, entrant: _LoadedContestant) -> dict[str, Storage]:
+        """Run on poisoned memory; the outputs as they come back. Raises RuntimeFailure, OUT_OF_BOUNDS among others."""
+        runtime = self._runtime
+        outputs = {}
+        for buffer in self._problem.buffers:
+            if buffer.output:
+                outputs[buffer.name] = poison(buffer, self._fnuz)
+                runtime.upload(self._buffers[buffer.name].address, _as_bytes(outputs[buffer.name]))
+        if entrant.workspace is not None:
+            runtime.fill(entrant.workspace.address, 0xFF, entrant.workspace.size_bytes)
+        self._take_turn(entrant)
+        assert entrant.launch is not None  # noqa: S101  # _with_launches left out the others
+        entrant.launch()
+        runtime.synchronize()
+        if self._on_cpu:
+            entrant.affinity = os.sched_getaffinity(0)
+        for name, array in outputs.items():
+            runtime.download(self._buffers[name].address, _as_bytes(array))
+        self._memory.check()
+        return outputs
+
+    @property
+    def _fnuz(self) -> bool:
+        gemm = self._problem.gemm
+        return gemm.fnuz if gemm is not None else is_fnuz(self._runtime.facts.arch)
+
+    def _take_turn(self, entrant: _LoadedContestant) -> None:
+        """On the CPU contestants share threads and processors, and must not notice.
+
+        OpenMP binds the calling thread for good, so that another contestant's threads would all start on that
+        processor; and the threads of the one before still look for work.
+        """
+        if self._processors is not None and entrant is not self._in_turn:
+            self._in_turn = entrant
+            os.sched_setaffinity(0, entrant.affinity or self._processors)
+            processors.settle()
+
+    def _time(
+        self, entrants: Sequence[_LoadedContestant], flush: GuardedBuffer, readings: list[DeviceReading]
+    ) -> dict[str, list[Samples]]:
+        sampler = Sampler(self._runtime, self._job.precision, flush, self._at)
+        runners = [self._runner(entrant) for entrant in entrants]
+        measured: dict[str, list[Samples]] = {entrant.name: [] for entrant in entrants}
+        for cache in self._job.caches:
+            warm = sampler.warm_up(runners, cache)
+            readings.append(self._runtime.reading())
+            if not warm.steady:
+                what = "the clock" if warm.clock_mhz is not None else "the launches' time"
+                self._notes.append(f"{what} was not steady after {warm.seconds:.2g} s of warm-up, {cache} cache")
+            for runner, samples in zip(runners, sampler.sample(runners, cache, warm.clock_mhz), strict=True):
+                self._at("looking at the times", runner.name)
+                self._check_possible(samples)
+                measured[runner.name].append(samples)
+                if samples.discarded:
+                    self._notes.append(
+                        f"{runner.name}, {cache}: {samples.discarded} samples were discarded, taken below "
+                        f"{self._job.precision.clock_floor:.0%} of the warm-up's clock"
+                    )
+        readings.append(self._runtime.reading())
+        self._notes += [
+            f"slowed down by {reason} during {count} of {sampler.blocks} blocks of launches"
+            for reason, count in sorted(sampler.slowed.items())
+        ]
+        return measured
+
+    def _runner(self, entrant: _LoadedContestant) -> ContestantRunner:
+        assert entrant.launch is not None  # noqa: S101
+        return ContestantRunner(entrant.name, entrant.launch, lambda: self._take_turn(entrant))
+
+    def _check_possible(self, samples: Samples) -> None:
+        limit = bound(self._problem, self._runtime.facts, samples.cache)
+        if limit is None:
+            return
+        median_us = summarize(samples.times_us).median_us
+        if median_us < limit.time_us * (1 - IMPOSSIBLE_MARGIN):
+            raise BenchmarkError(
+                FailureKind.IMPOSSIBLE,
+                f"a median of {median_us:.4g} us ({samples.cache} cache) is below what the device can do, "
+                f"{limit.time_us:.4g} us by its {limit.limited_by}",
+                "The kernel leaves work out when it runs again, or the time was not measured rightly.",
+            )
+
+    def _check_untouched(self, entrants: Sequence[_LoadedContestant]) -> None:
+        """OUT_OF_BOUNDS when a guard or an input was written while it was timed."""
+        self._at("looking for what was written beside the outputs", entrants[0].name if len(entrants) == 1 else "")
+        self._memory.check()
+        for name, array in self._inputs[self._job.seeds[0]].items():
+            found = np.empty_like(array)
+            self._runtime.download(self._buffers[name].address, _as_bytes(found))
+            if not np.array_equal(_as_bytes(found), _as_bytes(array)):
+                raise BenchmarkError(FailureKind.OUT_OF_BOUNDS, f"the kernel wrote to its input {name}")
+
+    def _verification(self, entrant: _LoadedContestant) -> Verification | None:
+        if not entrant.checked:
+            return None
+        worst = max(entrant.checked, key=lambda checked: checked.worst_error)
+        return Verification(
+            seeds=self._job.seeds,
+            compared=worst.compared,
+            worst_error=worst.worst_error,
+            relative_tolerance=worst.rtol,
+            absolute_tolerance=worst.atol,
+            reference=self._references[self._job.seeds[0]].description,
+        )
+
+
+def _as_bytes(array: Storage) -> npt.NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _digest(outputs: Mapping[str, Storage]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in outputs.values():
+        digest.update(_as_bytes(array).data)
+    return digest.digest()
+
+
+def _not_deterministic(first: Mapping[str, Storage], second: Mapping[str, Storage]) -> BenchmarkError:
+    lines = []
+    for name, array in first.items():
+        width = array.dtype.itemsize
+        unequal = (_as_bytes(array) != _as_bytes(second[name])).reshape(-1, width).any(axis=1)
+        if unequal.any():
+            lines.append(f"{name}: {int(unequal.sum())} of {unequal.size} elements, first at {int(unequal.argmax())}\n")
+    return BenchmarkError(
+        FailureKind.NONDETERMINISTIC,
+        "the same input gives another result when the kernel runs again",
+        "Atomic additions and races do that.",
+        "".join(lines),
+    )
+
+
+def _in_megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.2f} GB" if size_bytes >= 1e8 else f"{size_bytes / 1e6:.2f} MB"

@@ -1,0 +1,146 @@
+"""Calls of CUDA's driver through cuda-bindings, and whose fault each of its errors is.
+
+cuda-bindings' functions return a status before everything else.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+
+_FAULT, _CODE, _LOST = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.LOST
+
+ERRORS: Mapping[str, tuple[FailureKind, str]] = {
+    # the kernel's
+    "CUDA_ERROR_ILLEGAL_ADDRESS": (_FAULT, "the kernel read or wrote memory that is not its own"),
+    "CUDA_ERROR_MISALIGNED_ADDRESS": (_FAULT, "the kernel used an address that is not aligned for what it moves"),
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": (_FAULT, "the kernel used an address of another kind of memory"),
+    "CUDA_ERROR_INVALID_PC": (_FAULT, "the kernel jumped to where there is no code"),
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": (_FAULT, "the kernel has an instruction that the device does not know"),
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": (_FAULT, "the kernel's stack is damaged or too deep"),
+    "CUDA_ERROR_LAUNCH_FAILED": (_FAULT, "the kernel failed while it ran"),
+    "CUDA_ERROR_ASSERT": (_FAULT, "an assertion in the kernel failed"),
+    "CUDA_ERROR_LAUNCH_TIMEOUT": (FailureKind.HUNG, "the kernel took longer than the driver allows"),
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": (
+        FailureKind.LOCAL_MEMORY,
+        "a threadblock needs more shared memory or registers than there are",
+    ),
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": (
+        _CODE,
+        "more threadblocks must run at once than the device has room for",
+    ),
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE": (_CODE, "the kernel's cluster is not one that the device can run"),
+    "CUDA_ERROR_INVALID_IMAGE": (FailureKind.UNLOADABLE, "the device code is damaged"),
+    "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED": (FailureKind.UNLOADABLE, "the device code cannot be loaded"),
+    "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND": (FailureKind.UNLOADABLE, "the device code lacks a symbol"),
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": (FailureKind.WRONG_ARCH, "there is no device code for this device"),
+    # the machine's
+    "CUDA_ERROR_OUT_OF_MEMORY": (FailureKind.NO_MEMORY, "the device has too little memory left"),
+    "CUDA_ERROR_NO_DEVICE": (FailureKind.NO_DEVICE, "CUDA sees no device"),
+    "CUDA_ERROR_INVALID_DEVICE": (FailureKind.NO_DEVICE, "CUDA has no device of this number"),
+    "CUDA_ERROR_DEVICE_UNAVAILABLE": (FailureKind.BUSY, "another process has the device for itself"),
+    # the host's
+    "CUDA_ERROR_STUB_LIBRARY": (FailureKind.NO_DRIVER, "the libcuda that was loaded is a stub for linking"),
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": (
+        FailureKind.NO_DRIVER,
+        "libcuda and the kernel's driver do not fit each other",
+    ),
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": (FailureKind.NO_DRIVER, "the device cannot use this libcuda"),
+    "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER": (FailureKind.NO_DRIVER, "the driver is older than cuda-bindings needs"),
+    "CUDA_ERROR_NOT_INITIALIZED": (FailureKind.NO_DRIVER, "CUDA could not be initialised"),
+    "CUDA_ERROR_SYSTEM_NOT_READY": (_LOST, "a service that the devices need does not run (fabric manager)"),
+    "CUDA_ERROR_ECC_UNCORRECTABLE": (_LOST, "the device's memory has an error that it cannot correct"),
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE": (_LOST, "NVLink has an error that it cannot correct"),
+    "CUDA_ERROR_CONTAINED": (_LOST, "an error of the hardware ended what ran on the device"),
+    "CUDA_ERROR_CONTEXT_IS_DESTROYED": (_LOST, "the device's context is gone"),
+    "CUDA_ERROR_DEINITIALIZED": (_LOST, "the driver is going down"),
+    "CUDA_ERROR_OPERATING_SYSTEM": (_LOST, "the operating system refused what the driver needs"),
+    "CUDA_ERROR_UNKNOWN": (_LOST, "the driver failed"),
+}
+"""What each error says; all others mean that CUDA was called wrongly, which is ours to mend."""
+
+HINTS: Mapping[FailureKind, str] = {
+    FailureKind.NO_DEVICE: "does nvidia-smi show a device, and does CUDA_VISIBLE_DEVICES leave one?",
+    FailureKind.NO_DRIVER: "install an NVIDIA driver that fits cuda-bindings; see what nvidia-smi says",
+    FailureKind.WRONG_ARCH: "compile for the device's own arch",
+    FailureKind.LOST: "see what the kernel log says of NVRM; a reset or a restart may be needed",
+    FailureKind.BUSY: "nvidia-smi shows who has it; its compute mode may be exclusive",
+}
+
+
+def kind_of(error: str) -> tuple[FailureKind, str]:
+    """Whose fault the error of this name is, and what it means in words."""
+    return ERRORS.get(error, (FailureKind.BROKEN, "CUDA was not called as it wants to be"))
+
+
+OLDEST = 12
+"""The oldest CUDA whose driver has the functions that are called here."""
+
+
+@functools.cache
+def binding() -> Any:
+    """cuda-bindings' module of the driver. RuntimeFailure (NO_DRIVER) when it is not installed."""
+    try:
+        return importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise BenchmarkError(
+            FailureKind.NO_DRIVER, f"cuda-bindings cannot be imported: {error}", "install the package cuda-bindings"
+        ) from error
+
+
+def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
+    """The name of what `function` returned (`CUDA_SUCCESS` among them) and its results.
+
+    RuntimeFailure: NO_DRIVER without libcuda or when it lacks the function.
+    """
+    called = getattr(binding(), function)
+    try:
+        answer = called(*arguments)
+    except (RuntimeError, OSError) as error:  # cuda-pathfinder's DynamicLibNotFoundError is a RuntimeError
+        raise BenchmarkError(
+            FailureKind.NO_DRIVER,
+            f"CUDA's driver library, libcuda.so.1, cannot be used: {error}",
+            HINTS[FailureKind.NO_DRIVER],
+        ) from error
+    except ValueError as error:  # cuda-bindings makes an enumerator of the status
+        raise BenchmarkError(
+            FailureKind.BROKEN, f"{function} returned an error that cuda-bindings does not know: {error}"
+        ) from error
+    return str(answer[0].name), tuple(answer[1:])
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """The result of `function`: None, the only one, or a tuple. RuntimeFailure by the error that it returned."""
+    name, results = status(function, *arguments)
+    if name != "CUDA_SUCCESS":
+        raise failure(function, name)
+    return results[0] if len(results) == 1 else results or None
+
+
+def failure(function: str, name: str) -> BenchmarkError:
+    """What the error of this name, returned by `function`, means."""
+    kind, meaning = kind_of(name)
+    return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))
+
+
+def version_text(number: int) -> str:
+    """`13.0` for 13000: major × 1000 + minor × 10 (cuda.h, cuDriverGetVersion)."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def start() -> str:
+    """Initialise the driver; the CUDA version that it supports. RuntimeFailure: NO_DRIVER, or by what it returned."""
+    call("cuInit", 0)
+    number = int(call("cuDriverGetVersion"))
+    if number < OLDEST * 1000:
+        raise BenchmarkError(
+            FailureKind.NO_DRIVER,
+            f"the NVIDIA driver is one for CUDA {version_text(number)}, which is too old",
+            f"a driver for CUDA {OLDEST} or newer is needed",
+        )
+    return version_text(number)

@@ -1,0 +1,126 @@
+"""Monitors an NVIDIA device by NVML: clocks, power, temperature, throttling, and other processes that compute on it.
+
+The device is found by its PCI address: NVML and CUDA number devices differently.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ckwatch.bench.report import DeviceReading
+
+REASONS: Mapping[int, str] = {
+    0x02: "application clocks",
+    0x04: "power",
+    0x08: "hardware slowdown",
+    0x10: "boost of a group",
+    0x20: "temperature",
+    0x40: "hardware temperature",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+"""Bits of nvmlClocksEventReasons (nvml.h) that hold a clock down; bit 0 is an idle device."""
+
+_MILLI = 1e-3
+
+
+class NvmlReadings:
+    """NVML for one device; `version` is the driver's, or why it cannot be used."""
+
+    def __init__(self, pci: str) -> None:
+        self.version = ""
+        self._nvml: Any = None
+        self._handle: Any = None
+        try:
+            nvml = importlib.import_module("pynvml")
+            nvml.nvmlInit()
+            self._nvml = nvml
+            self._handle = nvml.nvmlDeviceGetHandleByPciBusId(pci)
+            self.version = _text(nvml.nvmlSystemGetDriverVersion())
+        except Exception as error:  # noqa: BLE001  # absent, of another version, or refused: each in its own way
+            self.version = f"none: {_error_text(error)}"
+            self.close()
+
+    @property
+    def are_there(self) -> bool:
+        """Whether anything can be read."""
+        return self._handle is not None
+
+    def read(self) -> DeviceReading:
+        """The present state; nothing in it where NVML cannot be used."""
+        nvml, handle = self._nvml, self._handle
+        if handle is None:
+            return DeviceReading()
+        power_mw = _read(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        return DeviceReading(
+            clock_mhz=_read(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=_read(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            power_w=None if power_mw is None else power_mw * _MILLI,
+            temperature_c=_read(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            throttled_by=self._throttled_by(),
+        )
+
+    def highest_clocks_mhz(self) -> tuple[float, float]:
+        """The highest clocks of processors and memory that the specification allows; 0 for what is not told."""
+        nvml, handle = self._nvml, self._handle
+        if handle is None:
+            return 0.0, 0.0
+        core = _read(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
+        memory = _read(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))
+        return core or 0.0, memory or 0.0
+
+    def others(self, own: int | None = None) -> tuple[str, ...]:
+        """`PID NAME` of each other process that computes on the device; empty where that cannot be seen."""
+        own = os.getpid() if own is None else own
+        nvml, handle = self._nvml, self._handle
+        if handle is None:
+            return ()
+        with contextlib.suppress(Exception):
+            found = {int(process.pid) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+            return tuple(f"{pid} {_name(pid)}" for pid in sorted(found - {own}))
+        return ()
+
+    def close(self) -> None:
+        """Give the library back."""
+        nvml, self._nvml, self._handle = self._nvml, None, None
+        if nvml is not None:
+            with contextlib.suppress(Exception):
+                nvml.nvmlShutdown()
+
+    def _throttled_by(self) -> tuple[str, ...]:
+        nvml, handle = self._nvml, self._handle
+        # the older name of the same call
+        ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        ask = ask or getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None)
+        bits = None if ask is None else _read(lambda: ask(handle))
+        return tuple(name for bit, name in REASONS.items() if int(bits or 0) & bit)
+
+
+def _read(ask: Callable[[], Any]) -> float | None:
+    """A number that NVML tells; None where this device has none or the call fails."""
+    try:
+        return float(ask())
+    except Exception:  # noqa: BLE001  # a reading that fails is one that says nothing
+        return None
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return "nvidia-ml-py is not installed"
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,196 @@
+"""Calls of HIP through hip-python, and whose fault each of its errors is.
+
+hip-python's functions return a status before everything else. An error shows in one of two ways: a call returns it
+(`kind_of`), or ROCm's runtime ends the process, as it does for most faults of a kernel, after one line on standard
+error (`fault_in_stderr`, which the session in the daemon uses: nothing here loads HIP until it is called).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+
+_FAULT, _CODE, _MEMORY = FailureKind.FAULT, FailureKind.ERROR_CODE, FailureKind.NO_MEMORY
+
+ERRORS: Mapping[str, tuple[FailureKind, str]] = {
+    # the kernel's
+    "hipErrorIllegalAddress": (_FAULT, "the kernel read or wrote memory that is not its own"),
+    "hipErrorLaunchFailure": (_FAULT, "the kernel failed while it ran"),
+    "hipErrorPriorLaunchFailure": (_FAULT, "a kernel before it failed"),
+    "hipErrorAssert": (_FAULT, "an assertion in the kernel failed"),
+    "hipErrorLaunchTimeOut": (FailureKind.HUNG, "the kernel took longer than the driver allows"),
+    "hipErrorLaunchOutOfResources": (
+        FailureKind.LOCAL_MEMORY,
+        "a workgroup needs more LDS or registers than there are",
+    ),
+    "hipErrorInvalidConfiguration": (_CODE, "the kernel's grid or workgroup is not one that the device can run"),
+    "hipErrorCooperativeLaunchTooLarge": (_CODE, "more workgroups must run at once than the device has room for"),
+    "hipErrorInvalidImage": (FailureKind.UNLOADABLE, "the device code is damaged"),
+    "hipErrorInvalidKernelFile": (FailureKind.UNLOADABLE, "the device code is damaged"),
+    "hipErrorSharedObjectInitFailed": (FailureKind.UNLOADABLE, "the device code cannot be loaded"),
+    "hipErrorSharedObjectSymbolNotFound": (FailureKind.UNLOADABLE, "the device code lacks a symbol"),
+    "hipErrorNoBinaryForGpu": (FailureKind.WRONG_ARCH, "there is no device code for this device"),
+    "hipErrorInvalidDeviceFunction": (FailureKind.WRONG_ARCH, "there is no such kernel for this device"),
+    # the machine's
+    "hipErrorOutOfMemory": (_MEMORY, "the device has too little memory left"),
+    "hipErrorRuntimeMemory": (_MEMORY, "the runtime has too little memory left"),
+    "hipErrorNoDevice": (FailureKind.NO_DEVICE, "HIP sees no device"),
+    "hipErrorInvalidDevice": (FailureKind.NO_DEVICE, "HIP has no device of this number"),
+    # the host's
+    "hipErrorInsufficientDriver": (FailureKind.NO_DRIVER, "the driver is older than libamdhip64 needs"),
+    "hipErrorNotInitialized": (FailureKind.NO_DRIVER, "HIP could not be initialised"),
+    "hipErrorECCNotCorrectable": (FailureKind.LOST, "the device's memory has an error that it cannot correct"),
+    "hipErrorContextIsDestroyed": (FailureKind.LOST, "the device's context is gone"),
+    "hipErrorDeinitialized": (FailureKind.LOST, "the driver is going down"),
+    "hipErrorOperatingSystem": (FailureKind.LOST, "the operating system refused what the driver needs"),
+    "hipErrorRuntimeOther": (FailureKind.LOST, "the runtime below HIP failed"),
+    "hipErrorUnknown": (FailureKind.LOST, "the runtime below HIP failed"),
+}
+"""What each error says; all others mean that HIP was called wrongly, which is ours to mend."""
+
+HINTS: Mapping[FailureKind, str] = {
+    FailureKind.NO_DEVICE: "is /dev/kfd there, may this user open it (groups render and video), and do "
+    "HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES leave a device?",
+    FailureKind.NO_DRIVER: "the amdgpu driver and ROCm must fit each other: see what `rocminfo` says",
+    FailureKind.WRONG_ARCH: "compile for the device's own arch",
+    FailureKind.LOST: "see what the kernel log says of amdgpu; a reset or a restart may be needed",
+}
+
+LAUNCH_ERRORS = frozenset(
+    name
+    for name, (kind, _) in ERRORS.items()
+    if kind in (_FAULT, _CODE, FailureKind.LOCAL_MEMORY, FailureKind.UNLOADABLE, FailureKind.WRONG_ARCH, _MEMORY)
+)
+"""Errors that tell of a launch when they are found as the last error of a thread; others may be what a kernel's own
+host code asked for and was refused, which is no failure."""
+
+
+def kind_of(error: str) -> tuple[FailureKind, str]:
+    """Whose fault the error of this name is, and what it means in words."""
+    return ERRORS.get(error, (FailureKind.BROKEN, "HIP was not called as it wants to be"))
+
+
+_STDERR_FAULTS: tuple[tuple[re.Pattern[str], FailureKind, str], ...] = tuple(
+    (re.compile(pattern), kind, meaning)
+    for pattern, kind, meaning in (
+        (r"Memory access fault by GPU node", _FAULT, "the kernel read or wrote memory that is not its own"),
+        (r"HW Exception by GPU node.*GPU Hang", FailureKind.HUNG, "the kernel hung the device"),
+        (r"HW Exception by GPU node", _FAULT, "the device stopped the kernel"),
+        (
+            r"HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
+            _FAULT,
+            "the kernel has an instruction that the device does not know",
+        ),
+        (r"HSA_STATUS_ERROR_MEMORY_(APERTURE_VIOLATION|FAULT)", _FAULT, "the kernel left the memory that it may use"),
+        (r"HSA_STATUS_ERROR_(EXCEPTION|ASYNC_EXCEPTION)", _FAULT, "the device stopped the kernel"),
+        (r"HSA_STATUS_ERROR_OUT_OF_RESOURCES", _MEMORY, "the runtime has too little memory left"),
+        (r"Device-side assertion .* failed", _FAULT, "an assertion in the kernel failed"),
+        (r"HIP runtime error: |HIP Function Failed ", _CODE, "CK's host code met an error of HIP"),
+    )
+)
+
+
+def fault_in_stderr(standard_error: str) -> tuple[FailureKind, str] | None:
+    """What ROCm's runtime or CK said of a fault before it ended the process: whose fault it is, and a sentence with
+    the line it printed. None when it said nothing that is known."""
+    for line in reversed(standard_error.splitlines()):
+        for pattern, kind, meaning in _STDERR_FAULTS:
+            if pattern.search(line):
+                return kind, f"{meaning}: {line.strip()}"
+    return None
+
+
+OLDEST = 6
+"""The oldest HIP whose device properties are those that hip-python reads (`hipGetDevicePropertiesR0600`)."""
+
+_SEARCHED = (
+    "hip-python looks for libamdhip64.so in the rocm_sdk package, ROCM_PATH, ROCM_HOME, /opt/rocm and LD_LIBRARY_PATH"
+)
+
+
+@functools.cache
+def binding() -> Any:
+    """hip-python's module. RuntimeFailure (NO_DRIVER) when it is not installed."""
+    try:
+        return importlib.import_module("rocm.bindings.hip")
+    except ImportError as error:
+        raise BenchmarkError(
+            FailureKind.NO_DRIVER, f"hip-python cannot be imported: {error}", "install the package rocm-bindings-hip"
+        ) from error
+
+
+def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
+    """The name of what `function` returned (`hipSuccess` among them) and its results.
+
+    RuntimeFailure: NO_DRIVER without libamdhip64 or when it lacks the function, BROKEN for a status without a name.
+    """
+    try:
+        answer = getattr(binding(), function)(*arguments)
+    except RuntimeError as error:
+        raise _absent(function, str(error)) from error
+    except ValueError as error:  # hip-python makes an enumerator of the status
+        raise BenchmarkError(
+            FailureKind.BROKEN, f"{function} returned an error that hip-python does not know: {error}"
+        ) from error
+    return str(answer[0].name), tuple(answer[1:])
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """The result of `function`: None, the only one, or a tuple. RuntimeFailure by the error that it returned."""
+    name, results = status(function, *arguments)
+    if name != "hipSuccess":
+        raise failure(function, name)
+    return results[0] if len(results) == 1 else results or None
+
+
+def failure(function: str, name: str) -> BenchmarkError:
+    """What the error of this name, returned by `function`, means; the thread's last error is forgotten."""
+    forget_last_error()
+    kind, meaning = kind_of(name)
+    return BenchmarkError(kind, f"{meaning} ({function}: {name})", HINTS.get(kind, ""))
+
+
+def last_error() -> str:
+    """The name of the last error of this thread, which is forgotten."""
+    return status("hipGetLastError")[0]
+
+
+def forget_last_error() -> None:
+    """Nothing of what failed until now is found by `last_error`."""
+    try:
+        status("hipGetLastError")
+    except BenchmarkError:
+        return
+
+
+def version_text(number: int) -> str:
+    """`7.2.53211` for 70253211: major × 10^7 + minor × 10^5 + patch (hip_runtime_api.h, hipRuntimeGetVersion)."""
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def check_version() -> str:
+    """The runtime's version. RuntimeFailure (NO_DRIVER) when it is older than `OLDEST`."""
+    number = int(call("hipRuntimeGetVersion"))
+    if number < OLDEST * 10_000_000:
+        raise BenchmarkError(
+            FailureKind.NO_DRIVER,
+            f"libamdhip64 is that of HIP {version_text(number)}, which is too old",
+            f"HIP {OLDEST} or newer is needed; {_SEARCHED}",
+        )
+    return version_text(number)
+
+
+def _absent(function: str, said: str) -> BenchmarkError:
+    if "dlsym" in said:
+        message = f"libamdhip64 has no {function}: it is not of a version that hip-python fits"
+        return BenchmarkError(FailureKind.NO_DRIVER, message, f"HIP {OLDEST} or newer is needed; {_SEARCHED}", said)
+    if "dlopen" in said:
+        message = "HIP's library, libamdhip64.so, cannot be loaded"
+        return BenchmarkError(FailureKind.NO_DRIVER, message, f"install ROCm's runtime; {_SEARCHED}", said)
+    return BenchmarkError(FailureKind.BROKEN, f"{function} failed in hip-python: {said}")

@@ -1,0 +1,345 @@
+"""The daemon's side of a benchmark: gives a worker its job and turns every way in which it can end into a value.
+
+A worker is not trusted to survive. Its last message (the stage, and whose kernel was running), how it ended and what
+it printed are all that is known of a kernel that took it down, and that is what the failure says.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.bench.job import Job
+from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
+from ckwatch.bench.runtimes.hip_api import fault_in_stderr
+from ckwatch.bench.worker_process import OutputExcerpt, WorkerExit, WorkerProcess, running_worker
+from ckwatch.bench.worker_protocol import (
+    MARK,
+    PROTOCOL,
+    FrameSplitter,
+    GarbledError,
+    Message,
+    PipeFrame,
+    WaitingForDevice,
+    WorkerHello,
+    WorkerMessage,
+    WorkerRequest,
+    WorkerStage,
+    head,
+    message,
+)
+from ckwatch.model.errors import DeviceError
+from ckwatch.model.python_process import module_command
+from ckwatch.model.version import __version__
+
+OnMessage = Callable[[WorkerMessage], None]
+
+WORKER = module_command("ckwatch.bench.worker")
+"""The worker of this installation."""
+
+FIND_DEVICES_LIMIT_S = 60.0
+_LAST_WORDS_S = 2.0
+_LARGE_BYTES = 100_000
+"""Messages up to this size are unpacked in less than a millisecond."""
+
+_FAULT_SIGNALS = frozenset(
+    {
+        *(signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS),
+        *(signal.SIGXCPU, signal.SIGXFSZ, signal.SIGPIPE, signal.SIGALRM, signal.SIGSTKFLT),
+    }
+)
+"""Signals that a process brings upon itself."""
+
+_MANGLED = MARK[:4]
+_Answer = TypeVar("_Answer", BenchmarkReport, Devices)
+
+
+async def measure(
+    job: Job,
+    artifacts: Sequence[bytes],
+    *,
+    command: Sequence[str] = WORKER,
+    launcher: Sequence[str] = (),
+    time_limit_s: float,
+    on_message: OnMessage | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path("/"),
+) -> BenchmarkReport | BenchmarkFailure:
+    """Have a worker do `job` with `artifacts`, the content of shared objects; it has ended when this returns.
+
+    `launcher` is put in front of `command`; both are run in `folder`, with `environment` or this process's own.
+    `time_limit_s` bounds the start, and the work after that, without the time of waiting for the device. `on_message`
+    gets what the worker tells meanwhile, each stage of each contestant once. Nothing is raised for what a worker does.
+    Cancelling ends it.
+    """
+    session = _Session(
+        WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)), artifacts, on_message, time_limit_s
+    )
+    return await session.run([*launcher, *command], bool(launcher), environment, folder, BenchmarkReport)
+
+
+async def find_devices(
+    command: Sequence[str] = WORKER,
+    launcher: Sequence[str] = (),
+    *,
+    time_limit_s: float = FIND_DEVICES_LIMIT_S,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path("/"),
+) -> Devices | BenchmarkFailure:
+    """Ask a worker which devices there are on its machine."""
+    session = _Session(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s)
+    return await session.run([*launcher, *command], bool(launcher), environment, folder, Devices)
+
+
+class _Session:
+    """One worker's life."""
+
+    def __init__(
+        self, ask: WorkerRequest, artifacts: Sequence[bytes], on_message: OnMessage | None, time_limit_s: float
+    ) -> None:
+        self._ask = ask
+        self._artifacts = artifacts
+        self._on_message = on_message or (lambda _: None)
+        self._time_limit_s = time_limit_s
+        self._hello: WorkerHello | None = None
+        self._stage = WorkerStage(name="starting")
+        self._contestant = ""
+        self._told: set[WorkerStage] = set()
+        self._answer: Message | None = None
+        self._garbled: GarbledError | None = None
+        self._silent = False
+        self._splitter = FrameSplitter()
+        self._stderr = OutputExcerpt()
+        self._limit = anyio.CancelScope()
+        self._greeted = anyio.Event()
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        through_launcher: bool,
+        environment: Mapping[str, str] | None,
+        folder: Path,
+        wanted: type[_Answer],
+    ) -> _Answer | BenchmarkFailure:
+        try:
+            async with running_worker(arguments, environment=environment, folder=folder) as process:
+                timed_out = await self._converse(process)
+                ended = await process.end()
+        except DeviceError as error:
+            return self._failure(
+                FailureKind.LAUNCHER,
+                error.message,
+                "`[bench] launcher` and `worker` in ckwatch.toml say what is started.",
+            )
+        answer = self._answer
+        if isinstance(answer, wanted):
+            return answer
+        if isinstance(answer, BenchmarkFailure):
+            return self._with_output(answer)
+        if self._garbled is not None:
+            return self._garbled_failure(self._garbled)
+        if answer is not None:
+            return self._failure(FailureKind.GARBLED, f"the worker answered with {type(answer).__name__}")
+        if timed_out and not self._silent:
+            return self._overrun()
+        return self._death(ended, arguments, through_launcher)
+
+    async def _converse(self, process: WorkerProcess) -> bool:
+        """Until the worker has answered or ended; whether its time ran out."""
+        self._allow(self._time_limit_s)
+        with self._limit:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read_stderr, process)
+                tasks.start_soon(self._read_stdout, process)
+                tasks.start_soon(self._write, process)
+                await process.wait()
+                # What it said is in the pipes already; a child that it left may hold them open.
+                self._allow(_LAST_WORDS_S)
+                tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
+                self._greeted.set()
+        return self._limit.cancelled_caught and not self._is_answered and self._garbled is None
+
+    def _allow(self, seconds: float) -> None:
+        self._limit.deadline = anyio.current_time() + seconds
+
+    async def _write(self, process: WorkerProcess) -> None:
+        await self._greeted.wait()
+        if self._hello is None or self._garbled is not None:
+            return
+        asked = message(self._ask)
+        if not await process.write(asked):
+            return
+        for artifact in self._artifacts:
+            start = await anyio.to_thread.run_sync(head, artifact, b"B")
+            if not (await process.write(start) and await process.write(artifact)):
+                return
+
+    async def _read_stderr(self, process: WorkerProcess) -> None:
+        while chunk := await process.read_stderr():
+            self._stderr.add(chunk)
+
+    async def _read_stdout(self, process: WorkerProcess) -> None:
+        """Take what the worker says until it has answered, then let it end by itself."""
+        try:
+            while chunk := await process.read_stdout():
+                for frame in self._splitter.feed(chunk):
+                    self._take(await _decoded(frame))
+                    if self._is_answered:  # nothing that comes after it matters
+                        self._allow(_LAST_WORDS_S)
+                        return
+            if self._splitter.rest and self._hello is not None:
+                raise GarbledError("the worker's last message is not whole", self._splitter.rest[:400])
+        except GarbledError as error:
+            self._garbled = error
+            self._limit.cancel()
+            return
+        self._silent = True
+        self._allow(_LAST_WORDS_S)
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._answer is not None
+
+    def _take(self, said: Message) -> None:
+        if self._hello is None:
+            if not isinstance(said, WorkerHello):
+                raise GarbledError(f"the worker's first word was {type(said).__name__}")
+            self._greet(said)
+        elif isinstance(said, WaitingForDevice):
+            wait_s = self._ask.job.lease_wait_s if self._ask.job is not None else 0.0
+            self._allow(wait_s + self._time_limit_s)
+            self._stage = WorkerStage(name="waiting for the device")
+            self._on_message(said)
+        elif isinstance(said, WorkerStage):
+            self._enter(said)
+        elif isinstance(said, WorkerHello | WorkerRequest):
+            raise GarbledError(f"the worker said {type(said).__name__} in the middle of its work")
+        else:
+            self._answer = said
+
+    def _greet(self, said: WorkerHello) -> None:
+        self._hello = said
+        if said.protocol != PROTOCOL:
+            self._answer = BenchmarkFailure(
+                kind=FailureKind.GARBLED,
+                message=f"the worker on {said.host} is of ckwatch {said.version} (protocol {said.protocol}); "
+                f"this is {__version__} (protocol {PROTOCOL})",
+                hint="The same version of ckwatch is needed where the launcher leads to.",
+            )
+            return
+        self._allow(self._time_limit_s)
+        self._greeted.set()
+        self._on_message(said)
+
+    def _enter(self, said: WorkerStage) -> None:
+        if self._stage.name == "waiting for the device":
+            self._allow(self._time_limit_s)
+        self._stage = said
+        self._contestant = said.contestant or self._contestant
+        if said not in self._told:
+            self._told.add(said)
+            self._on_message(said)
+
+    def _overrun(self) -> BenchmarkFailure:
+        limit = f"{self._time_limit_s:g} s"
+        if self._hello is None:
+            return self._failure(
+                FailureKind.LAUNCHER,
+                f"the worker did not begin within {limit}",
+                "`[bench] launcher` must pass standard input and output on as they are.",
+            )
+        raises = "[bench] time_limit_s in ckwatch.toml raises the limit."
+        if self._stage.contestant:
+            what = f"{self._stage.contestant} was still running after {limit} ({self._stage.name})"
+            return self._failure(FailureKind.HUNG, what, f"An endless loop, or a deadlock? {raises}")
+        return self._failure(FailureKind.BROKEN, f"the worker was still {self._stage.name} after {limit}", raises)
+
+    def _death(self, ended: WorkerExit, arguments: Sequence[str], through_launcher: bool) -> BenchmarkFailure:
+        """What it means that the worker ended without an answer."""
+        how = _how_it_ended(ended)
+        if self._hello is None:
+            if _MANGLED in self._splitter.rest:
+                return self._garbled_failure(
+                    GarbledError("line ends were changed on the way", self._splitter.rest[:400])
+                )
+            what = f"the worker did not start: {arguments[0]} {how}"
+            return self._failure(FailureKind.LAUNCHER, what, "What it printed is in the details.")
+        where = f"while {self._stage.name}"
+        if self._stage.contestant:
+            where += f" ({self._stage.contestant})"
+        if ended.status is None or ended.ended_by_us:
+            return self._failure(FailureKind.BROKEN, f"the worker fell silent {where}")
+        number = ended.signal
+        if number is None or (ended.status >= 0 and not through_launcher):
+            # A launcher's exit status is its own: ssh's 255 is a lost connection.
+            if self._stage.contestant and not through_launcher:
+                return self._failure(FailureKind.CRASHED, f"the kernel ended the worker, which {how}, {where}")
+            return self._failure(FailureKind.BROKEN, f"the worker {how} {where}")
+        said = fault_in_stderr(self._stderr.text)
+        if said is not None:
+            return self._failure(said[0], f"{said[1]} ({where}; the worker {how})")
+        if number in _FAULT_SIGNALS and self._contestant:
+            hint = ""
+            if number is signal.SIGILL:
+                hint = "Compiled for another processor (-march=native), or ended by the kernel itself?"
+            return self._failure(FailureKind.CRASHED, f"{number.name} {where}", hint)
+        if number is signal.SIGKILL and ended.out_of_memory:
+            return self._failure(FailureKind.NO_MEMORY, f"the machine ran out of memory {where}")
+        hint = "Somebody killed it, or the machine ran out of memory." if number is signal.SIGKILL else ""
+        return self._failure(FailureKind.BROKEN, f"the worker {how} {where}", hint)
+
+    def _garbled_failure(self, error: GarbledError) -> BenchmarkFailure:
+        seen = f"received: {error.seen!r}\n" if error.seen else ""
+        return self._failure(
+            FailureKind.GARBLED,
+            f"the worker's output makes no sense: {error.message}",
+            "A launcher must pass bytes on as they are, without a terminal (`ssh -T`), and print nothing in between.",
+            seen,
+        )
+
+    def _failure(self, kind: FailureKind, text: str, hint: str = "", detail: str = "") -> BenchmarkFailure:
+        contestant = self._contestant if kind in (FailureKind.CRASHED, FailureKind.FAULT) else self._stage.contestant
+        return self._with_output(
+            BenchmarkFailure(kind=kind, message=text, hint=hint, detail=detail, contestant=contestant)
+        )
+
+    def _with_output(self, failure: BenchmarkFailure) -> BenchmarkFailure:
+        """With all that was printed."""
+        parts = [failure.detail.rstrip("\n")]
+        banner = self._splitter.banner if self._hello is not None else self._splitter.rest
+        if banner.strip():
+            parts.append("before the worker's first word:\n" + banner[:4000].decode("utf-8", "replace").rstrip("\n"))
+        if self._stderr.text.strip():
+            parts.append("standard error:\n" + self._stderr.text.rstrip("\n"))
+        detail = "\n".join(part for part in parts if part)
+        return BenchmarkFailure(
+            kind=failure.kind,
+            message=failure.message,
+            hint=failure.hint,
+            detail=detail,
+            contestant=failure.contestant,
+            device=failure.device,
+        )
+
+
+async def _decoded(frame: PipeFrame) -> Message:
+    if len(frame.content) > _LARGE_BYTES:
+        return await anyio.to_thread.run_sync(frame.message)
+    return frame.message()
+
+
+def _how_it_ended(ended: WorkerExit) -> str:
+    if ended.status is None:
+        return "does not even end when it is killed"
+    if ended.status < 0:
+        name = str(-ended.status)
+        with suppress(ValueError):
+            name = signal.Signals(-ended.status).name
+        return f"was killed by {name}"
+    return f"ended with exit status {ended.status}"

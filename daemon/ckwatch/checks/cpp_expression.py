@@ -1,0 +1,339 @@
+"""Reads C++ integer constant expressions: tokens, conjunctions, values.
+
+Enough to read `(MPerBlock % (MPerXdl * MXdlPerWave) == 0) && …` from a header, to match it with the same expression
+after substitution (`128 % (32 * 3) == 0`), and to work out its left-hand side. Division and remainder truncate
+toward zero as in C++ ([expr.mul]); arithmetic is not reduced to 64 bits, as no tile comes near.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>0[xX][0-9a-fA-F']+[uUlL]*|\d[\d']*[uUlL]*)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<operator><=>|::|->|&&|\|\||==|!=|<=|>=|<<|.))",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_LEVELS: tuple[tuple[str, ...], ...] = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", ">", "<=", ">="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+_SPELLED = {"and": "&&", "or": "||", "not": "!"}
+
+
+class NotArithmeticError(ValueError):
+    """The expression holds something other than integers and operators on them."""
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """C++ tokens of `text` without comments and white space; `>>` is two tokens, as it may close two templates."""
+    found = []
+    for match in _TOKEN.finditer(_COMMENT.sub(" ", text)):
+        lexeme = match.group().strip()
+        if lexeme:
+            found.append(_SPELLED.get(lexeme, lexeme))
+    return tuple(found)
+
+
+def spelled(tokens: Sequence[str]) -> str:
+    """Tokens as one readable line."""
+    binary = {*COMPARISONS, "&&", "||", "+", "*", "/", "%", "?", "="}
+    out = ""
+    previous = ""
+    template = 0
+    for at, lexeme in enumerate(tokens):
+        if lexeme == "<" and re.match(r"[A-Za-z_]", previous) and _closes_template(tokens, at):
+            template += 1
+            out += lexeme
+        elif lexeme == ">" and template:
+            template -= 1
+            out += lexeme
+        elif lexeme == ",":
+            out += ", "
+        elif lexeme in binary or (lexeme == "-" and previous not in ("", "(", ",") and previous not in binary):
+            out = f"{out.rstrip()} {lexeme} "
+        elif re.match(r"\w", lexeme) and re.match(r"\w+$", previous):
+            out += f" {lexeme}"
+        else:
+            out += lexeme
+        previous = lexeme
+    return out.strip()
+
+
+def _closes_template(tokens: Sequence[str], start: int) -> bool:
+    """Whether the `<` at `start` opens template arguments: a `>` closes it before any logical operator."""
+    depth = 0
+    for lexeme in tokens[start:]:
+        if lexeme in ("&&", "||", ";"):
+            return False
+        if lexeme == "<":
+            depth += 1
+        elif lexeme == ">":
+            depth -= 1
+            if depth == 0:
+                return True
+    return False
+
+
+def matching(tokens: Sequence[str], start: int) -> int:
+    """The index of the bracket that closes the one at `start`; -1 when there is none."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        if tokens[at] in _OPENING:
+            depth += 1
+        elif tokens[at] in _OPENING.values():
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
+
+
+def unwrapped(tokens: Sequence[str]) -> tuple[str, ...]:
+    """`tokens` without parentheses around the whole."""
+    while len(tokens) > 2 and tokens[0] == "(" and matching(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return tuple(tokens)
+
+
+def split_at(tokens: Sequence[str], separators: Sequence[str]) -> list[tuple[tuple[str, ...], str]]:
+    """The parts between `separators` outside brackets, each with the separator that follows it ("" at the end)."""
+    parts = []
+    depth = 0
+    start = 0
+    for at, lexeme in enumerate(tokens):
+        if lexeme in _OPENING:
+            depth += 1
+        elif lexeme in _OPENING.values():
+            depth -= 1
+        elif depth == 0 and lexeme in separators and not (lexeme in "<>" and _in_template(tokens, at)):
+            parts.append((tuple(tokens[start:at]), lexeme))
+            start = at + 1
+    parts.append((tuple(tokens[start:]), ""))
+    return parts
+
+
+def _in_template(tokens: Sequence[str], at: int) -> bool:
+    """Whether the angle bracket at `at` belongs to template arguments rather than to a comparison."""
+    if tokens[at] == "<":
+        return at > 0 and re.match(r"[A-Za-z_]", tokens[at - 1]) is not None and _closes_template(tokens, at)
+    return any(
+        tokens[start] == "<"
+        and start > 0
+        and re.match(r"[A-Za-z_]", tokens[start - 1])
+        and _closes_at(tokens, start, at)
+        for start in range(at)
+    )
+
+
+def _closes_at(tokens: Sequence[str], start: int, end: int) -> bool:
+    depth = 0
+    for at in range(start, end + 1):
+        depth += (tokens[at] == "<") - (tokens[at] == ">")
+        if depth == 0:
+            return at == end
+    return False
+
+
+def conjuncts(tokens: Sequence[str]) -> list[tuple[str, ...]]:
+    """The terms of a conjunction, unwrapped; one term when there is no `&&`."""
+    whole = unwrapped(tokens)
+    parts = split_at(whole, ("&&",))
+    if len(parts) == 1:
+        return [whole]
+    return [term for part, _ in parts for term in conjuncts(part)]
+
+
+def comparison(tokens: Sequence[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]] | None:
+    """Left-hand side, operator and right-hand side of a comparison; None when it is something else."""
+    whole = unwrapped(tokens)
+    if len(split_at(whole, ("&&", "||", "?"))) > 1:
+        return None
+    for operators in (("==", "!="), ("<", ">", "<=", ">=")):
+        parts = split_at(whole, operators)
+        if len(parts) == 2:
+            return parts[0][0], parts[0][1], parts[1][0]
+        if len(parts) > 2:
+            return None
+    return None
+
+
+def unify(pattern: Sequence[str], value: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
+    """Bindings of the names in `pattern` that turn it into `value`, None when nothing does.
+
+    A name matches itself, one literal, one negative literal, or one type with its template arguments
+    (`const ck::Sequence<1, 4, 8>`), and always the same.
+    """
+    return _unify(tuple(pattern), tuple(value), 0, 0, {})
+
+
+def _unify(
+    pattern: tuple[str, ...], value: tuple[str, ...], at: int, to: int, bound: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]] | None:
+    while at < len(pattern) and to < len(value):
+        name = pattern[at]
+        if re.match(r"[A-Za-z_]", name) and name not in ("true", "false"):
+            for end in _operand_ends(value, to, name):
+                taken = value[to:end]
+                if bound.get(name, taken) != taken:
+                    continue
+                found = _unify(pattern, value, at + 1, end, {**bound, name: taken})
+                if found is not None:
+                    return found
+            return None
+        if name != value[to]:
+            return None
+        at += 1
+        to += 1
+    return bound if at == len(pattern) and to == len(value) else None
+
+
+def _operand_ends(value: tuple[str, ...], start: int, name: str) -> list[int]:
+    """Where an operand that `name` may stand for can end, when it begins at `start`."""
+    first = value[start]
+    if first == name or re.match(r"\d|true$|false$", first):
+        return [start + 1]
+    if first == "-" and value[start + 1 : start + 2] and value[start + 1].isdigit():
+        return [start + 2]
+    at = start + (first == "const")
+    while value[at + 1 : at + 2] == ("::",):
+        at += 2
+    if value[at + 1 : at + 2] != ("<",) or not re.match(r"[A-Za-z_]", value[at]):
+        return []
+    depth = 0
+    for end in range(at + 1, len(value)):
+        depth += (value[end] == "<") - (value[end] == ">")
+        if depth == 0:
+            return [end + 1]
+    return []
+
+
+def evaluate(tokens: Sequence[str], names: Mapping[str, int] | None = None) -> int:
+    """The value of an integer expression; comparisons and logic give 0 or 1.
+
+    Raises `NotArithmeticError` for names that are not in `names`, calls, division by zero and anything malformed.
+    """
+    parser = _Evaluator(tokens, names or {})
+    value = parser.ternary()
+    if parser.at != len(parser.tokens):
+        raise NotArithmeticError(spelled(tokens))
+    return value
+
+
+class _Evaluator:
+    def __init__(self, tokens: Sequence[str], names: Mapping[str, int]) -> None:
+        joined: list[str] = []
+        for lexeme in tokens:
+            if lexeme == ">" and joined and joined[-1] == ">":
+                joined[-1] = ">>"
+            else:
+                joined.append(lexeme)
+        self.tokens = joined
+        self.names = names
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, expected: str) -> bool:
+        if self.peek() == expected:
+            self.at += 1
+            return True
+        return False
+
+    def require(self, expected: str) -> None:
+        if not self.take(expected):
+            raise NotArithmeticError(f"expected {expected!r}")
+
+    def ternary(self) -> int:
+        condition = self.binary(0)
+        if not self.take("?"):
+            return condition
+        yes = self.ternary()
+        self.require(":")
+        no = self.ternary()
+        return yes if condition else no
+
+    def binary(self, level: int) -> int:
+        if level == len(_LEVELS):
+            return self.unary()
+        left = self.binary(level + 1)
+        while self.peek() in _LEVELS[level]:
+            operator = self.tokens[self.at]
+            self.at += 1
+            left = _apply(operator, left, self.binary(level + 1))
+        return left
+
+    def unary(self) -> int:
+        if self.take("-"):
+            return -self.unary()
+        if self.take("+"):
+            return self.unary()
+        if self.take("!"):
+            return int(not self.unary())
+        if self.take("~"):
+            return ~self.unary()
+        if self.take("("):
+            value = self.ternary()
+            self.require(")")
+            return value
+        lexeme = self.peek()
+        self.at += 1
+        if lexeme in ("true", "false"):
+            return int(lexeme == "true")
+        if lexeme in self.names and self.peek() not in ("::", "<", "(", "{", "."):
+            return self.names[lexeme]
+        if re.match(r"\d", lexeme):
+            return int(lexeme.replace("'", "").rstrip("uUlL"), 0) if lexeme.strip("0") else 0
+        raise NotArithmeticError(lexeme)
+
+
+def _apply(operator: str, left: int, right: int) -> int:
+    match operator:
+        case "||":
+            return int(bool(left) or bool(right))
+        case "&&":
+            return int(bool(left) and bool(right))
+        case "==" | "!=" | "<" | ">" | "<=" | ">=":
+            return int(
+                {
+                    "==": left == right,
+                    "!=": left != right,
+                    "<": left < right,
+                    ">": left > right,
+                    "<=": left <= right,
+                    ">=": left >= right,
+                }[operator]
+            )
+        case "/" | "%":
+            if right == 0:
+                raise NotArithmeticError("division by zero")
+            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+            return quotient if operator == "/" else left - quotient * right
+        case "<<" | ">>":
+            if not 0 <= right < 64:
+                raise NotArithmeticError("shift out of range")
+            return left << right if operator == "<<" else left >> right
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "|":
+            return left | right
+        case "^":
+            return left ^ right
+        case _:
+            return left & right

@@ -1,0 +1,117 @@
+"""Moves the places of a stored log to a text with the same tokens in other places.
+
+Results are stored by tokens, so an edit of a comment or of white space finds an older log. Its places are carried over
+token by token: the n-th token of the old text is the n-th of the new one, and a place inside a token, or behind one,
+keeps its distance from the token's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, Inclusion, byte_column, position_in
+from ckwatch.model.text import Position
+
+
+class TokenAnchors(Protocol):
+    """What is needed of `ckwatch.fingerprint.TokenIndex`: places as a token's number and a distance from it."""
+
+    def anchor(self, position: Position) -> tuple[int, int]:
+        """The token at or before `position`, and the characters between."""
+
+    def position(self, anchor: tuple[int, int]) -> Position:
+        """The inverse, in this index's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredText:
+    """A rendered text with the index of its tokens."""
+
+    text: str
+    tokens: TokenAnchors
+
+
+def rebase(
+    messages: Sequence[ClangMessage], *, path: str, old: AnchoredText, new: AnchoredText, new_path: str | None = None
+) -> list[ClangMessage]:
+    """`messages` with every place in the file `path`, whose text was `old`, moved to where it is in `new`.
+
+    Places in other files stay. With `new_path`, the file's name changes too.
+    """
+    mover = _Rebaser(path, path if new_path is None else new_path, old, new)
+    if old.text == new.text and mover.new_path == path:
+        return list(messages)
+    return [mover.message(message) for message in messages]
+
+
+def position_rebaser(path: str, *, old: AnchoredText, new: AnchoredText) -> Callable[[ClangPosition], ClangPosition]:
+    """Moves places in the file `path` as `rebase` does. A place without a column (0) moves with the first token of its
+    line and gets none."""
+    moves = _Rebaser(path, path, old, new)
+
+    def move(place: ClangPosition) -> ClangPosition:
+        return moves.place(place) if place.column else ClangPosition(moves.line(place.line), 0)
+
+    return move
+
+
+class _Rebaser:
+    def __init__(self, path: str, new_path: str, old: AnchoredText, new: AnchoredText) -> None:
+        self.path = path
+        self.new_path = new_path
+        self.old = old
+        self.new = new
+        self.old_lines = old.text.split("\n")
+        self.new_lines = new.text.split("\n")
+
+    def message(self, message: ClangMessage) -> ClangMessage:
+        here = message.path == self.path
+        return replace(
+            message,
+            path=self.new_path if here else message.path,
+            position=self.place(message.position) if here and message.position is not None else message.position,
+            ranges=tuple(self.range(entry) for entry in message.ranges) if here else message.ranges,
+            notes=tuple(self.message(note) for note in message.notes),
+            include_chain=tuple(self.inclusion(step) for step in message.include_chain),
+            fixits=tuple(
+                replace(fixit, path=self.new_path, range=self.range(fixit.range)) if fixit.path == self.path else fixit
+                for fixit in message.fixits
+            ),
+        )
+
+    def inclusion(self, step: Inclusion) -> Inclusion:
+        if step.path != self.path:
+            return step
+        return Inclusion(self.new_path, self.line(step.line))
+
+    def line(self, number: int) -> int:
+        line = _line(self.old_lines, number)
+        return self.place(ClangPosition(number, len(line) - len(line.lstrip()) + 1)).line
+
+    def range(self, found: ClangRange) -> ClangRange:
+        """The moved range; its end moves with the last character inside it, so that a gap does not widen it."""
+        start = self.place(found.start)
+        if found.end <= found.start:
+            return ClangRange(start, start)
+        before = position_in(_line(self.old_lines, found.end.line), found.end)
+        last = Position(before.line, before.column - 1) if before.column else before
+        moved = self.moved(last)
+        end = Position(moved.line, moved.column + (1 if before.column else 0))
+        return ClangRange(start, max(self.clang(end), start))
+
+    def place(self, place: ClangPosition) -> ClangPosition:
+        return self.clang(self.moved(position_in(_line(self.old_lines, place.line), place)))
+
+    def moved(self, position: Position) -> Position:
+        return self.new.tokens.position(self.old.tokens.anchor(position))
+
+    def clang(self, position: Position) -> ClangPosition:
+        line = _line(self.new_lines, position.line + 1)
+        return ClangPosition(position.line + 1, byte_column(line, position.column))
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    """The line with the one-based `number`, "" outside the text."""
+    return lines[number - 1] if 0 < number <= len(lines) else ""

@@ -1,0 +1,186 @@
+"""Checks an instance's template arguments against the rules of its device operation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from ckwatch.checks.rules import gemm_xdl_cshuffle_v3_rules
+from ckwatch.checks.rules.expression import UnknownValueError, Value, ZeroDivisorError
+from ckwatch.checks.rules.matrix_instructions import HOST
+from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule, TemplateParameter, Violation
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.kernels import ParameterValue
+
+OPERATIONS: Mapping[str, DeviceOperation] = {
+    operation.name: operation for operation in (gemm_xdl_cshuffle_v3_rules.OPERATION,)
+}
+
+_DTYPES = {
+    "half_t": "F16", "_Float16": "F16", "half": "F16", "__half": "F16", "F16": "F16",
+    "bhalf_t": "BF16", "BF16": "BF16",
+    "float": "F32", "F32": "F32", "double": "F64", "F64": "F64",
+    "f8_t": "F8", "f8_fnuz_t": "F8", "f8_ocp_t": "F8", "F8": "F8",
+    "bf8_t": "BF8", "bf8_fnuz_t": "BF8", "bf8_ocp_t": "BF8", "BF8": "BF8",
+    "int8_t": "I8", "I8": "I8", "int32_t": "I32", "int": "I32", "I32": "I32",
+}  # fmt: skip
+_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
+
+
+_INVOKED: Mapping[str, Value] = {"Invoker": 1}
+"""CK's own invoker runs the instance: kernels for waves of 32 lanes and for atomic split-K are compiled too."""
+
+_NOT_INVOKED: Mapping[str, Value] = {"Invoker": 0, "NXdlPerWave32": 0}
+"""The source launches CK's gridwise GEMM itself, as `ck/gemm_universal` does: those kernels do not exist."""
+
+_INVOKER = re.compile(r"\b(?:Make)?Invoker\b")
+_STATIC_ASSERT = re.compile(r"\bstatic_assert\s*\((.*?)\)\s*;", re.DOTALL)
+
+
+def check_instance(
+    device_operation: str,
+    arguments: Mapping[str, ParameterValue | str],
+    arch: str,
+    *,
+    source: str | None = None,
+) -> tuple[Violation, ...]:
+    """The rules that an instance breaks; none for a device operation without rules.
+
+    `arguments` are the rendered template arguments by CK's parameter names: numbers, booleans, tuples for `S<…>`, or
+    C++ text. A rule about something that cannot be read (an alias, an expression) is silent, as are rules for the
+    device pass of an architecture without matrix instructions. Warnings, about instances that compile, come only
+    where nothing is rejected. `arch` may carry features (`gfx942:xnack-`). `source` is the C++ around the instance:
+    it tells whether CK's invoker is used, which compiles more kernels, and what is asserted beside CK's own checks.
+    Without it, the invoker is, and nothing is.
+    """
+    operation = OPERATIONS.get(device_operation)
+    if operation is None:
+        return ()
+    known = _INVOKED if source is None or _INVOKER.search(source) else _NOT_INVOKED
+    asserted = "\n".join(_STATIC_ASSERT.findall(source or ""))
+    values = _InstanceValues(operation, arguments, arch.partition(":")[0], known)
+    host = _InstanceValues(operation, arguments, HOST, known)
+    broken: dict[str, tuple[Rule, _InstanceValues]] = {}
+    for rule in operation.rules:
+        if any(earlier in broken for earlier in rule.after):
+            continue
+        if values.target.startswith("gfx9") and values.breaks(rule):
+            broken[rule.slug] = (rule, values)
+        elif rule.host and host.breaks(rule):
+            broken[rule.slug] = (rule, host)
+    errors = {slug: found for slug, found in broken.items() if _severity(found[0], asserted) == Severity.ERROR}
+    broken = errors or broken
+    taking_part = Counter(name for rule, _ in broken.values() for name in operation.parameters_of(rule.names))
+    return tuple(
+        _violation(operation, rule, found, taking_part, _severity(rule, asserted)) for rule, found in broken.values()
+    )
+
+
+def _severity(rule: Rule, asserted: str) -> Severity:
+    """`asserted`: what stands in the source's own static assertions."""
+    return Severity.ERROR if rule.asserted_by and rule.asserted_by in asserted else rule.severity
+
+
+class _InstanceValues:
+    """Values of parameters and definitions for one instance in one compiler pass."""
+
+    def __init__(
+        self,
+        operation: DeviceOperation,
+        arguments: Mapping[str, ParameterValue | str],
+        target: str,
+        known: Mapping[str, Value],
+    ) -> None:
+        self.operation = operation
+        self.arguments = arguments
+        self.target = target
+        self._known: dict[str, Value] = {"target": target, **known}
+
+    def lookup(self, name: str) -> Value:
+        """The value of `name`. Raises `UnknownValueError` and `ZeroDivisorError`."""
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def breaks(self, rule: Rule) -> bool:
+        """Whether the rule certainly applies and certainly fails."""
+        try:
+            if not rule.guard.holds(self.lookup):
+                return False
+        except (UnknownValueError, ZeroDivisorError):
+            return False
+        try:
+            return not rule.expression.holds(self.lookup)
+        except ZeroDivisorError:
+            return True
+        except UnknownValueError:
+            return False
+
+    def _find(self, name: str) -> Value:
+        definition = self.operation.definitions.get(name)
+        if definition is not None:
+            return definition.value(self.lookup)
+        parameter = self.operation.parameters.get(name)
+        if parameter is None:
+            raise UnknownValueError(name)
+        if name in self.arguments:
+            return _read_argument(parameter, self.arguments[name])
+        if parameter.default in self.operation.parameters:
+            return self.lookup(parameter.default)
+        if parameter.default:
+            return _read_argument(parameter, parameter.default)
+        raise UnknownValueError(name)
+
+
+def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str) -> Value:
+    """An argument as the parameter's kind wants it. Raises `UnknownValueError`."""
+    text = str(argument).rpartition("::")[2].strip()
+    match parameter.kind:
+        case ParameterKind.INTEGER | ParameterKind.FLAG if isinstance(argument, int):
+            return int(argument)
+        case ParameterKind.SEQUENCE if isinstance(argument, tuple):
+            return argument
+        case ParameterKind.DTYPE if text in _DTYPES:
+            return _DTYPES[text]
+        case ParameterKind.LAYOUT if text in _LAYOUTS:
+            return _LAYOUTS[text]
+        case ParameterKind.ENUMERATOR if isinstance(argument, str) and re.fullmatch(r"\w+", text):
+            return text
+        case ParameterKind.TYPES if isinstance(argument, str) and (
+            found := re.fullmatch(r"(?:\w+::)*Tuple<([^<>]*)>", argument)
+        ):
+            return tuple(element.strip() for element in found.group(1).split(",") if element.strip())
+    raise UnknownValueError(parameter.name)
+
+
+def _violation(
+    operation: DeviceOperation, rule: Rule, values: _InstanceValues, taking_part: Counter[str], severity: Severity
+) -> Violation:
+    parameters = operation.parameters_of(rule.names)
+    candidates = [name for name in rule.blame if name in parameters] or list(parameters)
+    blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)))
+    return Violation(
+        rule.slug,
+        operation.spelled(rule.condition),
+        operation.spelled(rule.expression.outcome(values.lookup)),
+        parameters,
+        blame,
+        _explanation(operation, rule, values),
+        rule.source,
+        severity,
+    )
+
+
+def _explanation(operation: DeviceOperation, rule: Rule, values: _InstanceValues) -> str:
+    lines = [rule.explanation]
+    for definition in operation.definitions_of(rule.expression.names):
+        try:
+            value = values.lookup(definition.name)
+        except (UnknownValueError, ZeroDivisorError):
+            continue
+        shown = "S<" + ", ".join(map(str, value)) + ">" if isinstance(value, tuple) else value
+        lines.append(f"{definition.name} = {definition.formula} = {shown}: {definition.meaning}.")
+    if values.target == HOST:
+        lines.append("The values are those of the compiler's host pass.")
+    return "\n".join(lines)

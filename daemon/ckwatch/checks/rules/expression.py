@@ -1,0 +1,255 @@
+"""The arithmetic language of rules and definitions.
+
+A condition must be read by a person, evaluated, and shown again with values in place of names
+(`MPerBlock % (MPerXDL * MXdlPerWave) == 0` → `128 % (32 * 3) = 32`). One text serves all three. The language is
+integer arithmetic as C++ constant expressions have it: `/` truncates toward zero, `%` takes the dividend's sign, and
+a zero divisor is an error, as it is for the compiler. There are comparisons, `and`, `or`, `not`, subscripts,
+tuple literals, `in`, and the functions of `FUNCTIONS`. Python's parser reads it, nothing is ever
+passed to `eval`, and only ckwatch's own tables are written in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Value = int | str | tuple[int, ...] | tuple[str, ...]
+"""Booleans are the integers 0 and 1; texts are names of types, layouts and enumerators."""
+
+
+class UnknownValueError(Exception):
+    """A name has no value that can be computed with, so nothing can be said about the expression."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class ZeroDivisorError(Exception):
+    """The expression divides by zero: no constant expression in C++ either."""
+
+
+def _product(values: tuple[int, ...]) -> int:
+    return math.prod(values)
+
+
+def _size(values: tuple[int, ...] | tuple[str, ...]) -> int:
+    return len(values)
+
+
+def _is_permutation(values: tuple[int, ...]) -> int:
+    return sorted(values) == list(range(len(values)))
+
+
+FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "min": min,
+    "max": max,
+    "lcm": math.lcm,
+    "product": _product,
+    "size": _size,
+    "is_permutation": _is_permutation,
+}
+
+_COMPARISONS: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
+    ast.Eq: ("==", lambda left, right: left == right),
+    ast.NotEq: ("!=", lambda left, right: left != right),
+    ast.Lt: ("<", lambda left, right: left < right),
+    ast.LtE: ("<=", lambda left, right: left <= right),
+    ast.Gt: (">", lambda left, right: left > right),
+    ast.GtE: (">=", lambda left, right: left >= right),
+    ast.In: ("in", lambda left, right: left in right),
+    ast.NotIn: ("not in", lambda left, right: left not in right),
+}
+
+
+def divide(left: int, right: int) -> int:
+    """C++ integer division. Raises `ZeroDivisorError`."""
+    if right == 0:
+        raise ZeroDivisorError
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def remainder(left: int, right: int) -> int:
+    """C++ remainder. Raises `ZeroDivisorError`."""
+    return left - right * divide(left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed text and the names in it, in the order in which they appear."""
+
+    text: str
+    tree: ast.expr
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def value(self, lookup: Callable[[str], Value]) -> Value:
+        """The value, with names resolved by `lookup`.
+
+        Raises `UnknownValueError` when the outcome hangs on a name without a value, and `ZeroDivisorError`.
+        """
+        found: Value = _evaluate(self.tree, lookup)
+        return found
+
+    def holds(self, lookup: Callable[[str], Value]) -> bool:
+        """The value as a truth value; raises as `value` does."""
+        return bool(self.value(lookup))
+
+    def substituted(self, lookup: Callable[[str], Value]) -> str:
+        """The text with values in place of names; a name without a value stays."""
+        return _substitute(self.text, self.tree, lookup)
+
+    def outcome(self, lookup: Callable[[str], Value]) -> str:
+        """What a person reads after the condition: `128 % (32 * 3) = 32`; for `a == b`, both sides with values."""
+        tree = self.tree
+        if not isinstance(tree, ast.Compare):
+            return self.substituted(lookup)
+        left = self._side(tree.left, lookup)
+        right = tree.comparators[0]
+        if _is_literal(right):
+            return left
+        return f"{left}, {self._side(right, lookup)}"
+
+    def _side(self, node: ast.expr, lookup: Callable[[str], Value]) -> str:
+        text = _substitute(self._source(node), _parse(self._source(node)), lookup)
+        try:
+            value = _shown(_evaluate(node, lookup))
+        except ZeroDivisorError:
+            return f"{text} divides by zero"
+        except UnknownValueError:
+            return text
+        if text == value:
+            return f"{self._source(node)} = {value}" if not _is_literal(node) else value
+        return f"{text} = {value}"
+
+    def _source(self, node: ast.expr) -> str:
+        return ast.get_source_segment(self.text, node) or self.text
+
+
+def parse(text: str) -> Expression:
+    """Read an expression. Raises `ValueError` for what the language does not have."""
+    tree = _parse(text)
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise ValueError(f"{type(node).__name__} is not part of the language: {text}")
+        if isinstance(node, ast.Compare) and len(node.ops) != 1:
+            raise ValueError(f"chained comparison: {text}")
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
+            raise ValueError(f"unknown function: {text}")
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called]
+    found.sort(key=lambda node: node.col_offset)
+    return Expression(text, tree, tuple(dict.fromkeys(node.id for node in found)))
+
+
+_ALLOWED = (
+    ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div,
+    ast.Mod, ast.Compare, *_COMPARISONS, ast.IfExp, ast.Call, ast.Name, ast.Load, ast.Constant, ast.Subscript,
+    ast.Tuple,
+)  # fmt: skip
+
+
+def _parse(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"{error.msg}: {text}") from error
+
+
+def _evaluate(node: ast.expr, lookup: Callable[[str], Value]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return lookup(name)
+        case ast.Tuple(elts=elements):
+            return tuple(_evaluate(element, lookup) for element in elements)
+        case ast.Subscript(value=base, slice=position):
+            values, index = _evaluate(base, lookup), _evaluate(position, lookup)
+            if not isinstance(values, tuple) or not 0 <= index < len(values):
+                raise UnknownValueError(ast.unparse(node))
+            return values[index]
+        case ast.BoolOp(op=operator, values=operands):
+            return _connect(isinstance(operator, ast.And), operands, lookup)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _evaluate(operand, lookup)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, lookup)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _evaluate(body if _evaluate(test, lookup) else orelse, lookup)
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            return _COMPARISONS[type(operator)][1](_evaluate(left, lookup), _evaluate(right, lookup))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return FUNCTIONS[name](*(_evaluate(argument, lookup) for argument in arguments))
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _arithmetic(operator, _evaluate(left, lookup), _evaluate(right, lookup))
+    raise ValueError(ast.dump(node))
+
+
+def _arithmetic(operator: ast.operator, left: int, right: int) -> int:
+    if not isinstance(left, int) or not isinstance(right, int):  # a type's name where a number is expected
+        raise UnknownValueError(str(left if not isinstance(left, int) else right))
+    match operator:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.Div():
+            return divide(left, right)
+        case _:
+            return remainder(left, right)
+
+
+def _connect(conjunction: bool, operands: list[ast.expr], lookup: Callable[[str], Value]) -> bool:
+    """`and` and `or`; an operand without a value matters only when the others leave the outcome open."""
+    unknown: UnknownValueError | None = None
+    for operand in operands:
+        try:
+            if bool(_evaluate(operand, lookup)) != conjunction:
+                return not conjunction
+        except UnknownValueError as error:
+            unknown = error
+    if unknown is not None:
+        raise unknown
+    return conjunction
+
+
+def _is_literal(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Tuple) and all(map(_is_literal, node.elts)))
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, tuple):
+        elements = ", ".join(str(element) for element in value)
+        return f"S<{elements}>" if all(isinstance(element, int) for element in value) else f"({elements})"
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _substitute(text: str, tree: ast.expr, lookup: Callable[[str], Value]) -> str:
+    """Replace names, and subscripts of names, by their values. Texts are one line of ASCII."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    replacements: dict[tuple[int, int], str] = {}
+    covered: set[int] = set()
+    for node in ast.walk(tree):
+        if id(node) in covered or id(node) in called:
+            continue
+        if isinstance(node, ast.Subscript):
+            covered.update(id(inner) for inner in ast.walk(node) if inner is not node)
+        elif not isinstance(node, ast.Name):
+            continue
+        try:
+            value = _shown(_evaluate(node, lookup))
+        except (UnknownValueError, ZeroDivisorError):
+            continue
+        replacements[(node.col_offset, node.end_col_offset or node.col_offset)] = value
+    for (start, end), value in sorted(replacements.items(), reverse=True):
+        text = text[:start] + value + text[end:]
+    return text

@@ -1,0 +1,289 @@
+"""Parameters and derived quantities of `DeviceGemmMultiD_Xdl_CShuffle_V3`, as its headers compute them.
+
+The rules over them are in `ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules`. Names are those of the headers where these have
+one. The source is Composable Kernel 7.2. There the device operation holds two forms of the gridwise GEMM, for waves
+of 64 and of 32 lanes. It ignores the parameter NXdlPerWave, and computes it from the others for each form
+(`GetNXdlPerWave2`). The kernel for 64 lanes is empty when the block tile does not split into such waves
+(`IsValidCompilationParameter`): such an instance compiles and computes nothing.
+
+Several values differ between the compiler's host and device passes, because the matrix instruction and, on gfx950,
+the LDS layout do; `target` below is the pass's architecture, or `host`.
+"""
+
+from __future__ import annotations
+
+from ckwatch.checks.rules.expression import UnknownValueError, Value
+from ckwatch.checks.rules.matrix_instructions import MatrixInstruction, instruction, shapes
+from ckwatch.checks.rules.rule import Definition, Lookup, ParameterKind, TemplateParameter
+
+A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
+B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
+C_CLUSTER = "CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock"
+C_VECTORS = "CDEShuffleBlockTransferScalarPerVectors"
+
+PARAMETERS = tuple(
+    TemplateParameter(*fields)
+    for fields in (
+        ("ALayout", ParameterKind.LAYOUT),
+        ("BLayout", ParameterKind.LAYOUT),
+        ("DsLayout", ParameterKind.TYPES),
+        ("CLayout", ParameterKind.LAYOUT),
+        ("ADataType", ParameterKind.DTYPE),
+        ("BDataType", ParameterKind.DTYPE),
+        ("DsDataType", ParameterKind.TYPES),
+        ("CDataType", ParameterKind.DTYPE),
+        ("GemmAccDataType", ParameterKind.DTYPE),
+        ("CShuffleDataType", ParameterKind.DTYPE),
+        ("AElementwiseOperation", ParameterKind.OTHER),
+        ("BElementwiseOperation", ParameterKind.OTHER),
+        ("CElementwiseOperation", ParameterKind.OTHER),
+        ("GemmSpec", ParameterKind.ENUMERATOR),
+        ("BlockSize", ParameterKind.INTEGER),
+        ("MPerBlock", ParameterKind.INTEGER),
+        ("NPerBlock", ParameterKind.INTEGER),
+        ("KPerBlock", ParameterKind.INTEGER),
+        ("AK1", ParameterKind.INTEGER),
+        ("BK1", ParameterKind.INTEGER),
+        ("MPerXDL", ParameterKind.INTEGER),
+        ("NPerXDL", ParameterKind.INTEGER),
+        ("MXdlPerWave", ParameterKind.INTEGER),
+        ("NXdlPerWave", ParameterKind.INTEGER),
+        (A_CLUSTER, ParameterKind.SEQUENCE),
+        ("ABlockTransferThreadClusterArrangeOrder", ParameterKind.SEQUENCE),
+        ("ABlockTransferSrcAccessOrder", ParameterKind.SEQUENCE),
+        ("ABlockTransferSrcVectorDim", ParameterKind.INTEGER),
+        ("ABlockTransferSrcScalarPerVector", ParameterKind.INTEGER),
+        ("ABlockTransferDstScalarPerVector_AK1", ParameterKind.INTEGER),
+        ("ABlockLdsExtraM", ParameterKind.FLAG),
+        (B_CLUSTER, ParameterKind.SEQUENCE),
+        ("BBlockTransferThreadClusterArrangeOrder", ParameterKind.SEQUENCE),
+        ("BBlockTransferSrcAccessOrder", ParameterKind.SEQUENCE),
+        ("BBlockTransferSrcVectorDim", ParameterKind.INTEGER),
+        ("BBlockTransferSrcScalarPerVector", ParameterKind.INTEGER),
+        ("BBlockTransferDstScalarPerVector_BK1", ParameterKind.INTEGER),
+        ("BBlockLdsExtraN", ParameterKind.FLAG),
+        ("CShuffleMXdlPerWavePerShuffle", ParameterKind.INTEGER),
+        ("CShuffleNXdlPerWavePerShuffle", ParameterKind.INTEGER),
+        (C_CLUSTER, ParameterKind.SEQUENCE),
+        (C_VECTORS, ParameterKind.SEQUENCE),
+        ("BlkGemmPipeSched", ParameterKind.ENUMERATOR, "Intrawave"),
+        ("BlkGemmPipelineVer", ParameterKind.ENUMERATOR, "v1"),
+        ("ComputeTypeA", ParameterKind.DTYPE, "CDataType"),
+        ("ComputeTypeB", ParameterKind.DTYPE, "ComputeTypeA"),
+        ("LDSTypeA", ParameterKind.DTYPE, "ComputeTypeA"),
+        ("LDSTypeB", ParameterKind.DTYPE, "ComputeTypeB"),
+    )
+)
+
+ELEMENT_BYTES = {"F64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I8": 1, "F8": 1, "BF8": 1}
+
+LDS_BYTES = {"gfx908": 65536, "gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
+"""LDS of one compute unit, which is also what one workgroup may take."""
+
+
+def _bytes_of(parameter: str) -> Definition:
+    def compute(lookup: Lookup) -> Value:
+        return ELEMENT_BYTES[str(lookup(parameter))]
+
+    return Definition(f"sizeof_{parameter}", f"sizeof({parameter})", f"bytes of one {parameter}", compute, (parameter,))
+
+
+def _number(lookup: Lookup, name: str) -> int:
+    value = lookup(name)
+    if not isinstance(value, int):
+        raise UnknownValueError(name)
+    return value
+
+
+def _shape(lookup: Lookup) -> str:
+    return f"{lookup('MPerXDL')}x{lookup('NPerXDL')}"
+
+
+def _shapes(lookup: Lookup) -> tuple[str, ...]:
+    return shapes(str(lookup("ComputeTypeA")))
+
+
+def _found(lookup: Lookup, other: str, *, single_rate: bool) -> MatrixInstruction:
+    found = instruction(
+        str(lookup("ComputeTypeA")), str(lookup(other)), _shape(lookup), str(lookup("target")), single_rate=single_rate
+    )
+    if found is None:
+        raise UnknownValueError("MatrixInstruction")
+    return found
+
+
+def _is_single_rate(compute_type: str, k1: int, *, eight_bits: bool) -> bool:
+    """`is_single_rate_mfma`, which the gridwise GEMM computes from lcm(AK1, BK1) and `XdlopsGemm` from KPack."""
+    if compute_type in {"F8", "BF8"}:
+        return eight_bits
+    return (compute_type in {"F16", "BF16"} and k1 <= 4) or (compute_type == "I8" and k1 <= 8)
+
+
+def _gridwise_k_per_blk(lookup: Lookup) -> int:
+    eight_bits = _number(lookup, "KPerBlock") < 128 and lookup("MPerXDL") == 16
+    single = _is_single_rate(str(lookup("ComputeTypeA")), _number(lookup, "lcm_AK1_BK1"), eight_bits=eight_bits)
+    return _found(lookup, "ComputeTypeB", single_rate=single).k_per_blk
+
+
+def _wave_instruction(lookup: Lookup) -> MatrixInstruction:
+    k_pack = _number(lookup, "KPack")
+    single = _is_single_rate(str(lookup("ComputeTypeA")), k_pack, eight_bits=k_pack < 32)
+    return _found(lookup, "ComputeTypeA", single_rate=single)
+
+
+def _lds_bytes(lookup: Lookup) -> int:
+    target = str(lookup("target"))
+    if target not in LDS_BYTES:
+        raise UnknownValueError("LdsLimit")
+    return LDS_BYTES[target]
+
+
+_XDL = ("MPerXDL", "NPerXDL")
+
+
+def _n_xdl_per_wave(lanes: int) -> tuple[Definition, ...]:
+    waves = f"NWavesOf{lanes}"
+    return (
+        Definition(
+            waves, f"BlockSize / {lanes} / MWaves", f"waves of {lanes} lanes that are left for N (GetNXdlPerWave2)"
+        ),
+        Definition(
+            f"NXdlPerWave{lanes}",
+            f"0 if {waves} == 0 else 0 if NPerBlock % (NPerXDL * {waves}) != 0 else NPerBlock / ({waves} * NPerXDL)",
+            f"XDL tiles along N of a wave of {lanes} lanes, which CK computes; 0: there is no such split",
+        ),
+    )
+
+
+def _of_operand(side: str, rows: str, cluster: str, plain: str) -> tuple[Definition, ...]:
+    """Definitions of operand `side` (A or B) with its outer dimension `rows` (M or N).
+
+    `plain` is the layout in which K is contiguous. The LDS layout of the other one folds and pairs rows against bank
+    conflicts (`GetABlockDescriptor_AK0PerBlock_MPerBlock_AK1`), which divides by quantities that may come out 0.
+    """
+    k0, k1, lds, layout = f"{side}K0", f"{side}K1", f"sizeof_LDSType{side}", f"{side}Layout"
+    extra = f"{side}LdsExtra"
+    return (
+        Definition(k0, f"KPerBlock / {k1}", f"slices of {k1} along K in a block tile of {side}"),
+        Definition(
+            f"{side}ThreadSlice",
+            f"({k0} / {cluster}[0], {rows}PerBlock / {cluster}[1], {k1} / {cluster}[2])",
+            f"what one thread copies of the block tile of {side}, as {k0}, {rows}, {k1}",
+        ),
+        Definition(
+            f"{side}ContiguousDim",
+            f"2 if {layout} == '{plain}' else 1",
+            f"the dimension along which {side} is contiguous",
+        ),
+        Definition(
+            extra,
+            f"1 if target == 'gfx950' else {side}BlockLdsExtra{rows}",
+            f"padding of {side} in LDS; always on gfx950",
+        ),
+        Definition(
+            f"{side}Folded",
+            f"{layout} != '{plain}' and not {extra} and BlkGemmPipelineVer != 'v4'",
+            f"1 where the LDS layout of {side} is folded",
+        ),
+        Definition(f"{side}K0PerThreadWrite", f"{k0} / {cluster}[0]", f"{k0} slices per writing thread"),
+        Definition(
+            f"{side}KFold",
+            f"1 if {k1} * {cluster}[1] * {lds} > 128 else 128 / ({k1} * {cluster}[1] * {lds})",
+            "K folds in one row of LDS banks (kfold)",
+        ),
+        *_reading_lanes(side, rows, "", "WaveSize"),
+        *_reading_lanes(side, rows, "32", "32"),
+        Definition(
+            f"{side}Pair",
+            f"1 if {k1} * {rows}PerXDL * {lds} > 128 else min({cluster}[1], 128 / ({k1} * {rows}PerXDL * {lds}))",
+            f"rows paired in one row of LDS banks ({rows.lower()}pair)",
+        ),
+        Definition(
+            f"{side}LdsElements",
+            f"({k0} - 1) * ({rows}PerBlock + {extra}) * {k1} + {rows}PerBlock * {k1} "
+            f"if {extra} or BlkGemmPipelineVer == 'v4' else {rows}PerBlock * KPerBlock if {layout} == '{plain}' "
+            f"else {cluster}[0] / {side}KFold / {side}KThreadReadPerm * {side}K0PerThreadWrite "
+            f"* {side}KThreadReadPerm * ({rows}PerBlock / {cluster}[1]) "
+            f"* ({side}KFold * {cluster}[1] / {side}Pair) * {side}Pair * {k1}",
+            f"elements of {side} in LDS",
+        ),
+        _bytes_of(f"LDSType{side}"),
+    )
+
+
+def _reading_lanes(side: str, rows: str, form: str, lanes: str) -> tuple[Definition, ...]:
+    read, per_read = f"{side}KThreadRead{form}", f"{side}K0PerThreadRead{form}"
+    folds = f"{side}KFold * {side}K0PerThreadWrite / {per_read}"
+    of_form = f" of {lanes} lanes" if form else ""
+    return (
+        Definition(read, f"{lanes} / {rows}PerXDL", f"lanes along K when a wave{of_form} reads {side} from LDS"),
+        Definition(per_read, f"{side}K0 / {read}", f"{side}K0 slices per such lane (K0PerThreadRead)"),
+        Definition(
+            f"{side}KThreadReadPerm{form}",
+            f"{read} / ({folds}) if {folds} > 1 else {read}",
+            "permuted reading lanes (KThreadReadPerm)",
+        ),
+    )
+
+
+DEFINITIONS = (
+    Definition("MWaves", "MPerBlock / (MPerXDL * MXdlPerWave)", "waves of a block along M"),
+    *_n_xdl_per_wave(64),
+    *_n_xdl_per_wave(32),
+    Definition("NWaves", "NPerBlock / (NPerXDL * max(NXdlPerWave64, 1))", "waves of a block along N"),
+    Definition("WaveSize", "BlockSize / (MWaves * NWaves)", "lanes of a wave, which must come out as 64"),
+    Definition(
+        "CShuffleNXdl",
+        "min(CShuffleNXdlPerWavePerShuffle, max(NXdlPerWave64, 1))",
+        "XDL tiles of C along N in one shuffle; CK takes the smaller one",
+    ),
+    Definition(
+        "HasKernel",
+        "NXdlPerWave64 > 0 and WaveSize == 64 and NXdlPerWave64 % CShuffleNXdl == 0",
+        "1 when the kernel for waves of 64 lanes is not empty (IsValidCompilationParameter)",
+    ),
+    Definition("XdlShape", "MPerXDLxNPerXDL", "the tile of one matrix instruction", _shape, _XDL),
+    Definition("XdlShapes", "those of ComputeTypeA", "the tiles with an instruction", _shapes, ("ComputeTypeA",)),
+    Definition("lcm_AK1_BK1", "lcm(AK1, BK1)", "the smallest K that both LDS vectors divide"),
+    Definition(
+        "GridwiseKPerBlk",
+        "k_per_blk of the matrix instruction",
+        "consecutive K values of one lane in one instruction",
+        _gridwise_k_per_blk,
+        ("ComputeTypeA", "ComputeTypeB", *_XDL, "lcm_AK1_BK1", "KPerBlock"),
+    ),
+    Definition("KPack", "max(lcm_AK1_BK1, GridwiseKPerBlk)", "consecutive K values of a lane in one step"),
+    Definition(
+        "KPerBlk",
+        "k_per_blk of the matrix instruction for KPack",
+        "as GridwiseKPerBlk, for the instruction that is issued",
+        lambda lookup: _wave_instruction(lookup).k_per_blk,
+        ("ComputeTypeA", *_XDL, "KPack"),
+    ),
+    Definition(
+        "K0PerXdlops",
+        "K blocks of the matrix instruction",
+        "lanes that share K in one instruction",
+        lambda lookup: _wave_instruction(lookup).k_blocks,
+        ("ComputeTypeA", *_XDL, "KPack"),
+    ),
+    Definition("KPerThread", "KPerBlock / K0PerXdlops", "K values of a lane in one block tile"),
+    Definition("CShuffleM", "CShuffleMXdlPerWavePerShuffle * MWaves * MPerXDL", "rows of C in one shuffle through LDS"),
+    Definition("CShuffleN", "CShuffleNXdl * NWaves * NPerXDL", "columns of C in one shuffle"),
+    *_of_operand("A", "M", A_CLUSTER, "Row"),
+    *_of_operand("B", "N", B_CLUSTER, "Col"),
+    _bytes_of("CShuffleDataType"),
+    Definition(
+        "ABBytes",
+        "(ALdsElements + lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeA "
+        "+ (BLdsElements + lcm_AK1_BK1 - 1) / lcm_AK1_BK1 * lcm_AK1_BK1 * sizeof_LDSTypeB",
+        "LDS for a tile of A and one of B",
+    ),
+    Definition(
+        "CBytes", "CShuffleM * CShuffleN * sizeof_CShuffleDataType", "LDS for the shuffle of C, in the same place"
+    ),
+    Definition("LdsBuffers", "2 if BlkGemmPipelineVer == 'v4' else 1", "LDS buffers of the pipeline"),
+    Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", _lds_bytes),
+    Definition("AtomicVector", "4 if CDataType in ('F32', 'I32') else 8", "elements that can be added to C at once"),
+    Definition("NumDTensor", "size(DsDataType)", "tensors that the epilogue reads"),
+)

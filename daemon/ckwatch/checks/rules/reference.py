@@ -1,0 +1,200 @@
+"""Rules and parameters in words, for hover, completion and the page `docs/rules.md`.
+
+What one parameter takes part in, what the template parameters of Composable Kernel mean, and which values they may
+have. `ParameterDescription.values` are those that CK's headers know, as kernel files write them; where there are too
+many to list, none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ckwatch.checks.rules.checker import OPERATIONS
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CLUSTER, C_VECTORS
+from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule
+from ckwatch.model.kernels import ParameterValue
+
+_PAGE_HEAD = """\
+# Instance rules
+
+What makes Composable Kernel reject an instance is checked before a compiler runs. Each rule mirrors a check in CK's
+headers, or something that cannot be instantiated, and names it. A rule is silent when it cannot read an argument (an
+alias, an expression in C++). **A rule never rejects an instance that compiles**; warnings are for instances that
+compile and do not do what they say. The diagnostic's code is `rule/` and the rule's name.
+
+A condition reads as in C++: `/` is integer division. Names that are no template parameters are defined in a table after
+the rules of their operation. "Host and device" says which compiler passes would find the mistake: most are
+found only by the device pass, seconds later.
+
+This page is written by `python -m ckwatch.checks.rules`. How the rules were compared with the compiler is in
+`benchmarks/rules_against_hipcc.py`.
+"""
+
+
+def rules_of(device_operation: str, parameter: str) -> tuple[Rule, ...]:
+    """The rules that `parameter` takes part in, through definitions too; none for an unknown operation."""
+    operation = OPERATIONS.get(device_operation)
+    if operation is None:
+        return ()
+    return tuple(rule for rule in operation.rules if parameter in operation.parameters_of(rule.names))
+
+
+def rules_page() -> str:
+    """The text of `docs/rules.md`."""
+    return "\n".join([_PAGE_HEAD, *(_operation_section(operation) for operation in OPERATIONS.values())])
+
+
+def _operation_section(operation: DeviceOperation) -> str:
+    parts = [f"## {operation.name}\n", f"`{operation.header}`, Composable Kernel 7.2.\n"]
+    parts += [_rule_section(rule) for rule in operation.rules]
+    parts += ["### Definitions\n", "| name | formula | meaning |", "|---|---|---|"]
+    parts += [
+        f"| `{definition.name}` | `{definition.formula}` | {definition.meaning} |"
+        for definition in operation.definitions.values()
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _rule_section(rule: Rule) -> str:
+    where = "code generation" if rule.codegen else "host and device" if rule.host else "device only"
+    lines = [f"### `{rule.slug}`\n", f"`{rule.condition}`\n", rule.explanation, ""]
+    if rule.when != "1":
+        lines.append(f"- Applies when `{rule.when}`.")
+    outcome = "found by " + where if rule.severity == "error" else "a warning: it compiles"
+    if rule.asserted_by:
+        outcome += ", unless the template itself asserts it, as `ck/gemm_universal.hip.j2` does; there it is an error"
+    lines += [f"- Source: {rule.source}.", f"- {outcome[0].upper()}{outcome[1:]}.", ""]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterDescription:
+    """A parameter for people: what it is, and the values that it may have."""
+
+    doc: str
+    values: tuple[ParameterValue, ...] = ()
+
+
+_GEMM_SPECS = ("Default", "MPadding", "NPadding", "KPadding", "MNPadding", "MKPadding", "NKPadding", "MNKPadding")
+"""`ck/tensor_operation/gpu/device/gemm_specialization.hpp`, those without an O dimension."""
+
+_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+_DTYPES = ("F16", "BF16", "F32", "F8", "BF8", "I8")
+
+
+def _operand_descriptions(
+    side: str, rows: str, operand: str, contiguous: str, cluster: str
+) -> dict[str, ParameterDescription]:
+    """How a block copies one operand to LDS."""
+    k0, k1, transfer = f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
+    order = f"the dimensions {k0}, {rows} and {k1} as 0, 1 and 2, each once, the fastest last"
+    return {
+        cluster: ParameterDescription(
+            f"How the threads of a block are laid out over its tile of {side} ({operand}), as {k0}, {rows}, {k1}; "
+            "the product is at most `BlockSize`."
+        ),
+        f"{transfer}ThreadClusterArrangeOrder": ParameterDescription(
+            f"In which order the threads of the cluster are counted: {order}.", _ORDERS
+        ),
+        f"{transfer}SrcAccessOrder": ParameterDescription(
+            f"In which order a thread walks its part of {side} in global memory: {order}.", _ORDERS
+        ),
+        f"{transfer}SrcVectorDim": ParameterDescription(
+            f"The dimension of {operand} along which vectors are read, which must be the contiguous one: {contiguous}.",
+            (1, 2),
+        ),
+        f"{transfer}SrcScalarPerVector": ParameterDescription(
+            f"Elements of {operand} that a thread reads from global memory at once.", (1, 2, 4, 8, 16)
+        ),
+        f"{transfer}DstScalarPerVector_{k1}": ParameterDescription(
+            f"Elements of {side} that a thread writes to LDS at once, along {k1}.", (1, 2, 4, 8, 16)
+        ),
+        f"{side}BlockLdsExtra{rows}": ParameterDescription(
+            f"Whether the tile of {side} in LDS is padded against bank conflicts.", (True, False)
+        ),
+        k1: ParameterDescription(f"Elements of {operand} along K that lie together in LDS.", (1, 2, 4, 8, 16, 32)),
+    }
+
+
+_GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
+    "GemmSpec": ParameterDescription(
+        "Which sizes may be no multiple of the tile: those that are named are padded. `Default` pads none.", _GEMM_SPECS
+    ),
+    "BlockSize": ParameterDescription("Threads of a block, a multiple of 64.", (64, 128, 192, 256, 512, 1024)),
+    "MPerBlock": ParameterDescription("Rows of Y that one block computes."),
+    "NPerBlock": ParameterDescription("Columns of Y that one block computes."),
+    "KPerBlock": ParameterDescription("How deep along K the tiles of X and W in LDS are."),
+    "MPerXDL": ParameterDescription("Rows of the tile of one matrix instruction (MFMA).", (4, 8, 16, 32, 64)),
+    "NPerXDL": ParameterDescription("Columns of the tile of one matrix instruction (MFMA).", (16, 32, 64)),
+    "MXdlPerWave": ParameterDescription("Tiles of the matrix instruction that one wave computes along M."),
+    "NXdlPerWave": ParameterDescription(
+        "Tiles of the matrix instruction that one wave computes along N. CK 7.2 works it out from the other parameters."
+    ),
+    **_operand_descriptions("A", "M", "X", "2 where it is row-major, 1 where it is column-major", A_CLUSTER),
+    **_operand_descriptions("B", "N", "W", "1 where it is row-major, 2 where it is column-major", B_CLUSTER),
+    "CShuffleMXdlPerWavePerShuffle": ParameterDescription(
+        "Tiles along M of each wave that go through LDS at once on the way out."
+    ),
+    "CShuffleNXdlPerWavePerShuffle": ParameterDescription(
+        "Tiles along N of each wave that go through LDS at once on the way out."
+    ),
+    C_CLUSTER: ParameterDescription(
+        "How the threads of a block are laid out over the part of Y that goes through LDS, as MBlock, MPerBlock, "
+        "NBlock, NPerBlock; the product is `BlockSize`."
+    ),
+    C_VECTORS: ParameterDescription(
+        "Elements of Y that a thread writes at once, `[n]` or `n`. The template adds the widths of the D tensors."
+    ),
+    "BlkGemmPipeSched": ParameterDescription(
+        "How a block overlaps loads with matrix instructions: within a wave, or between waves (v1 and v2 only).",
+        ("Intrawave", "Interwave"),
+    ),
+    "BlkGemmPipelineVer": ParameterDescription(
+        "The block's pipeline: v1 is the plain one, v2 is for memory-bound problems, v3 to v5 are for compute-bound "
+        "ones; v4 has two buffers in LDS, v5 two in registers for what it prefetches.",
+        ("v1", "v2", "v3", "v4", "v5"),
+    ),
+    "CShuffleDataType": ParameterDescription(
+        "Type in which Y goes through LDS. Default: the accumulator's if there is an epilogue, else Y's.", _DTYPES
+    ),
+    "ComputeTypeA": ParameterDescription(
+        "Type that X is multiplied in. Default: the wider of X's and W's types.", _DTYPES
+    ),
+    "ComputeTypeB": ParameterDescription(
+        "Type that W is multiplied in. Default: the wider of X's and W's types.", _DTYPES
+    ),
+}
+
+_DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
+    "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3
+}
+
+KIND_NAMES: Mapping[ParameterKind, str] = {
+    ParameterKind.INTEGER: "integer",
+    ParameterKind.FLAG: "true or false",
+    ParameterKind.SEQUENCE: "array of integers",
+    ParameterKind.DTYPE: "string",
+    ParameterKind.LAYOUT: "string",
+    ParameterKind.ENUMERATOR: "string",
+    ParameterKind.TYPES: "string",
+    ParameterKind.OTHER: "string",
+}
+"""How a kernel file writes a parameter of a kind."""
+
+
+def parameter_description(device_operation: str, parameter: str) -> ParameterDescription | None:
+    """What is known of a parameter of a device operation; None for one that kernel files do not give."""
+    return _DESCRIPTIONS.get(device_operation, {}).get(parameter)
+
+
+def parameter_descriptions(device_operation: str) -> Mapping[str, ParameterDescription]:
+    """The parameters of a device operation that a kernel file may give."""
+    return _DESCRIPTIONS.get(device_operation, {})
+
+
+def parameter_kind_name(device_operation: str, parameter: str) -> str:
+    """How a kernel file writes the parameter, in words; empty for an unknown one."""
+    operation = OPERATIONS.get(device_operation)
+    found = None if operation is None else operation.parameters.get(parameter)
+    return "" if found is None else KIND_NAMES[found.kind]

@@ -1,0 +1,175 @@
+"""The types of rules: a rule is data.
+
+The tables of each device operation are built from these types, and so is its documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ckwatch.checks.rules.expression import Expression, Value, parse
+from ckwatch.model.diagnostics import Severity
+
+Lookup = Callable[[str], Value]
+
+
+class ParameterKind(StrEnum):
+    """What a template parameter takes, and so how its text is read."""
+
+    INTEGER = "integer"
+    FLAG = "flag"
+    SEQUENCE = "sequence"
+    DTYPE = "dtype"
+    LAYOUT = "layout"
+    ENUMERATOR = "enumerator"
+    TYPES = "types"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateParameter:
+    """A template parameter. `default` is C++ text, or the name of the parameter that it follows; empty: none."""
+
+    name: str
+    kind: ParameterKind
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A quantity that Composable Kernel derives from template parameters, under CK's own name where it has one.
+
+    `formula` is in the language of `ckwatch.checks.rules.expression` when `compute` is None; else it is for people, `uses`
+    lists the names that `compute` looks up. `meaning` is one line for people.
+    """
+
+    name: str
+    formula: str
+    meaning: str
+    compute: Callable[[Lookup], Value] | None = None
+    uses: tuple[str, ...] = ()
+    expression: Expression | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.compute is None:
+            expression = parse(self.formula)
+            object.__setattr__(self, "expression", expression)
+            object.__setattr__(self, "uses", expression.names)
+
+    def value(self, lookup: Lookup) -> Value:
+        """The value, given those of the names it uses; raises what the expression language raises."""
+        if self.expression is not None:
+            return self.expression.value(lookup)
+        assert self.compute is not None  # noqa: S101  (one of the two is there: see __post_init__)
+        return self.compute(lookup)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that every instance which compiles fulfils.
+
+    slug: stable identifier; the diagnostic's code is `rule/<slug>`.
+    condition: what must hold, in the language of `ckwatch.checks.rules.expression`.
+    blame: parameters, most likely culprit first.
+    explanation: what it means, for a person, in one or two sentences.
+    source: header of Composable Kernel and the check in it that fails.
+    when: the rule applies only where this holds.
+    after: slugs of rules without which this one says nothing new; it is silent when one of them is violated.
+    host: the host pass checks it too (else it fails in the device pass only, and only on `gfx9` architectures).
+    codegen: it fails in code generation, not with `-fsyntax-only`.
+    severity: a warning is about instances that compile, and do not do what they say.
+    asserted_by: words of a `static_assert` by which a template itself refuses such instances; there it is an error.
+    """
+
+    slug: str
+    condition: str
+    blame: tuple[str, ...]
+    explanation: str
+    source: str
+    when: str = "1"
+    after: tuple[str, ...] = ()
+    host: bool = False
+    codegen: bool = False
+    severity: Severity = Severity.ERROR
+    asserted_by: str = ""
+    expression: Expression = field(init=False, repr=False, compare=False)
+    guard: Expression = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expression", parse(self.condition))
+        object.__setattr__(self, "guard", parse(self.when))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the rule is about: the names in its condition, and in `when` unless that only asks for a kernel."""
+        guards = (name for name in self.guard.names if name not in {"HasKernel", "Invoker"})
+        return tuple(dict.fromkeys((*self.expression.names, *guards)))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOperation:
+    """The rules of one CK device operation; `parameters` and `definitions` are keyed by their names.
+
+    `spelling`: parameters that the headers' own conditions spell otherwise; messages follow the headers, so that a rule
+    says what the compiler's message, once mapped, would say.
+    """
+
+    name: str
+    header: str
+    parameters: Mapping[str, TemplateParameter]
+    definitions: Mapping[str, Definition]
+    rules: tuple[Rule, ...]
+    spelling: Mapping[str, str] = field(default_factory=dict)
+
+    def spelled(self, text: str) -> str:
+        """`text` with the headers' spelling of parameters."""
+        for name, spelling in self.spelling.items():
+            text = re.sub(rf"\b{name}\b", spelling, text)
+        return text
+
+    def parameters_of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The template parameters behind `names`, through definitions, in order of first use."""
+        found: dict[str, None] = {}
+        for name in names:
+            definition = self.definitions.get(name)
+            if definition is not None:
+                found.update(dict.fromkeys(self.parameters_of(definition.uses)))
+            elif name in self.parameters:
+                found[name] = None
+        return tuple(found)
+
+    def definitions_of(self, names: tuple[str, ...]) -> tuple[Definition, ...]:
+        """The definitions that `names` refer to directly or through others, those used first."""
+        found: dict[str, Definition] = {}
+        for name in names:
+            definition = self.definitions.get(name)
+            if definition is not None:
+                found[name] = definition
+                found.update((inner.name, inner) for inner in self.definitions_of(definition.uses))
+        return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that an instance breaks.
+
+    `evaluated` shows the condition with values, `128 % (32 * 3) = 32`; `parameters` took part, and `blame` is the
+    one whose place is shown.
+    """
+
+    rule: str
+    condition: str
+    evaluated: str
+    parameters: tuple[str, ...]
+    blame: str
+    explanation: str
+    source: str
+    severity: Severity = Severity.ERROR
+
+    @property
+    def message(self) -> str:
+        """`MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
+        return f"{self.condition}: {self.evaluated}"

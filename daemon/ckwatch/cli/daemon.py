@@ -1,0 +1,205 @@
+"""`ckwatch start`, `stop`, `restart` and `status`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.cli.formatting import duration, memory
+from ckwatch.cli.signals import stoppable
+from ckwatch.cli.trust import require_trust
+from ckwatch.client import DaemonGoneError, connect
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.version import __version__
+from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
+from ckwatch.workspace.discovery import find_workspace, working_folder
+
+if TYPE_CHECKING:
+    from ckwatch.wire.messages import Status
+
+NOT_RUNNING = 3
+"""Exit status of `ckwatch status` when there is no daemon, as of init scripts."""
+
+ASKED_S = 10.0
+"""How long a daemon that is asked to end may take until it is sent SIGTERM."""
+
+TERMINATED_S = 5.0
+"""How long it may then take until it is sent SIGKILL."""
+
+
+def start(options: argparse.Namespace) -> int:
+    """Start the daemon in the background, or be it."""
+    root = _workspace(options)
+    require_trust(root, given=options.trust)
+    if options.foreground:
+        return _be_daemon(root)
+    return anyio.run(_start, root)
+
+
+def stop(options: argparse.Namespace) -> int:
+    """End the daemon."""
+    return anyio.run(_stop, _workspace(options))
+
+
+def restart(options: argparse.Namespace) -> int:
+    """End the daemon and start another."""
+    root = _workspace(options)
+    require_trust(root, given=options.trust)
+    anyio.run(_stop, root)
+    return anyio.run(_start, root)
+
+
+def status(options: argparse.Namespace) -> int:
+    """Print what the daemon is and does."""
+    return anyio.run(partial(_status, _workspace(options), as_json=options.json))
+
+
+def _workspace(options: argparse.Namespace) -> Path:
+    return find_workspace(options.workspace or working_folder())
+
+
+def _be_daemon(root: Path) -> int:
+    import logging
+
+    from ckwatch.engine.bootstrap import open_engine
+    from ckwatch.server import TAKEN
+    from ckwatch.server.daemon import run_daemon
+    from ckwatch.server.logs import logging_to
+
+    with logging_to(logging.StreamHandler()):
+        ended = anyio.run(partial(run_daemon, root, open_engine=open_engine))
+    if ended == TAKEN:
+        raise CkwatchError(f"the daemon of {root} runs already{_named(endpoint_of(root))}", "`ckwatch stop` ends it")
+    return ended
+
+
+def _named(endpoint: Endpoint) -> str:
+    process = owner(endpoint)
+    return "" if process is None else f", process {process}"
+
+
+async def _start(root: Path) -> int:
+    async with stoppable():
+        endpoint = endpoint_of(root)
+        before = await to_thread.run_sync(owner, endpoint)
+        async with connect(root, client_name="start") as client:
+            process = (await client.status()).pid
+    print("the daemon runs already" if process == before else "the daemon has started")
+    _table([("process", str(process)), ("workspace", str(root)), ("socket", endpoint.socket), ("log", endpoint.log)])
+    return 0
+
+
+async def _stop(root: Path) -> int:
+    async with stoppable():
+        endpoint = endpoint_of(root)
+        process = await to_thread.run_sync(owner, endpoint)
+        if process is None:
+            print("the daemon does not run")
+            return 0
+        try:
+            descriptor = os.pidfd_open(process)
+        except ProcessLookupError:
+            print("the daemon has ended")
+            return 0
+        try:
+            how = await _ended(root, endpoint, process, descriptor)
+        finally:
+            os.close(descriptor)
+    print(f"the daemon has ended{how} (process {process})")
+    return 0
+
+
+async def _ended(root: Path, endpoint: Endpoint, process: int, descriptor: int) -> str:
+    """Ask the daemon to end, then make it; says how far that went. `descriptor` is the process's."""
+    with anyio.move_on_after(ASKED_S) as asking:
+        # one that does not answer, or not as it should, is seen to below
+        with suppress(CkwatchError):
+            async with connect(root, start=False, client_name="stop") as client:
+                await client.stop()
+        await anyio.wait_readable(descriptor)
+    if not asking.cancelled_caught:
+        return ""
+    if not await to_thread.run_sync(_has_open, process, endpoint.lock):
+        raise CkwatchError(
+            f"the daemon does not answer, and process {process} is not it",
+            f"stop the ckwatch that holds {endpoint.lock}, perhaps in another container",
+        )
+    for number, patience_s in ((signal.SIGTERM, TERMINATED_S), (signal.SIGKILL, TERMINATED_S)):
+        print(f"the daemon has not ended; sending {number.name} to process {process}", file=sys.stderr)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+        with anyio.move_on_after(patience_s) as waiting:
+            await anyio.wait_readable(descriptor)
+        if not waiting.cancelled_caught:
+            return f" by {number.name}"
+    raise CkwatchError(f"process {process} does not end", "the system holds it, perhaps for a disk that is gone")
+
+
+def _has_open(process: int, path: Path) -> bool:
+    """Whether the process has the file open: the number alone may be another's, of another container."""
+    with suppress(OSError):
+        return any(os.path.realpath(entry) == str(path) for entry in Path(f"/proc/{process}/fd").iterdir())
+    return False
+
+
+async def _status(root: Path, *, as_json: bool) -> int:
+    async with stoppable():
+        endpoint = endpoint_of(root)
+        running = await to_thread.run_sync(owner, endpoint) is not None
+        found: Status | None = None
+        compiling: list[str] = []
+        if running:
+            with suppress(DaemonGoneError):
+                async with connect(root, start=False, client_name="status") as client:
+                    compiling = [unit.id for unit in await client.units() if unit.phase == "compiling"]
+                    found = await client.status()
+    if found is None:
+        if as_json:
+            print(json.dumps({"running": False, "root": str(root), "version": __version__}))
+        else:
+            print(f"the daemon of {root} does not run")
+        return NOT_RUNNING
+    if as_json:
+        places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log)}
+        print(json.dumps({"running": True, **found.model_dump(), **places, "compiling": compiling}, ensure_ascii=False))
+        return 0
+    print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
+    _table(_rows(found, compiling, endpoint))
+    return 0
+
+
+def _rows(found: Status, compiling: Sequence[str], endpoint: Endpoint) -> list[tuple[str, object]]:
+    phases = ", ".join(f"{number} {name}" for name, number in found.phases.items() if number)
+    outcomes = ", ".join(f"{number} {name}" for name, number in found.outcomes.items() if number)
+    idle = f"after {duration(found.idle_exit_s)} without clients and work" if found.idle_exit_s else "never"
+    return [
+        ("workspace", found.root),
+        ("units", f"{found.unit_count}{f': {phases}' if phases else ''}"),
+        ("results", outcomes or "none yet"),
+        *(("compiles", unit) for unit in compiling),
+        ("toolchain", found.toolchain or "not looked for yet"),
+        *((("meanwhile", "precompiles headers"),) if found.precompiling and not found.busy else ()),
+        ("clients", found.clients),
+        ("memory", memory(found.memory_bytes)),
+        ("idle exit", idle),
+        ("socket", endpoint.socket),
+        ("log", endpoint.log),
+        *(("warning", f"{topic}: {line}") for topic, text in found.warnings.items() for line in text.splitlines()),
+    ]
+
+
+def _table(rows: Sequence[tuple[str, object]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")

@@ -1,0 +1,183 @@
+"""Prints diagnostics on a terminal the way good compilers do.
+
+    gemm.kernel.toml:14:15: error: MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32 [ck/m-xdl-per-wave]
+       14 | MXdlPerWave = 3
+          |               ^
+    gemm.hip.j2:40:9: note: MXdlPerWave = 3, printed here
+
+Columns are measured in terminal cells, so that carets stand under wide and combining characters; tabs are widened.
+Source lines come through `read_line(path, line)` (zero-based). Colours appear when the console has them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ckwatch.checks.fold import counted
+from ckwatch.checks.places import ReadLine
+from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.text import Span
+
+TAB_CELLS = 4
+"""Cells from one tab stop to the next."""
+
+RELATED_SHOWN = 8
+"""Notes that are printed for one diagnostic unless details are asked for."""
+
+WIDEST_LINE = 200
+"""Source lines longer than this, in characters, are cut around the caret."""
+
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.INFORMATION: "bold blue",
+    Severity.HINT: "bold blue",
+}
+
+
+def print_diagnostics(
+    console: Console,
+    diagnostics: Sequence[Diagnostic],
+    read_line: ReadLine,
+    root: str | None = None,
+    *,
+    detail: bool = False,
+) -> None:
+    """Print `diagnostics` and a summary line; nothing when there are none.
+
+    Paths below the absolute folder `root` are shown relative to it. `detail` adds all notes and the compiler's own
+    words. Wrapping is left to the terminal, so that output in a file keeps one message on one line.
+    """
+    for diagnostic in diagnostics:
+        console.print(
+            format_diagnostic(diagnostic, read_line, root, detail=detail),
+            soft_wrap=True,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+    if diagnostics:
+        console.print(Text(count_summary(diagnostics)), soft_wrap=True, highlight=False)
+
+
+def format_diagnostic(
+    diagnostic: Diagnostic, read_line: ReadLine, root: str | None = None, *, detail: bool = False
+) -> Text:
+    """One diagnostic as styled text, without a line end at its end."""
+    style = _STYLES[diagnostic.severity]
+    label = "info" if diagnostic.severity is Severity.INFORMATION else diagnostic.severity.value
+    lines = [_headline(diagnostic.span, label, style, diagnostic.message, diagnostic.code, root)]
+    lines += _snippet(diagnostic.span, read_line, style)
+    if diagnostic.approximate:
+        lines.append(_remark("the place is approximate: the text was rearranged after it was printed"))
+    units = counted(diagnostic)
+    if units:
+        lines.append(_remark(units))
+    shown = diagnostic.related if detail else diagnostic.related[:RELATED_SHOWN]
+    for entry in shown:
+        if entry.span is None:
+            lines.append(_remark(entry.message))
+        else:
+            lines.append(_headline(entry.span, "note", "bold cyan", entry.message, "", root))
+            lines += _snippet(entry.span, read_line, "cyan")
+    if len(shown) < len(diagnostic.related):
+        lines.append(_remark(f"not shown: {len(diagnostic.related) - len(shown)} more"))
+    lines += [_remark(f"replace by `{fix.text}` at {fix.span.start}", "fix") for fix in diagnostic.fixes]
+    if detail and diagnostic.detail:
+        lines += [Text(f"    {line}", style="dim") for line in diagnostic.detail.split("\n")]
+    return Text("\n").join(lines)
+
+
+def count_summary(diagnostics: Iterable[Diagnostic]) -> str:
+    """`2 errors, 1 warning`."""
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
+    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORMATION: "note", Severity.HINT: "hint"}
+    return ", ".join(
+        f"{counts[severity]} {word}{'s' if counts[severity] > 1 else ''}"
+        for severity, word in words.items()
+        if counts[severity]
+    )
+
+
+def display_path(path: str, root: str | None) -> str:
+    """`path`, relative to `root` when it lies below."""
+    if root is None:
+        return path
+    base = posixpath.normpath(root)
+    below = base if base.endswith("/") else f"{base}/"
+    whole = posixpath.normpath(path)
+    return whole[len(below) :] if whole.startswith(below) else path
+
+
+def _headline(span: Span, label: str, style: str, message: str, code: str, root: str | None) -> Text:
+    text = Text()
+    text.append(f"{_visible(display_path(span.path, root))}:{span.start}: ", style="bold")
+    text.append(f"{label}: ", style=style)
+    text.append(_visible(message), style="bold" if code else "")
+    if code:
+        text.append(f" [{code}]", style="dim")
+    return text
+
+
+def _remark(message: str, label: str = "note") -> Text:
+    return Text.assemble((f"    {label}: ", "bold cyan"), _visible(message))
+
+
+def _snippet(span: Span, read_line: ReadLine, style: str) -> list[Text]:
+    """The first line of the span with carets under it; nothing when the line cannot be read."""
+    line = read_line(span.path, span.start.line)
+    if line is None:
+        return []
+    line = line.rstrip("\r\n")
+    first = min(span.start.column, len(line))
+    last = len(line) if span.end.line > span.start.line else min(span.end.column, len(line))
+    line, first, last = _cut(line, first, max(last, first))
+    before, marked, after = _widened(line, first, last)
+    number = f"{span.start.line + 1:5d}"
+    source = Text.assemble((f"{number} | ", "blue"), before, marked, after)
+    carets = "^" * max(cell_len(marked), 1)
+    return [source, Text.assemble((" " * len(number) + " | ", "blue"), " " * cell_len(before), (carets, style))]
+
+
+def _cut(line: str, first: int, last: int) -> tuple[str, int, int]:
+    """A window of a long line that holds the beginning of the marked part."""
+    if len(line) <= WIDEST_LINE:
+        return line, first, last
+    start = max(min(first - WIDEST_LINE // 4, len(line) - WIDEST_LINE), 0)
+    end = min(start + WIDEST_LINE, len(line))
+    head, tail = "…" if start else "", "…" if end < len(line) else ""
+    offset = len(head) - start
+    return head + line[start:end] + tail, first + offset, min(last, end) + offset
+
+
+def _widened(line: str, first: int, last: int) -> tuple[str, str, str]:
+    """The three parts of `line` with tabs as spaces up to the next stop."""
+    parts = ["", "", ""]
+    column = 0
+    for at, character in enumerate(line):
+        part = 0 if at < first else 1 if at < last else 2
+        text = " " * (TAB_CELLS - column % TAB_CELLS) if character == "\t" else _visible(character)
+        column += cell_len(text)
+        parts[part] += text
+    return parts[0], parts[1], parts[2]
+
+
+def _visible(text: str) -> str:
+    """Control characters as their pictures: what a source file holds must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(_picture(character) if unicodedata.category(character) == "Cc" else character for character in text)
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "�"

@@ -1,0 +1,348 @@
+"""The text of an exported module: its description, the code of `ckwatch.cli.export.exported`, and its functions. Writes it to a folder."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from ckwatch.cli.export.description import (
+    ExportedUnit,
+    default_of,
+    defaults_of,
+    formula,
+    kernel_literal,
+    operand_line,
+    python_string,
+)
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.version import __version__
+
+EXPORTED = "ckwatch.cli.export.exported"
+
+PARTS = ("kernel", "dlpack", "arrays", "planning", "loading", "memory", "calling")
+"""Modules of `ckwatch.cli.export.exported`, each before those that use it."""
+
+MARK = "# Exported by ckwatch"
+"""How the first line of an exported module begins: such a file may be replaced by another export."""
+
+OPTIONS = ("out", "stream", "workspace")
+PUBLIC = ("ARCH", "UNIT", "KernelError", "LibraryError", "UnsupportedError", "load", "workspace_size")
+OWN = ("Tensor", "_callee", "__all__", *PUBLIC)
+
+PYTHON_TYPES = {"float": "float", "double": "float", "bool": "bool"}
+"""Of C types that are no integers."""
+
+KIND_NAMES = {
+    "hip": "AMD GPUs of arch {arch}",
+    "cuda": "NVIDIA GPUs of arch {arch}",
+    "cpu": "the CPU it was compiled on",
+}
+
+
+_LOAD = '''\
+def load() -> None:
+    """Load the shared object; otherwise the first call does. Raises LibraryError where it cannot."""
+    _callee.load()'''
+
+_CALLEE = "_callee = Callee(_kernel, Library(_kernel, Path(__file__).with_name(_kernel.library)))"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCode:
+    """The code that all exported modules share: merged imports, the text, and the names it defines."""
+
+    imports: str
+    text: str
+    names: frozenset[str]
+
+
+@cache
+def shared_code() -> SharedCode:
+    """The modules of `ckwatch.cli.export.exported` as one."""
+    plain: set[str] = set()
+    picked: dict[str, set[str]] = {}
+    texts = []
+    names: set[str] = set()
+    for part in PARTS:
+        source = resources.files(EXPORTED).joinpath(f"{part}.py").read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        end = 0
+        for node in tree.body:
+            if isinstance(node, ast.Import):
+                plain.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                if not node.module.startswith(EXPORTED):
+                    picked.setdefault(node.module, set()).update(alias.name for alias in node.names)
+            elif not (end == 0 and isinstance(node, ast.Expr)):  # a docstring
+                break
+            end = node.end_lineno or 0
+        names |= _defined(tree.body)
+        texts.append("\n".join(source.splitlines()[end:]).strip("\n"))
+    future = picked.pop("__future__")
+    lines = [f"from __future__ import {', '.join(sorted(future))}", ""]
+    picked.setdefault("typing", set()).add("TypeVar")
+    lines += [f"import {name}" for name in sorted(plain)]
+    lines += [f"from {module} import {', '.join(sorted(picked[module]))}" for module in sorted(picked)]
+    imported = plain | {name for group in picked.values() for name in group}
+    return SharedCode("\n".join(lines), "\n\n\n".join(texts), frozenset(names | imported))
+
+
+def _defined(body: Iterable[ast.stmt]) -> set[str]:
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
+
+
+def module_text(exported: ExportedUnit) -> str:
+    """The whole module."""
+    shared = shared_code()
+    function = function_name(exported)
+    public = ", ".join(python_string(name) for name in (*PUBLIC, function))
+    sections = [
+        "\n".join(
+            [
+                f"{MARK} {__version__}: another export of the same name replaces it.",
+                _docstring(_about(exported, function)),
+                "",
+                shared.imports,
+                "",
+                f"__all__ = [{public}]",
+                "",
+                f"UNIT = {python_string(exported.unit)}",
+                f"ARCH = {python_string(exported.arch)}",
+                "",
+                'Tensor = TypeVar("Tensor")',
+            ]
+        ),
+        _function(exported, function),
+        _workspace_size(exported),
+        _LOAD,
+        "# What follows is the same in every exported module, but for the kernel at the end.",
+        shared.text,
+        f"_kernel = {kernel_literal(exported)}\n{_CALLEE}",
+    ]
+    return "\n\n\n".join(sections) + "\n"
+
+
+def identifier(text: str) -> str:
+    """A Python name that looks like `text`."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    if not name or name[0].isdigit():
+        name = f"kernel_{name}".rstrip("_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def function_name(exported: ExportedUnit) -> str:
+    """The name of the function to call: the kernel's."""
+    name = identifier(exported.kernel)
+    taken = shared_code().names.union(dir(builtins), OWN, ("_kernel",))
+    return f"{name}_kernel" if name in taken else name
+
+
+def parameter_name(name: str) -> str:
+    """The Python argument that stands for a C argument."""
+    return f"{name}_" if keyword.iskeyword(name) or name in (*OPTIONS, "_callee") else name
+
+
+def _about(exported: ExportedUnit, function: str) -> str:
+    """The module's docstring: what it computes, and on what."""
+    where = KIND_NAMES[exported.kind].format(arch=exported.arch)
+    arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
+    parameters = ", ".join(f"{name}={value}" for name, value in exported.parameters.items())
+    accumulator = f", accumulated in {exported.operation.accumulator}" if exported.operation.kind == "gemm" else ""
+    lines = [
+        f"{formula(exported.operation)}{accumulator}, on {where}.",
+        "",
+        f"    import {exported.name}",
+        "",
+        f"    {', '.join(name for name, _ in exported.operation.outputs)} = {exported.name}.{function}({arguments})",
+        "",
+        f"Unit {exported.unit}: {parameters or 'no parameters'}.",
+        f"Artifact {exported.key}.",
+        f"C function {exported.symbol} in {exported.library}, which must lie beside this file.",
+        "",
+        "There is no gradient. Needs nothing but Python 3.10; torch and numpy are used where arguments are theirs.",
+    ]
+    return "\n".join(lines)
+
+
+def _function(exported: ExportedUnit, name: str) -> str:
+    """The function that calls the kernel."""
+    outputs = exported.operation.outputs
+    one = len(outputs) == 1
+    given = "Tensor" if one else f"tuple[{', '.join(['Tensor | None'] * len(outputs))}]"
+    result = "Tensor" if one else f"tuple[{', '.join(['Tensor'] * len(outputs))}]"
+    nullable = ("inv_scale_x", "inv_scale_w") if exported.operation.kind == "gemm" else ()
+    inputs = [
+        f"{parameter_name(tensor)}: Tensor{' | None' if tensor in nullable else ''}" for tensor, _ in exported.inputs
+    ]
+    options = [f"out: {given} | None = None" if inputs else f"out: {'Tensor' if one else result}", *_runtime(exported)]
+    options += [f"{parameter_name(size)}: int | None = None" for size in exported.sizes]
+    if exported.kind != "cpu":
+        options.append("stream: object = None")
+    options.append("workspace: object = None")
+    lines = [
+        f"def {name}(",
+        *(f"    {parameter}," for parameter in (*inputs, "*", *options)),
+        f") -> {result}:",
+        textwrap.indent(_docstring(_function_about(exported)), "    "),
+        f"    results: {'tuple[Tensor]' if one else result} = _callee(",
+        f"        {_tuple(tensor for tensor, _ in exported.inputs)},",
+        f"        {'(out,)' if one else f'out or {(None,) * len(outputs)}'},",
+        f"        {_tuple(exported.sizes)},",
+        f"        {_tuple(runtime for runtime, _ in exported.runtime)},",
+        f"        {'None' if exported.kind == 'cpu' else 'stream'},",
+        "        workspace,",
+        "    )",
+        f"    return results{'[0]' if one else ''}",
+    ]
+    return "\n".join(lines)
+
+
+def _function_about(exported: ExportedUnit) -> str:
+    operation = exported.operation
+    outputs = ", ".join(name for name, _ in operation.outputs)
+    tensors = (*exported.inputs, *operation.outputs)
+    paragraphs = [
+        f"{formula(operation)}.",
+        "\n".join(f"    {operand_line(name, tensor, exported)}" for name, tensor in tensors),
+    ]
+    given = (
+        "Tensors of torch, arrays of numpy, objects with `__cuda_array_interface__`, `__hip_array_interface__`, "
+        f"`data_ptr()` or DLPack, or pointers as integers. {', '.join(exported.sizes) or 'No sizes'} follow from "
+        "shapes and strides; what these do not tell, as for pointers, is given."
+    )
+    given += "".join(
+        f" {name} must be the same memory as {tensor.buffer}."
+        for name, tensor in exported.inputs
+        if tensor.buffer != name
+    )
+    if operation.kind == "gemm" and any(name.startswith("inv_scale") for name, _ in exported.inputs):
+        given += " A scale that is None counts as 1."
+    results = f"{outputs}: `out`, or new memory of the library that the inputs are of. "
+    if exported.kind == "cpu":
+        results += "`workspace` is memory for the kernel's own use; it is allocated where it is not given."
+    else:
+        results += (
+            "`stream` is torch's current one, or the one that the arrays name, unless it is given as an object or a "
+            "handle; the call returns when the kernel has been launched. `workspace` is device memory for the kernel's "
+            "own use, or a function from bytes to such memory; torch allocates it where tensors are given."
+        )
+    errors = (
+        "Raises TypeError for what is no such array or has another dtype, ValueError for wrong shapes, strides and "
+        "devices, UnsupportedError when the kernel does not support the sizes, KernelError for its other error codes, "
+        "and LibraryError when the shared object cannot be loaded."
+    )
+    paragraphs += [textwrap.fill(text, 112, break_on_hyphens=False) for text in (given, results, errors)]
+    return "\n\n".join(paragraphs)
+
+
+def _workspace_size(exported: ExportedUnit) -> str:
+    defaults = defaults_of(exported)
+    sizes = [f"{parameter_name(size)}: {'int | None = None' if size in defaults else 'int'}" for size in exported.sizes]
+    options = [*sizes, *_runtime(exported)]
+    lines = [
+        f"def workspace_size({'*, ' if options else ''}{', '.join(options)}) -> int:",
+        '    """Bytes of workspace that such a call needs. Raises UnsupportedError where it would be refused."""',
+        f"    runtime = {_tuple(name for name, _ in exported.runtime)}",
+        f"    return _callee.workspace_size({_tuple(exported.sizes)}, runtime)",
+    ]
+    return "\n".join(lines)
+
+
+def _runtime(exported: ExportedUnit) -> list[str]:
+    """The runtime arguments as parameters; they stand behind a `*`, so that their defaults are in no order."""
+    return [
+        f"{parameter_name(name)}: {PYTHON_TYPES.get(c_type, 'int')}{default_of(name)}"
+        for name, c_type in exported.runtime
+    ]
+
+
+def _tuple(names: Iterable[str]) -> str:
+    parameters = [parameter_name(name) for name in names]
+    return f"({', '.join(parameters)}{',' if len(parameters) == 1 else ''})"
+
+
+def _docstring(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    end = "\n" if "\n" in text else ""
+    return f'"""{escaped}{end}"""'
+
+
+SHADOWED = frozenset({"torch", "numpy", "ckwatch", *sys.stdlib_module_names})
+"""Modules that an exported one must not stand in for."""
+
+
+def module_name(kernel: str, instance: str, arch: str) -> str:
+    """The name of a unit's module where none is given; units of one kernel have different ones."""
+    place = "" if arch == "host" else f" {arch}"
+    return identifier(f"{kernel} {instance}{place}")
+
+
+def checked_name(name: str) -> str:
+    """A name that the user gives a module. Raises CkwatchError for one that cannot be imported."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise CkwatchError(
+            f"'{name}' cannot be a module's name", f"a name that can be imported is `{identifier(name)}`"
+        )
+    if name in SHADOWED:
+        raise CkwatchError(f"a module called '{name}' would stand in for Python's own", "give it another name")
+    return name
+
+
+def write_module(exported: ExportedUnit, shared_object: bytes, folder: Path) -> tuple[Path, Path]:
+    """Write the shared object and the module to `folder`, which is made; their paths.
+
+    The shared object comes first: a module of before then says that it is another export's. Raises CkwatchError where a
+    file cannot be written, or one that is no exported module is in the way.
+    """
+    module, library = folder / f"{exported.name}.py", folder / exported.library
+    text = module_text(exported)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _require_own(module)
+        _replace(library, lambda path: _write(shared_object, path))
+        _replace(module, lambda path: _write(text.encode(), path))
+    except OSError as error:
+        raise CkwatchError(f"cannot write to {folder}: {error.strerror or error}") from error
+    return library, module
+
+
+def _require_own(module: Path) -> None:
+    try:
+        with module.open(encoding="utf-8", errors="replace") as file:
+            is_own = file.readline().startswith(MARK)
+    except FileNotFoundError:
+        return
+    if not is_own:
+        raise CkwatchError(f"{module} is there, and ckwatch did not write it", "choose another --name or --out")
+
+
+def _write(content: bytes, target: Path) -> None:
+    target.write_bytes(content)
+
+
+def _replace(target: Path, write: Callable[[Path], None]) -> None:
+    """Write a file by way of another, so that it is never half there."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        write(partial)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,195 @@
+"""A client's connection to its daemon: sends requests, retries them after a restart, and raises the daemon's errors.
+
+Requests that take as long as a compile answer with heartbeats and then the result; `result_in` waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.client.errors import DaemonGoneError, error_of
+from ckwatch.client.http import Exchange, Query, target_of
+from ckwatch.model.errors import CkwatchError, ProtocolError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    Model = TypeVar("Model", bound=BaseModel)
+    Item = TypeVar("Item")
+
+Reach = Callable[[bool], Awaitable[Path]]
+"""Gives the socket of a daemon that answers; with True it may start one. Raises DaemonGoneError where there is none."""
+
+_ENDING = 503
+"""The daemon answers so while it ends; it has not done what was asked."""
+
+Retry = Literal["always", "unheard", "never"]
+"""Whether a request whose connection is lost is sent once more, to the daemon that is there then: because it does no
+harm twice, or only if the first daemon cannot have got it."""
+
+
+class Connection:
+    """Sends requests to the daemon, and finds it again when it has gone."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._reaching = anyio.Lock()
+        self._socket: Path | None = None
+        self.restore: Callable[[], Awaitable[None]] | None = None
+        """Gives a new daemon what a client lends, before a request is sent again."""
+        self.has_stopped_it = False
+        """The daemon ends because this client has asked for it: nobody restarts it unasked."""
+
+    async def reach(self, *, start: bool) -> None:
+        """Make sure that a daemon answers. `start`: one may be started for this."""
+        await self._find(self._socket, start=start)
+
+    async def request(
+        self,
+        method: str,
+        segments: Sequence[str],
+        query: Query = (),
+        body: BaseModel | None = None,
+        *,
+        again: Retry = "always",
+    ) -> bytes:
+        """The body of an answer. Raises the CkwatchError that the daemon answers with, and what an Exchange raises."""
+        async with self.answer(method, segments, query, body, again=again) as first:
+            try:
+                return await first.read()
+            except DaemonGoneError:
+                if again != "always":
+                    raise
+        await self._recover(self._socket)
+        async with self.answer(method, segments, query, body, again="never") as second:
+            return await second.read()
+
+    async def get(
+        self, model: type[Model], segments: Sequence[str], query: Query = (), *, again: Retry = "always"
+    ) -> Model:
+        """What the daemon has at this path. Raises as `request`."""
+        return parsed(model, await self.request("GET", segments, query, again=again))
+
+    @asynccontextmanager
+    async def answer(
+        self,
+        method: str,
+        segments: Sequence[str],
+        query: Query = (),
+        body: BaseModel | None = None,
+        *,
+        again: Retry = "always",
+    ) -> AsyncIterator[Exchange]:
+        """An answer that is read while the context is open. Raises as `request`."""
+        exchange = await self.open(method, segments, query, body, again=again)
+        try:
+            yield exchange
+        finally:
+            exchange.close()
+
+    async def open(
+        self,
+        method: str,
+        segments: Sequence[str],
+        query: Query = (),
+        body: BaseModel | None = None,
+        *,
+        again: Retry = "always",
+    ) -> Exchange:
+        """An answer that the caller closes. Raises as `request`."""
+        content = body.model_dump_json().encode() if body is not None else None
+        target = target_of(segments, query)
+        socket = self._socket or await self._find(None, start=True)
+        try:
+            exchange = await Exchange.begin(socket, method, target, content)
+        except DaemonGoneError as error:
+            if again == "never" or (again == "unheard" and error.began):
+                raise
+            exchange = await Exchange.begin(await self._recover(socket), method, target, content)
+        if exchange.status == _ENDING and again != "never":
+            exchange.close()
+            exchange = await Exchange.begin(await self._recover(socket), method, target, content)
+        if exchange.status < 400:
+            return exchange
+        try:
+            problem = await exchange.read()
+        finally:
+            exchange.close()
+        raise error_of(exchange.status, problem)
+
+    async def leave(self, client: str) -> None:
+        """Tell the daemon, if there is one, that this client goes."""
+        if self._socket is None:
+            return
+        with suppress(CkwatchError):
+            async with self.answer("DELETE", ("clients", client), again="never"):
+                return
+
+    async def _recover(self, lost: Path | None) -> Path:
+        socket = await self._find(lost, start=True)
+        if self.restore is not None:
+            await self.restore()
+        return socket
+
+    async def _find(self, lost: Path | None, *, start: bool) -> Path:
+        """The socket of a daemon that answers; `lost` is the one that was used so far."""
+        async with self._reaching:
+            if self._socket is None or self._socket == lost:
+                self._socket = None
+                self._socket = await self._reach(start)
+                self.has_stopped_it = False
+            return self._socket
+
+
+def parsed(model: type[Model], data: bytes) -> Model:
+    """`data` as a wire type. Raises ProtocolError if it is none."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
+
+
+def parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
+    """`data` as a list of wire types. Raises ProtocolError if it is none."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(data)
+    except ValidationError as error:
+        raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
+
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from ckwatch.wire.messages import SlowAnswer
+
+    Result = TypeVar("Result", bound=BaseModel)
+
+_WRONG = 400
+_LARGE_BYTES = 32 * 1024
+"""Parsing more than this takes milliseconds."""
+
+
+async def result_in(exchange: Exchange, model: type[SlowAnswer[Result]]) -> Result:
+    """Wait for the result. Raises the CkwatchError that the daemon answers with, DaemonGoneError if it ends before."""
+    while (data := await exchange.line()) is not None:
+        if len(data) < _LARGE_BYTES:
+            line = parsed(model, data)
+        else:  # a listing has half a megabyte
+            line = await anyio.to_thread.run_sync(parsed, model, data)
+        if line.problem is not None:
+            raise error_of(_WRONG, line.problem.model_dump_json().encode())
+        if line.result is not None:
+            return line.result
+        if line.event == "done":
+            raise ProtocolError("the daemon's answer is empty")
+    raise DaemonGoneError("the daemon was stopped during the compile", began=True)

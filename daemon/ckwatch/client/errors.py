@@ -1,0 +1,46 @@
+"""Errors between a client and its daemon."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
+
+CLASSES: dict[int, type[CkwatchError]] = {403: UntrustedError, 404: UnknownUnitError}
+"""What an answer's status means; any other is a CkwatchError."""
+
+_MOST_DETAILS = 5
+
+
+class DaemonGoneError(CkwatchError):
+    """There is no daemon, or it went away before it had answered.
+
+    `began`: it had the request, or part of it; doing it again may do it twice.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, began: bool = False) -> None:
+        super().__init__(message, hint)
+        self.began = began
+
+
+class DaemonSilentError(CkwatchError):
+    """The daemon is there and does not answer."""
+
+
+LOST_ERRORS = (DaemonGoneError, DaemonSilentError)
+
+
+def error_of(status: int, body: bytes) -> CkwatchError:
+    """The error that an answer with a status of 400 or more stands for; its body is a wire `Problem`."""
+    try:
+        problem: Any = json.loads(body)
+        message, hint, details = problem["error"], problem.get("hint"), problem.get("details") or ()
+        if not isinstance(message, str) or not isinstance(hint, str | None):
+            raise TypeError
+        more = [str(detail) for detail in details]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return ProtocolError(f"the daemon answered with status {status} and no reason")
+    if len(more) > _MOST_DETAILS:
+        more[_MOST_DETAILS:] = [f"and {len(more) - _MOST_DETAILS} more"]
+    return CLASSES.get(status, CkwatchError)("\n".join([message, *(f"  {detail}" for detail in more)]), hint)

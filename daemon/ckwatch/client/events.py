@@ -1,0 +1,217 @@
+"""The state of a workspace as a stream of changes: first what is, then what changes, across lost connections.
+
+`KnownStates` is the theory: what has been reported so far, hence what a new snapshot adds. `Events` does the talking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.lowlevel
+
+from ckwatch.client.connection import Connection, parsed
+from ckwatch.client.errors import LOST_ERRORS
+from ckwatch.client.http import Exchange
+from ckwatch.client.overlays import STEADY_S, ClientStateSync, pauses
+from ckwatch.model.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.state import Change, State
+
+RECONNECT_S = 30.0
+"""How long a daemon that was lost is looked for."""
+
+RESTART_S = 5.0
+"""How long a daemon that was stopped may take to be there again, as after `ckwatch restart`."""
+
+_STATES_AT_A_TIME = 50
+"""States that are validated before other tasks have their turn: less than 5 ms."""
+
+
+class KnownStates:
+    """What the follower was told: topics and their last states."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, State] = {}
+
+    def note(self, change: Change) -> None:
+        """The follower is told of this change."""
+        if change.state is None:
+            self._states.pop(change.topic, None)
+        else:
+            self._states[change.topic] = change.state
+
+    def renewed(self, seq: int, states: Mapping[str, State]) -> Iterator[Change]:
+        """What to tell so that the follower knows `states`, each change once it has been noted."""
+        from ckwatch.wire.state import Change
+
+        for topic in [topic for topic in self._states if topic not in states]:
+            del self._states[topic]
+            yield Change.model_construct(seq=seq, topic=topic, state=None)
+        for topic, state in states.items():
+            if self._states.get(topic) != state:
+                self._states[topic] = state
+                yield Change.model_construct(seq=seq, topic=topic, state=state)
+
+
+@dataclass(frozen=True, slots=True)
+class _LostDaemon:
+    """A daemon that went away: until when it is looked for, and how long to wait before each attempt."""
+
+    stopped: bool
+    deadline: float
+    pauses: Iterator[float]
+
+
+class Events:
+    """An iterator over changes that outlives connections and daemons.
+
+    It ends when the daemon was stopped and none came in its place; at once if this client has stopped it. A loop that
+    may be left early should close it, best as a context: `async with client.events() as changes`. It may be waited for
+    with a time limit; nothing is lost.
+    """
+
+    def __init__(self, access: Connection, lending: ClientStateSync, client: str) -> None:
+        self._access = access
+        self._lending = lending
+        self._client = client
+        self._known = KnownStates()
+        self._pending: Iterator[Change] = iter(())
+        self._seq: int | None = None
+        self._exchange: Exchange | None = None
+        self._loss: _LostDaemon | None = None
+        self._opened_at = 0.0
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, also for a task that waits for the next change."""
+        self._closed = True
+        self._hang_up()
+
+    async def __anext__(self) -> Change:
+        """The next change. Raises DaemonGoneError when a lost daemon cannot be reached again."""
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        while not self._closed:
+            if (known := next(self._pending, None)) is not None:
+                return known
+            if self._exchange is None:
+                await self._connect()
+                continue
+            try:
+                line = await self._exchange.line()
+            except LOST_ERRORS:
+                self._lose(stopped=False)
+                continue
+            except anyio.ClosedResourceError:
+                continue
+            if line is None:
+                self._lose(stopped=True)
+            elif (change := self._take(line)) is not None:
+                return change
+        self._hang_up()
+        raise StopAsyncIteration
+
+    def _take(self, line: bytes) -> Change | None:
+        from ckwatch.wire.state import Change
+
+        change = parsed(Change, line)
+        if change.topic == "reset":
+            self._seq = None
+            self._lose(stopped=False)
+            return None
+        if change.topic == "heartbeat":
+            return None
+        self._seq = change.seq
+        self._known.note(change)
+        return change
+
+    async def _connect(self) -> None:
+        if self._loss is None:
+            await self._open()
+            return
+        loss = self._loss
+        await anyio.sleep(next(loss.pauses))
+        try:
+            # whoever stopped the daemon wants it to stay stopped until somebody asks for something
+            await self._access.reach(start=not loss.stopped)
+            await self._lending.settle()
+            if self._lending.has_lent:
+                self._seq = None  # the daemon may have forgotten a view whose states were told here
+            await self._open()
+        except LOST_ERRORS:
+            if anyio.current_time() < loss.deadline:
+                return
+            if not loss.stopped:
+                raise
+            self._closed = True
+
+    async def _open(self) -> None:
+        if self._seq is None:
+            data = await self._access.request("GET", ("snapshot",), (("client", self._client),))
+            seq, states = await states_of(data)
+            self._seq, self._pending = seq, self._known.renewed(seq, states)
+        query = (("client", self._client), ("after", str(self._seq)))
+        self._exchange = await self._access.open("GET", ("events",), query, again="never")
+        self._opened_at = anyio.current_time()
+
+    def _lose(self, *, stopped: bool) -> None:
+        self._hang_up()
+        now = anyio.current_time()
+        limit_s = (0.0 if self._access.has_stopped_it else RESTART_S) if stopped else RECONNECT_S
+        steady = self._loss is None or now - self._opened_at > STEADY_S
+        self._loss = _LostDaemon(
+            stopped, now + limit_s, pauses() if steady or self._loss is None else self._loss.pauses
+        )
+
+    def _hang_up(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.close()
+
+
+async def states_of(data: bytes) -> tuple[int, dict[str, State]]:
+    """A wire `Snapshot`, read piece by piece: 5,000 units at once would hold up the event loop for a tenth of a second.
+
+    Raises ProtocolError.
+    """
+    from pydantic import ValidationError
+    from pydantic_core import from_json
+
+    states: dict[str, State] = {}
+    try:
+        raw = from_json(data)
+        seq = int(raw["seq"])
+        for index, (topic, value) in enumerate(raw["states"].items()):
+            if index % _STATES_AT_A_TIME == 0:
+                await anyio.lowlevel.checkpoint()
+            states[topic] = _state_type().validate_python(value)
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError):
+        raise ProtocolError("the daemon's snapshot is not understood") from None
+    return seq, states
+
+
+@cache
+def _state_type() -> TypeAdapter[State]:
+    from pydantic import TypeAdapter
+
+    from ckwatch.wire.state import State
+
+    return TypeAdapter(State)

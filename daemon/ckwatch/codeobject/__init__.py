@@ -1,0 +1,5 @@
+"""Reads compiled AMD code objects without a GPU: registers, occupancy, main loop, listings, and predictions per shape.
+
+Everything here is pure: bytes and text in, values out. `ckwatch.codeobject.tools` runs LLVM's tools, which make the
+text.
+"""

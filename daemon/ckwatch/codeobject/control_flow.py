@@ -1,0 +1,240 @@
+"""The control flow of a kernel: basic blocks, their successors and dominators, and natural loops.
+
+A natural loop belongs to a back edge: a branch to a block that dominates the one it leaves. Dominators as in Cooper,
+Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". Loops that share their header are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckwatch.codeobject.disassembly import Instruction
+
+_ENDS = ("s_endpgm", "s_branch", "s_setpc", "s_rfe", "s_trap")
+_INDIRECT = ("s_setpc", "s_swappc", "s_rfe", "s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
+_FAR_BRANCH_LENGTH = 6
+_CONSTANT = re.compile(r"(?:lit\()?(-?(?:0x[0-9a-f]+|0|[1-9]\d*))\)?")
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBlock:
+    """Instructions `first` to `last` of the function, both included, and the blocks that may come next."""
+
+    first: int
+    last: int
+    successors: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalLoop:
+    """`blocks` are all of the loop, inner loops included, in the order of addresses; `own` those of no inner loop.
+
+    `depth` is 1 for an outermost loop; `parent` the index of the loop around it in the list it came in.
+    """
+
+    header: int
+    blocks: tuple[int, ...]
+    own: tuple[int, ...]
+    depth: int
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFlow:
+    """A function's control flow. `indirect` are instructions that go where it cannot be told, `irreducible` counts
+    branches backwards that make no natural loop."""
+
+    blocks: tuple[BasicBlock, ...]
+    loops: tuple[NaturalLoop, ...]
+    indirect: tuple[int, ...] = ()
+    irreducible: int = 0
+    dominators: tuple[int, ...] = ()
+
+    def dominating(self, block: int) -> list[int]:
+        """The blocks that every way to `block` passes, the entry first, `block` last."""
+        path = [block]
+        while 0 <= self.dominators[path[-1]] != path[-1]:
+            path.append(self.dominators[path[-1]])
+        return path[::-1]
+
+
+def control_flow_of(instructions: Sequence[Instruction]) -> ControlFlow:
+    """The control flow of a function.
+
+    A jump by `s_setpc` to a computed constant (`s_getpc`, `s_add`, `s_addc`: a branch too far for its operand) is
+    followed; where any other indirect branch leads is not known, and blocks that only it reaches count as entries.
+    """
+    at = {instruction.address: index for index, instruction in enumerate(instructions)}
+    targets: dict[int, int] = {}
+    indirect: list[int] = []
+    for index, instruction in enumerate(instructions):
+        if not instruction.mnemonic.startswith("s_"):
+            continue
+        target = instruction.target
+        if target is None and instruction.mnemonic.startswith(_INDIRECT):
+            target = _far_target(instructions, index)
+            if target is None:
+                indirect.append(index)
+        if target is not None and target in at and not instruction.mnemonic.startswith("s_call"):
+            targets[index] = at[target]
+    blocks = _blocks(instructions, targets)
+    order, dominators = _dominators(blocks)
+    loops, irreducible = _loops(blocks, order, dominators)
+    return ControlFlow(tuple(blocks), loops, tuple(indirect), irreducible, tuple(dominators))
+
+
+def _far_target(instructions: Sequence[Instruction], index: int) -> int | None:
+    """Where `s_getpc_b64 s[0:1]; s_add_u32 s0, s0, N; s_addc_u32 s1, s1, M; s_setpc_b64 s[0:1]` goes."""
+    for before in range(index - 1, max(-1, index - _FAR_BRANCH_LENGTH), -1):
+        getpc = instructions[before]
+        if not getpc.mnemonic.startswith("s_getpc"):
+            continue
+        parts: list[int] = []
+        for step in instructions[before + 1 : index]:
+            if step.mnemonic.startswith(("s_add_u32", "s_addc_u32", "s_add_co")):
+                constant = _CONSTANT.fullmatch(step.operands[-1])
+                if constant is None:
+                    return None
+                parts.append(int(constant[1], 0) & 0xFFFFFFFF)
+        if len(parts) != 2 or getpc.operands[:1] != instructions[index].operands[-1:]:
+            return None
+        return (getpc.address + getpc.size + parts[0] + (parts[1] << 32)) & 0xFFFFFFFFFFFFFFFF
+    return None
+
+
+def _blocks(instructions: Sequence[Instruction], targets: dict[int, int]) -> list[BasicBlock]:
+    if not instructions:
+        return []
+    leaders = {0, *targets.values()}
+    for index, instruction in enumerate(instructions[:-1]):
+        if index in targets or instruction.mnemonic.startswith(_ENDS):
+            leaders.add(index + 1)
+    starts = sorted(leaders)
+    number = {start: block for block, start in enumerate(starts)}
+    blocks = []
+    for block, start in enumerate(starts):
+        last = (starts[block + 1] if block + 1 < len(starts) else len(instructions)) - 1
+        going = [number[targets[last]]] if last in targets else []
+        if last + 1 < len(instructions) and not instructions[last].mnemonic.startswith(_ENDS):
+            going.append(block + 1)
+        blocks.append(BasicBlock(start, last, tuple(dict.fromkeys(going))))
+    return blocks
+
+
+def _dominators(blocks: Sequence[BasicBlock]) -> tuple[list[int], list[int]]:
+    """Reverse postorder numbers and immediate dominators; an entry dominates itself."""
+    count = len(blocks)
+    visited = [False] * count
+    entries: list[int] = []
+    postorder: list[int] = []
+    for entry in range(count):
+        if not visited[entry]:
+            entries.append(entry)
+            postorder.extend(_postorder(blocks, entry, visited))
+    # The entries hang on a root of their own, numbered `count`, which comes first.
+    order = [0] * count + [-1]
+    for position, block in enumerate(reversed(postorder)):
+        order[block] = position
+    sources: list[list[int]] = [[] for _ in range(count)]
+    for block, found in enumerate(blocks):
+        for successor in found.successors:
+            sources[successor].append(block)
+    for entry in entries:
+        sources[entry].append(count)
+    dominator: list[int] = [-1] * count + [count]
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(postorder):
+            known = [source for source in sources[block] if dominator[source] >= 0]
+            new = known[0]
+            for other in known[1:]:
+                new = _meet(new, other, dominator, order)
+            if dominator[block] != new:
+                dominator[block] = new
+                changed = True
+    return order[:count], [block if dominator[block] == count else dominator[block] for block in range(count)]
+
+
+def _meet(one: int, other: int, dominator: Sequence[int], order: Sequence[int]) -> int:
+    while one != other:
+        while order[one] > order[other]:
+            one = dominator[one]
+        while order[other] > order[one]:
+            other = dominator[other]
+    return one
+
+
+def _postorder(blocks: Sequence[BasicBlock], entry: int, visited: list[bool]) -> list[int]:
+    found: list[int] = []
+    stack = [(entry, iter(blocks[entry].successors))]
+    visited[entry] = True
+    while stack:
+        block, successors = stack[-1]
+        for successor in successors:
+            if not visited[successor]:
+                visited[successor] = True
+                stack.append((successor, iter(blocks[successor].successors)))
+                break
+        else:
+            found.append(block)
+            stack.pop()
+    return found
+
+
+def _loops(
+    blocks: Sequence[BasicBlock], order: Sequence[int], dominators: Sequence[int]
+) -> tuple[tuple[NaturalLoop, ...], int]:
+    sources: list[list[int]] = [[] for _ in blocks]
+    for block, found in enumerate(blocks):
+        for successor in found.successors:
+            sources[successor].append(block)
+    bodies: dict[int, set[int]] = {}
+    irreducible = 0
+    for block, found in enumerate(blocks):
+        for header in found.successors:
+            if order[header] > order[block]:
+                continue
+            if not _dominates(header, block, dominators):
+                irreducible += 1
+                continue
+            body = bodies.setdefault(header, {header})
+            waiting = [block]
+            while waiting:
+                member = waiting.pop()
+                if member not in body:
+                    body.add(member)
+                    waiting.extend(sources[member])
+    # Natural loops with different headers are nested or apart: the smallest that holds a header is the one around it.
+    headers = sorted(bodies, key=lambda header: (len(bodies[header]), header))
+    parents = {
+        header: next((other for other in headers[place + 1 :] if header in bodies[other]), None)
+        for place, header in enumerate(headers)
+    }
+    shown = sorted(headers)
+    number = {header: index for index, header in enumerate(shown)}
+    loops = []
+    for header in shown:
+        depth, around = 1, parents[header]
+        while around is not None:
+            depth, around = depth + 1, parents[around]
+        inner = set[int]().union(*(bodies[other] for other in shown if parents[other] == header))
+        parent = parents[header]
+        loops.append(
+            NaturalLoop(
+                header,
+                tuple(sorted(bodies[header])),
+                tuple(sorted(bodies[header] - inner)),
+                depth,
+                None if parent is None else number[parent],
+            )
+        )
+    return tuple(loops), irreducible
+
+
+def _dominates(header: int, block: int, dominators: Sequence[int]) -> bool:
+    while block != header and dominators[block] != block:
+        block = dominators[block]
+    return block == header

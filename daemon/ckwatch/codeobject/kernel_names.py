@@ -1,0 +1,184 @@
+"""Readable kernel names, as short as still tells the variants of a kernel apart.
+
+Of `void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<...>, true, (ck::InMemoryDataOperationEnum)0,
+2, (ck::TailNumber)10>(ck::GridwiseGemm_xdl_cshuffle_v3<...>::Argument)` remains `kernel_gemm_xdl_cshuffle_v3<
+GridwiseGemm_xdl_cshuffle_v3<…>, HasMainKBlockLoop=true, InMemoryDataOperationEnum::Set, MinimumOccupancy=2,
+TailNumber::Full>`: scopes, parameters and return types are left out, long lists of arguments are shortened to those in
+which the variants differ, and numbers get the names that CK gives them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ckwatch.codeobject.demangle import NameNode, NameNodeKind, NamePool, demangle, full_name, joined, last_name
+
+_SHORT = 48
+"""As many characters of a template argument are shown in any case."""
+_LONGEST = 400
+_DEEPEST = 6
+_LEFT_OUT = "…"
+
+_ENUMERATORS: Mapping[str, Sequence[str]] = {
+    "BlockGemmPipelineScheduler": ("Intrawave", "Interwave"),
+    "BlockGemmPipelineVersion": ("v1", "v2", "v3", "v4", "v5"),
+    "GemmPipelineScheduler": ("Default", "Intrawave", "Interwave"),
+    "GemmSpecialization": (
+        *("Default", "MPadding", "NPadding", "KPadding", "MNPadding", "MKPadding", "NKPadding", "MNKPadding"),
+        *("OPadding", "MOPadding", "NOPadding", "KOPadding", "MNOPadding", "MKOPadding", "NKOPadding", "MNKOPadding"),
+    ),
+    "InMemoryDataOperationEnum": ("Set", "AtomicAdd", "AtomicMax", "Add"),
+    "LoopScheduler": ("Default", "Interwave"),
+    "PipelineVersion": ("v1", "v2", "v4", "weight_only"),
+    "TailNumber": ("Odd", "Even", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Empty", "Full"),
+    "memory_operation_enum": ("set", "atomic_add", "atomic_max", "add"),
+}
+"""Enumerators of CK by their enumeration, from 0 on: ck/ck.hpp, ck/utility/blkgemmpipe_scheduler.hpp and
+loop_scheduler.hpp, ck/tensor_operation/gpu/device/gemm_specialization.hpp, ck/tensor_operation/gpu/grid/
+gridwise_gemm_pipeline_selector.hpp; ck_tile/ops/gemm/pipeline/gemm_pipeline_ag_bg_cr_scheduler.hpp and
+ck_tile/core/arch/arch.hpp, which agree where they declare the same ones."""
+
+_PARAMETERS: tuple[tuple[str, Sequence[str | None]], ...] = (
+    ("gemm_universal", ("HasMainKBlockLoop",)),
+    ("kernel_gemm_xdl_cshuffle_v3", ("", "HasMainKBlockLoop", "", "MinimumOccupancy")),
+    ("kentry", ("MaxThreadPerBlock", "MinBlockPerCu", "", None)),
+)
+"""Names of template parameters whose arguments tell nothing alone (None: never shown), by what the kernel's name begins
+with: ckwatch's gemm_universal.hip.j2, ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3*.hpp,
+ck_tile/host/kernel_launch.hpp."""
+
+_HELPERS = {
+    "ck": ("flush_icache", "set_buffer_value", "kernel_buffer_set_value", "kernel_multiple_buffer_set_value"),
+    "ck_tile": ("flush_cache", "set_buffer_value", "naive_gemm_kernel"),
+}
+_RUNTIME_HELPERS = "__amd_rocclr_"
+
+
+def is_helper(symbol: str) -> bool:
+    """Whether a kernel is one of CK's helpers (it empties a cache, fills a buffer, is a reference) or HIP's own."""
+    if symbol.startswith(_RUNTIME_HELPERS):
+        return True
+    try:
+        name = demangle(symbol, NamePool()).children[0]
+    except ValueError:
+        return False
+    base = name.children[0] if name.kind is NameNodeKind.TEMPLATE else name
+    if base.kind is not NameNodeKind.NAME or not base.children:
+        return False
+    return base.text in _HELPERS.get(_outermost(base), ())
+
+
+def _outermost(name: NameNode) -> str:
+    while name.children:
+        name = name.children[0]
+    return name.text
+
+
+def readable_names(symbols: Iterable[str]) -> dict[str, str]:
+    """A readable name of each symbol of one code object: no two are equal. What cannot be read remains as it is."""
+    names = NamePool()
+    functions: dict[str, NameNode] = {}
+    found: dict[str, str] = {}
+    for symbol in symbols:
+        try:
+            functions[symbol] = demangle(symbol, names)
+        except ValueError:
+            found[symbol] = symbol
+    variants: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for symbol, function in functions.items():
+        variants[last_name(function.children[0]), len(function.children[0].children)].append(symbol)
+    for group in variants.values():
+        kernels = [functions[symbol].children[0] for symbol in group]
+        found.update(zip(group, (_short(kernel, kernels) for kernel in kernels), strict=True))
+    return _told_apart(found, functions)
+
+
+def _told_apart(found: Mapping[str, str], functions: Mapping[str, NameNode]) -> dict[str, str]:
+    """Names that are equal get longer: with their scopes, else as they are in the symbol table."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for symbol, name in found.items():
+        alike[name].append(symbol)
+    told_apart = dict(found)
+    for symbols in alike.values():
+        if len(symbols) > 1:
+            readable = all(symbol in functions and functions[symbol].size <= _LONGEST for symbol in symbols)
+            full = [full_name(functions[symbol]) for symbol in symbols] if readable else []
+            told_apart.update(zip(symbols, full if len(set(full)) == len(symbols) else symbols, strict=True))
+    return told_apart
+
+
+def _short(node: NameNode, variants: Sequence[NameNode], depth: int = 0) -> str:
+    """`variants` are the nodes in the same place of the other variants' names, this one among them.
+
+    `depth` is that of the argument in the kernel's arguments, 0 for the kernel itself.
+    """
+    if depth > _DEEPEST or (node.size > _LONGEST and node.kind is not NameNodeKind.TEMPLATE):
+        return _LEFT_OUT
+    if node.kind is NameNodeKind.NAME:
+        member = depth and node.children and node.children[0].kind is NameNodeKind.TEMPLATE
+        return f"{last_name(node.children[0])}::{node.text}" if member else node.text
+    if node.kind is NameNodeKind.LITERAL:
+        return _literal(node)
+    if node.kind is NameNodeKind.TEMPLATE:
+        return _template(node, variants, depth)
+    inner = [_short(child, [child], depth + 1) for child in node.children]
+    if node.kind is NameNodeKind.PACK:
+        return ", ".join(text for text in inner if text)
+    return joined(node.text, inner) if node.kind is NameNodeKind.JOINED else full_name(node)
+
+
+def _literal(node: NameNode) -> str:
+    kind = last_name(node.children[0])
+    if kind == "bool":
+        return "true" if node.text == "1" else "false"
+    enumerators = _ENUMERATORS.get(kind, ())
+    if node.text.isdigit() and int(node.text) < len(enumerators):
+        return f"{kind}::{enumerators[int(node.text)]}"
+    return f"{kind}({node.text})" if node.children[0].children else node.text
+
+
+def _template(node: NameNode, variants: Sequence[NameNode], depth: int) -> str:
+    name = last_name(node)
+    arguments = node.children[1:]
+    others = [other.children[1:] for other in variants if _same_template(node, other)]
+    labels = () if depth else _labels(name)
+    if depth and node.size <= _LONGEST:
+        whole = _list(arguments, [(argument,) for argument in arguments], (), depth)
+        if len(name) + len(whole) <= _SHORT:
+            return f"{name}<{whole}>"
+    rivals = [tuple(other[place] for other in others) for place in range(len(arguments))]
+    if depth:
+        rivals = [rival if any(other is not rival[0] for other in rival) else () for rival in rivals]
+    return f"{name}<{_list(arguments, rivals, labels, depth)}>"
+
+
+def _same_template(node: NameNode, other: NameNode) -> bool:
+    return (
+        other.kind is NameNodeKind.TEMPLATE
+        and node.children[0] is other.children[0]
+        and len(node.children) == len(other.children)
+    )
+
+
+def _list(
+    arguments: Sequence[NameNode], rivals: Sequence[Sequence[NameNode]], labels: Sequence[str | None], depth: int
+) -> str:
+    """The arguments; those without rivals are left out."""
+    texts: list[str] = []
+    for place, argument in enumerate(arguments):
+        label = labels[place] if place < len(labels) else ""
+        if label is None:
+            continue
+        if not rivals[place]:
+            if texts[-1:] != [_LEFT_OUT]:
+                texts.append(_LEFT_OUT)
+            continue
+        text = _short(argument, rivals[place], depth + 1)
+        if text:
+            texts.append(f"{label}={text}" if label else text)
+    return ", ".join(texts)
+
+
+def _labels(kernel: str) -> Sequence[str | None]:
+    return next((labels for prefix, labels in _PARAMETERS if kernel.startswith(prefix)), ())

@@ -1,0 +1,338 @@
+"""Lays a listing out as text with folds, and says what editors show of each line.
+
+Instructions stay in the order of their addresses: a loop whose blocks lie apart is shown in parts, and each part is a
+fold.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+from typing import Literal
+
+from ckwatch.checks.places import RenderedFile, SourcePlace
+from ckwatch.codeobject.disassembly import InstructionKind
+from ckwatch.codeobject.listing import Listing, ListingRow, line_shares
+from ckwatch.codeobject.main_loop import mix_of
+from ckwatch.codeobject.mnemonics import explain
+from ckwatch.codeobject.source_lines import CallChain, short_path
+from ckwatch.model.text import Position, Span
+
+_TEXT_WIDTH = 56
+_SUMMARISED = 6
+_STEPS = 3
+_SHARES = 8
+
+
+class ExplainMode(StrEnum):
+    """Which instructions are explained: all, those whose explanation has not been given in the same fold, none."""
+
+    ALL = "all"
+    FIRST = "first"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingFold:
+    """Lines `first` to `last` of a document, both included, that close to `first`, which says what they hold: `label`.
+
+    Folds are nested or apart. `loop`: a loop or a part of one, else straight code. `main` holds the main loop or is
+    it.
+    """
+
+    first: int
+    last: int
+    depth: int
+    label: str
+    loop: bool = False
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingText:
+    """A listing as text. `rows` has for each line the row that it shows, None for headings and source lines."""
+
+    lines: tuple[str, ...]
+    folds: tuple[ListingFold, ...]
+    rows: tuple[int | None, ...]
+
+
+def listing_text_of(
+    listing: Listing,
+    *,
+    explanations: ExplainMode = ExplainMode.FIRST,
+    roots: Mapping[str, str] | None = None,
+    comments: bool = False,
+) -> ListingText:
+    """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
+
+    Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
+    `roots` are folders that paths are shown below (`lines.short_path`). With `comments` all that is no instruction or
+    label begins with `;`, as editors want it.
+    """
+    layout = _Layout(listing, explanations, roots or {}, comments=comments)
+    layout.head()
+    layout.region(0, len(listing.rows), ())
+    return ListingText(lines=tuple(layout.lines), folds=tuple(sorted(layout.folds, key=_from)), rows=tuple(layout.rows))
+
+
+def folded_lines(document: ListingText, *, everything: bool = False) -> Iterator[str]:
+    """The document's lines with only the main loop open, or all of it; where there is no main loop nothing is closed.
+
+    A closed fold is its first line, marked.
+    """
+    shut: list[ListingFold] = []
+    if not everything and any(fold.main for fold in document.folds):
+        shut = [fold for fold in document.folds if not fold.main]
+    closed = {fold.first: fold.last for fold in shut}
+    line = 0
+    while line < len(document.lines):
+        last = closed.get(line)
+        yield document.lines[line] if last is None else document.lines[line].replace("▾", "▸", 1)
+        line = line + 1 if last is None else last + 1
+
+
+def _from(fold: ListingFold) -> tuple[int, int]:
+    return fold.first, -fold.last
+
+
+class _Layout:
+    """Writes a document from top to bottom."""
+
+    def __init__(
+        self, listing: Listing, explanations: ExplainMode, roots: Mapping[str, str], *, comments: bool = False
+    ) -> None:
+        self.listing = listing
+        self.lines: list[str] = []
+        self.rows: list[int | None] = []
+        self.folds: list[ListingFold] = []
+        self._explanations = explanations
+        self._comment = "; " if comments else ""
+        self._roots = roots
+        self._parts: Counter[int] = Counter()
+        self._chains = [self._chain(row.loop) for row in listing.rows]
+        self._labels = _labels(listing)
+        self._has_lines = any(row.frames for row in listing.rows)
+
+    def head(self) -> None:
+        rows = self.listing.rows
+        self._write(f"{self._comment}{self.listing.name}: {_count(len(rows), 'instruction')}")
+        for note in self.listing.notes:
+            self._write(f"{self._comment}  {note}")
+
+    def region(self, start: int, end: int, around: tuple[int, ...]) -> None:
+        """Rows [start, end) as a run of straight code and loops; `around` are the loops that are open."""
+        depth = len(around)
+        spans = groupby(range(start, end), lambda index: self._chains[index][depth : depth + 1])
+        for inner, indices in spans:
+            members = list(indices)
+            first, last = members[0], members[-1]
+            line = len(self.lines)
+            straight = not inner
+            if straight and depth:
+                self._instructions(first, last)
+                continue
+            label = self._heading(first, last, inner)
+            self._write(f"{'  ' * depth}{self._comment}▾ {label}")
+            if straight:
+                self._instructions(first, last)
+            else:
+                self._sources(inner[0], depth)
+                self.region(first, last + 1, (*around, *inner))
+            main = bool(inner) and any(
+                self.listing.loops[number].main for index in members for number in self._chains[index]
+            )
+            last_line = len(self.lines) - 1
+            self.folds.append(
+                ListingFold(first=line, last=last_line, depth=depth, label=label, loop=bool(inner), main=main)
+            )
+
+    def _sources(self, loop: int, depth: int) -> None:
+        """Where the main loop's instructions come from, at its first part."""
+        if not self.listing.loops[loop].main or self._parts[loop] > 1:
+            return
+        shares = line_shares(self.listing, loop)
+        for share in shares[:_SHARES]:
+            mix = _mix_text(share.mix)
+            self._write(f"{'  ' * (depth + 2)}; {mix}: {_origin_text(share.steps, share.place, self._roots)}")
+        left = sum(share.instructions for share in shares[_SHARES:])
+        if left:
+            self._write(f"{'  ' * (depth + 2)}; {_count(left, 'instruction')} from {len(shares) - _SHARES} more places")
+
+    def _heading(self, first: int, last: int, inner: tuple[int, ...]) -> str:
+        mix = mix_of(self.listing.rows[index].instruction for index in range(first, last + 1))
+        told = f"{_count(last - first + 1, 'instruction')}: {_mix_text(mix)}"
+        if not inner:
+            return told
+        loop = self.listing.loops[inner[0]]
+        self._parts[inner[0]] += 1
+        main = "main loop" if loop.main else "loop"
+        again = " goes on" if self._parts[inner[0]] > 1 else ""
+        return f"{main} L{inner[0] + 1}{again}, {told}"
+
+    def _instructions(self, first: int, last: int) -> None:
+        explained: set[str] = set()
+        origin = ""
+        for index in range(first, last + 1):
+            row = self.listing.rows[index]
+            indent = "  " * (len(self._chains[index]) + 1)
+            if self._has_lines and origin != (origin := _origin_text(row.steps, row.place, self._roots)):
+                self._write(f"{indent}; {origin}")
+            label = self._labels.get(index)
+            if label:
+                self._write(f"{indent}{label}:")
+            text = row.instruction.text
+            if row.target is not None:
+                text = f"{row.instruction.mnemonic} {self._labels[row.target]}"
+            told = row.explanation
+            if self._explanations is ExplainMode.NONE or (
+                self._explanations is ExplainMode.FIRST and told in explained
+            ):
+                told = ""
+            explained.add(told)
+            if told:
+                told = f"{self._comment}{told}"
+            self._write(f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {told}".rstrip(), index)
+
+    def _chain(self, loop: int | None) -> tuple[int, ...]:
+        """The loops around a row, the outermost first."""
+        chain: list[int] = []
+        while loop is not None:
+            chain.append(loop)
+            loop = self.listing.loops[loop].parent
+        return tuple(reversed(chain))
+
+    def _write(self, text: str, row: int | None = None) -> None:
+        self.lines.append(text)
+        self.rows.append(row)
+
+
+def _labels(listing: Listing) -> dict[int, str]:
+    """Names of branch targets: a loop's for its header, numbered ones for the others."""
+    labels = {loop.header: f"L{number + 1}" for number, loop in enumerate(listing.loops)}
+    targets = sorted({row.target for row in listing.rows if row.target is not None} - labels.keys())
+    return labels | {target: f"B{number + 1}" for number, target in enumerate(targets)}
+
+
+def _origin_text(steps: CallChain, place: SourcePlace | None, roots: Mapping[str, str]) -> str:
+    if not steps:
+        return "no source line"
+    told = []
+    for frame in steps[-_STEPS:]:
+        path = short_path(frame.path, roots) if len(steps) == 1 else posixpath.basename(frame.path)
+        told.append(f"{path}:{frame.line} {frame.function}".rstrip())
+    text = " › ".join(told)
+    if place is None:
+        return text
+    return f"{text} ← {short_path(place.span.path, roots)}:{place.span.start}"
+
+
+def _mix_text(mix: Mapping[str, int]) -> str:
+    """Matrix instructions, and what there is most of."""
+    most = sorted(mix, key=lambda kind: (kind != InstructionKind.MFMA.value, -mix[kind]))[:_SUMMARISED]
+    return ", ".join(f"{mix[kind]} {kind}" for kind in most)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+FoldKind = Literal["loop", "block", "function"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsaViewLine:
+    """What is known of line `line` (from zero) of the text; see `ckwatch.wire.analysis.IsaLine`."""
+
+    line: int
+    mnemonic: str
+    rendered: int | None = None
+    span: Span | None = None
+    header: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsaViewFold:
+    """Lines `start` to `end` (from zero, both included). `kind` is `function`, `loop` or `block`."""
+
+    start: int
+    end: int
+    kind: FoldKind
+    label: str
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsaView:
+    """A kernel's listing as text. `has_lines`: some instruction has a source line."""
+
+    text: str
+    lines: tuple[IsaViewLine, ...]
+    folds: tuple[IsaViewFold, ...]
+    mnemonics: Mapping[str, str] = field(default_factory=dict)
+    has_lines: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
+    """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
+    document = listing_text_of(listing, explanations=ExplainMode.FIRST, roots=roots, comments=True)
+    general = _explanations(listing)
+    lines = tuple(
+        _view_line(number, listing.rows[row], general, rendered)
+        for number, row in enumerate(document.rows)
+        if row is not None
+    )
+    return IsaView(
+        text="\n".join([*document.lines, ""]),
+        lines=lines,
+        folds=_view_folds(document),
+        mnemonics={mnemonic: text for mnemonic, text in general.items() if text},
+        has_lines=any(row.frames for row in listing.rows),
+        notes=listing.notes,
+    )
+
+
+def _explanations(listing: Listing) -> dict[str, str]:
+    """What each mnemonic does, whatever its operands; empty for unknown ones."""
+    names = sorted({row.instruction.mnemonic for row in listing.rows})
+    return {name: "" if (found := explain(name)) is None else found.text for name in names}
+
+
+def _view_line(number: int, row: ListingRow, general: Mapping[str, str], rendered: RenderedFile | None) -> IsaViewLine:
+    mnemonic = row.instruction.mnemonic
+    line = None
+    if rendered is not None:
+        line = next((frame.line - 1 for frame in row.frames if frame.line and rendered.is_at(frame.path)), None)
+    header = next(
+        (frame for frame in reversed(row.steps) if rendered is None or not rendered.is_at(frame.path)),
+        None,
+    )
+    span = None if row.place is None else row.place.span
+    if span is None and header is not None and posixpath.isabs(header.path):
+        start = Position(header.line - 1, 0)
+        span = Span(header.path, start, start)
+    return IsaViewLine(
+        line=number,
+        mnemonic=mnemonic,
+        rendered=line,
+        span=span,
+        header="" if header is None else f"{header.path}:{header.line}",
+        explanation="" if row.explanation == general[mnemonic] else row.explanation,
+    )
+
+
+def _view_folds(document: ListingText) -> tuple[IsaViewFold, ...]:
+    last = len(document.lines) - 1
+    whole = IsaViewFold(start=0, end=last, kind="function", label=document.lines[0].removeprefix("; "))
+    return (whole, *map(_view_fold, document.folds))
+
+
+def _view_fold(fold: ListingFold) -> IsaViewFold:
+    kind: FoldKind = "loop" if fold.loop else "block"
+    return IsaViewFold(start=fold.first, end=fold.last, kind=kind, label=fold.label, main=fold.main)

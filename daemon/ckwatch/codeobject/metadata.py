@@ -1,0 +1,339 @@
+"""Reads the kernels of an AMDGPU code object: their resources, from its ELF metadata, symbols and kernel descriptors.
+
+Formats: the ELF-64 specification; "ELF Code Object" and "Code Object Metadata", versions 3 to 6, in LLVM's User Guide
+for AMDGPU Backend (AMDGPUUsage): a MessagePack map in the note NT_AMDGPU_METADATA. The metadata counts architectural
+and accumulation VGPRs together where they share one file, the former rounded up to 4; how many architectural ones there
+are exactly is in the absolute symbol `KERNEL.num_vgpr`, which clang emits since LLVM 20 and which stripping removes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ckwatch.codeobject import messagepack
+from ckwatch.codeobject.kernel_names import readable_names
+from ckwatch.codeobject.occupancy import limits_of
+from ckwatch.codeobject.report import KernelResources
+
+NT_AMDGPU_METADATA = 32
+"""The note of code object versions 3 and later."""
+NT_AMD_HSA_METADATA = 10
+"""The note of code object version 2, whose content is YAML."""
+
+_EM_AMDGPU = 224
+_PT_NOTE = 4
+_SHT_SYMTAB = 2
+_SHT_NOTE = 7
+_SHT_NOBITS = 8
+_SHT_DYNSYM = 11
+_SECTION_BYTES = 64
+_SYMBOL_BYTES = 24
+_DESCRIPTOR_BYTES = 64
+_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
+_ARCH_OF_MACHINE = {
+    0x2C: "gfx900", 0x2F: "gfx906", 0x30: "gfx908", 0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950",
+    0x33: "gfx1010", 0x34: "gfx1011", 0x35: "gfx1012", 0x42: "gfx1013",
+    0x36: "gfx1030", 0x37: "gfx1031", 0x38: "gfx1032", 0x39: "gfx1033", 0x3E: "gfx1034", 0x3D: "gfx1035",
+    0x45: "gfx1036",
+    0x41: "gfx1100", 0x46: "gfx1101", 0x47: "gfx1102", 0x44: "gfx1103",
+    0x43: "gfx1150", 0x4A: "gfx1151", 0x55: "gfx1152", 0x58: "gfx1153", 0x48: "gfx1200", 0x4E: "gfx1201",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ElfNote:
+    owner: str
+    kind: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ElfSymbol:
+    """`section` is 0 for one that is not defined here."""
+
+    name: str
+    value: int
+    size: int
+    section: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    kind: int
+    address: int
+    offset: int
+    size: int
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeObject:
+    """A code object, taken apart as far as anything here looks at it.
+
+    `version` is that of the code object's format, None for one that is not known. `machine` is the processor that the
+    file's header names, empty for one that is not known.
+    """
+
+    version: int | None
+    machine: str
+    notes: tuple[ElfNote, ...]
+    symbols: Mapping[str, ElfSymbol]
+    descriptors: Mapping[str, bytes]
+    """The 64 bytes of each kernel's descriptor, by the kernel's symbol (without `.kd`)."""
+
+
+def read_code_object(data: bytes) -> CodeObject:
+    """Takes a code object apart. Raises ValueError, with a sentence, for what is none and for a damaged one."""
+    _check_header(data)
+    try:
+        sections = list(_sections(data))
+        symbols = {
+            symbol.name: symbol for kind in (_SHT_DYNSYM, _SHT_SYMTAB) for symbol in _symbols(data, sections, kind)
+        }
+        (flags,) = struct.unpack_from("<I", data, 0x30)
+        return CodeObject(
+            version=_VERSIONS.get(data[8]),
+            machine=_ARCH_OF_MACHINE.get(flags & 0xFF, ""),
+            notes=tuple(_notes(data, sections)),
+            symbols=symbols,
+            descriptors=dict(_descriptors(data, sections, symbols)),
+        )
+    except (struct.error, IndexError, OverflowError) as error:
+        raise ValueError("The code object is cut short.") from error
+
+
+def _check_header(data: bytes) -> None:
+    if data[:24] == b"__CLANG_OFFLOAD_BUNDLE__" or data[:4] == b"CCOB":
+        raise ValueError("This is an offload bundle, not a code object.")
+    if data[:4] != b"\x7fELF":
+        raise ValueError("This is no ELF file, so no code object.")
+    if len(data) < 64:
+        raise ValueError("The code object is cut short.")
+    if data[4:6] != b"\x02\x01":
+        raise ValueError("This is no 64-bit little-endian ELF file, so no code object.")
+    (machine,) = struct.unpack_from("<H", data, 18)
+    if machine != _EM_AMDGPU:
+        raise ValueError(f"This is an ELF file for another machine ({machine}), not for AMDGPU ({_EM_AMDGPU}).")
+
+
+def _sections(data: bytes) -> Iterator[_Section]:
+    (start,) = struct.unpack_from("<Q", data, 0x28)
+    each, count = struct.unpack_from("<HH", data, 0x3A)
+    if start and count and each != _SECTION_BYTES:
+        raise ValueError("The code object's table of sections is damaged.")
+    for index in range(count if start else 0):
+        _, kind, _, address, offset, size, link, *_ = struct.unpack_from("<IIQQQQIIQQ", data, start + index * each)
+        yield _Section(kind, address, offset, size, link)
+
+
+def _notes(data: bytes, sections: list[_Section]) -> Iterator[ElfNote]:
+    """Of the segments, which a stripped file has too; of the sections where there are none."""
+    (start,) = struct.unpack_from("<Q", data, 0x20)
+    each, count = struct.unpack_from("<HH", data, 0x36)
+    places = []
+    for index in range(count if start else 0):
+        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", data, start + index * each)
+        if kind == _PT_NOTE:
+            places.append((offset, size))
+    places = places or [(section.offset, section.size) for section in sections if section.kind == _SHT_NOTE]
+    for offset, size in places:
+        yield from _notes_of(_bounded(data, offset, size))
+
+
+def _notes_of(data: bytes) -> Iterator[ElfNote]:
+    at = 0
+    while at + 12 <= len(data):
+        owner, size, kind = struct.unpack_from("<III", data, at)
+        at += 12
+        name = _bounded(data, at, owner).rstrip(b"\0").decode("ascii", "replace")
+        at += owner + 3 & ~3
+        yield ElfNote(name, kind, _bounded(data, at, size))
+        at += size + 3 & ~3
+
+
+def _symbols(data: bytes, sections: list[_Section], kind: int) -> Iterator[ElfSymbol]:
+    for section in sections:
+        if section.kind != kind:
+            continue
+        names = sections[section.link]
+        strings = _bounded(data, names.offset, names.size)
+        for at in range(section.offset, section.offset + section.size, _SYMBOL_BYTES):
+            name, _, _, index, value, size = struct.unpack_from("<IBBHQQ", data, at)
+            if name:
+                end = strings.find(b"\0", name)
+                yield ElfSymbol(strings[name : max(end, name)].decode("utf-8", "replace"), value, size, index)
+
+
+def _descriptors(
+    data: bytes, sections: list[_Section], symbols: Mapping[str, ElfSymbol]
+) -> Iterator[tuple[str, bytes]]:
+    for name, symbol in symbols.items():
+        if not name.endswith(".kd") or not 0 < symbol.section < len(sections):
+            continue
+        section = sections[symbol.section]
+        offset = section.offset + symbol.value - section.address
+        if section.kind != _SHT_NOBITS and section.offset <= offset:
+            yield name.removesuffix(".kd"), _bounded(data, offset, _DESCRIPTOR_BYTES)
+
+
+def _bounded(data: bytes, at: int, size: int) -> bytes:
+    if at + size > len(data):
+        raise ValueError("The code object is cut short.")
+    return data[at : at + size]
+
+
+_OWNER = "AMDGPU"
+_WGP_MODE = 1 << 29
+_RSRC1_AT = 48
+_COUNTS = (
+    ".vgpr_count", ".sgpr_count", ".group_segment_fixed_size", ".private_segment_fixed_size", ".kernarg_segment_size",
+    ".max_flat_workgroup_size", ".wavefront_size",
+)  # fmt: skip
+_OPTIONAL_COUNTS = (".agpr_count", ".vgpr_spill_count", ".sgpr_spill_count")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeObjectMetadata:
+    """The kernels of a code object, in its own order, CK's helpers among them.
+
+    `arch` is the processor without its features (`gfx942`); empty where the file does not tell. `cu_mode` holds the
+    symbols of the kernels that run in CU mode on an arch that has WGP mode too (gfx10 and later).
+    """
+
+    arch: str
+    kernels: tuple[KernelResources, ...]
+    cu_mode: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def resources_of(data: bytes) -> tuple[list[KernelResources], str, tuple[str, ...]]:
+    """The resources of each kernel, the arch, and what could not be read and why.
+
+    Raises ValueError, with a sentence, for what is no code object and for one that is damaged.
+    """
+    contents = read_metadata(data)
+    return list(contents.kernels), contents.arch, contents.notes
+
+
+def read_metadata(data: bytes) -> CodeObjectMetadata:
+    """As `resources_of`, with what else the file says of its kernels. Raises ValueError as it does."""
+    file = read_code_object(data)
+    metadata = _metadata_map(file)
+    arch = _arch(metadata, file)
+    notes: list[str] = []
+    if file.version is None:
+        notes.append("The code object's version is not known: its figures are read as those of version 6.")
+    if not arch:
+        notes.append("The code object does not tell its arch.")
+    elif limits_of(arch) is None:
+        notes.append(f"The limits of {arch} are not known: no occupancy.")
+    described = metadata.get("amdhsa.kernels")
+    fields = described if isinstance(described, list) else []
+    names = readable_names(_kernel_symbol(kernel) for kernel in fields if isinstance(kernel, dict))
+    kernels: list[KernelResources] = []
+    for kernel in fields:
+        if not isinstance(kernel, dict) or not _kernel_symbol(kernel):
+            notes.append("The metadata has a kernel without a name.")
+            continue
+        found, missing = _kernel_resources(kernel, names[_kernel_symbol(kernel)], file, arch)
+        notes.extend(missing)
+        if found is not None:
+            kernels.append(found)
+    return CodeObjectMetadata(
+        arch=arch,
+        kernels=tuple(kernels),
+        cu_mode=_cu_mode(file, arch),
+        notes=tuple(notes),
+    )
+
+
+def _metadata_map(file: CodeObject) -> Mapping[str, messagepack.Value]:
+    for note in file.notes:
+        if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
+            try:
+                value = messagepack.unpack(note.content)
+            except ValueError as error:
+                raise ValueError(f"The code object's metadata is damaged: {error}.") from error
+            if not isinstance(value, dict):
+                raise ValueError("The code object's metadata is damaged: it is no map.")
+            return value
+    if any(note.kind == NT_AMD_HSA_METADATA for note in file.notes):
+        raise ValueError("This is a code object of version 2, whose metadata is not read: compile it again.")
+    raise ValueError("The code object has no metadata.")
+
+
+def _arch(metadata: Mapping[str, messagepack.Value], file: CodeObject) -> str:
+    """Of the metadata's target (`amdgcn-amd-amdhsa--gfx942:xnack-`), else of the file's header."""
+    target = metadata.get("amdhsa.target")
+    if not isinstance(target, str):
+        return file.machine
+    return target.split("-", 4)[-1].partition(":")[0]
+
+
+def _kernel_symbol(kernel: Mapping[str, messagepack.Value]) -> str:
+    """The name of the kernel's code, as `.name` is what was written, which a linker may have changed."""
+    for field in (".symbol", ".name"):
+        name = kernel.get(field)
+        if isinstance(name, str) and name:
+            return name.removesuffix(".kd")
+    return ""
+
+
+def _kernel_resources(
+    kernel: Mapping[str, messagepack.Value], name: str, file: CodeObject, arch: str
+) -> tuple[KernelResources | None, list[str]]:
+    symbol = _kernel_symbol(kernel)
+    counts: dict[str, int] = {}
+    missing = []
+    for field in (*_COUNTS, *_OPTIONAL_COUNTS):
+        value = kernel.get(field, 0 if field in _OPTIONAL_COUNTS else None)
+        if isinstance(value, int) and value >= 0:
+            counts[field] = value
+        else:
+            missing.append(field)
+    if missing:
+        return None, [f"{name}: the metadata lacks {', '.join(missing)}."]
+    agprs = counts[".agpr_count"]
+    vgprs, note = _architectural(counts[".vgpr_count"], agprs, file, symbol, arch)
+    resources = KernelResources(
+        symbol=symbol,
+        name=name,
+        vgprs=vgprs,
+        agprs=agprs,
+        sgprs=counts[".sgpr_count"],
+        vgpr_spills=counts[".vgpr_spill_count"],
+        sgpr_spills=counts[".sgpr_spill_count"],
+        scratch_bytes=counts[".private_segment_fixed_size"],
+        lds_bytes=counts[".group_segment_fixed_size"],
+        workgroup_size=counts[".max_flat_workgroup_size"],
+        wavefront_size=counts[".wavefront_size"],
+        kernarg_bytes=counts[".kernarg_segment_size"],
+        dynamic_stack=kernel.get(".uses_dynamic_stack") is True,
+    )
+    return resources, [f"{name}: {note}"] if note else []
+
+
+def _architectural(total: int, agprs: int, file: CodeObject, symbol: str, arch: str) -> tuple[int, str]:
+    """How many architectural VGPRs there are, and a note where it is not exact."""
+    if not agprs:
+        return total, ""
+    limits = limits_of(arch)
+    exact = file.symbols.get(f"{symbol}.num_vgpr")
+    if limits is not None and not limits.unified_vgprs:
+        return (exact.value, "") if exact else (total, "VGPR is at most what is shown: AGPR may be the larger number.")
+    if exact is not None and (exact.value + 3 & ~3) + agprs == total:
+        return exact.value, ""
+    return max(0, total - agprs), "VGPR is rounded up to a multiple of 4: the code object is stripped."
+
+
+def _cu_mode(file: CodeObject, arch: str) -> frozenset[str]:
+    limits = limits_of(arch)
+    if limits is None or not limits.wgp_mode:
+        return frozenset()
+    return frozenset(
+        symbol
+        for symbol, descriptor in file.descriptors.items()
+        if not int.from_bytes(descriptor[_RSRC1_AT : _RSRC1_AT + 4], "little") & _WGP_MODE
+    )

@@ -1,0 +1,241 @@
+"""Compares the reports of two artifacts of a unit, and says which figures of a report deserve a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import Span
+
+FigureValue = float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFigure:
+    """A figure of a kernel: its name and unit, how to read it, and whether more of it is worse (None: neither)."""
+
+    name: str
+    of: Callable[[KernelReport], FigureValue]
+    unit: str = ""
+    more_is_worse: bool | None = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureChange:
+    """A figure before and now. `worse`: None where it cannot be told, or where both are equal."""
+
+    name: str
+    before: str
+    now: str
+    worse: bool | None = None
+
+    def __str__(self) -> str:
+        """`VGPR 189 → 201`."""
+        return f"{self.name} {self.before} → {self.now}"
+
+
+def _in_loop(read: Callable[[MainLoop], FigureValue]) -> Callable[[KernelReport], FigureValue]:
+    return lambda kernel: None if kernel.loop is None else read(kernel.loop)
+
+
+def _percent(part: float | None) -> FigureValue:
+    return None if part is None else 100 * part
+
+
+FIGURES = (
+    KernelFigure(name="VGPR", of=lambda kernel: kernel.resources.vgprs),
+    KernelFigure(name="AGPR", of=lambda kernel: kernel.resources.agprs),
+    KernelFigure(name="SGPR", of=lambda kernel: kernel.resources.sgprs),
+    KernelFigure(name="spilled VGPR", of=lambda kernel: kernel.resources.vgpr_spills),
+    KernelFigure(name="spilled SGPR", of=lambda kernel: kernel.resources.sgpr_spills),
+    KernelFigure(name="scratch", of=lambda kernel: kernel.resources.scratch_bytes, unit=" B"),
+    KernelFigure(name="LDS", of=lambda kernel: kernel.resources.lds_bytes, unit=" B"),
+    KernelFigure(name="workgroup", of=lambda kernel: kernel.resources.workgroup_size, more_is_worse=None),
+    KernelFigure(name="kernarg", of=lambda kernel: kernel.resources.kernarg_bytes, unit=" B", more_is_worse=None),
+    KernelFigure(
+        name="occupancy",
+        of=lambda kernel: None if kernel.occupancy is None else kernel.occupancy.waves_per_simd,
+        more_is_worse=False,
+    ),
+    KernelFigure(
+        name="limited by",
+        of=lambda kernel: None if kernel.occupancy is None else str(kernel.occupancy.limited_by),
+        more_is_worse=None,
+    ),
+    KernelFigure(
+        name="loop instructions",
+        of=_in_loop(lambda loop: sum(loop.mix.values()) if loop.mix else None),
+        more_is_worse=None,
+    ),
+    KernelFigure(name="loop LDS reads", of=_in_loop(lambda loop: loop.lds_read_bytes), unit=" B", more_is_worse=None),
+    KernelFigure(name="loop LDS writes", of=_in_loop(lambda loop: loop.lds_write_bytes), unit=" B", more_is_worse=None),
+    KernelFigure(
+        name="loop global loads", of=_in_loop(lambda loop: loop.global_load_bytes), unit=" B", more_is_worse=None
+    ),
+    KernelFigure(
+        name="loop global stores", of=_in_loop(lambda loop: loop.global_store_bytes), unit=" B", more_is_worse=None
+    ),
+    KernelFigure(name="loop FLOPs", of=_in_loop(lambda loop: loop.flops), more_is_worse=None),
+    KernelFigure(name="loop FLOP/B", of=_in_loop(lambda loop: loop.intensity), more_is_worse=False),
+    KernelFigure(name="predicted loop cycles", of=_in_loop(lambda loop: loop.cycles), more_is_worse=None),
+    KernelFigure(
+        name="predicted MFMA use", of=_in_loop(lambda loop: _percent(loop.matrix_use)), unit=" %", more_is_worse=False
+    ),
+)
+"""All that is compared, in the order in which it is told. Figures of a loop are of one iteration of one wave: whether
+more of them is worse depends on how much one iteration does."""
+
+KERNEL_KEYS: tuple[Callable[[KernelReport], str], ...] = (
+    lambda kernel: kernel.resources.symbol,
+    lambda kernel: kernel.resources.name,
+)
+
+OCCUPANCY_INPUTS = frozenset({"VGPR", "AGPR", "SGPR", "LDS", "workgroup"})
+"""Where one of these changes, the occupancy is told even if it stays: that it stays is news too."""
+
+
+def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChange, ...]:
+    """The figures that read differently, and the occupancy with them where it might have changed."""
+    found: list[FigureChange] = []
+    names: set[str] = set()
+    for figure in FIGURES:
+        old, new = figure.of(before), figure.of(now)
+        old_text, new_text = _figure_text(old, figure.unit), _figure_text(new, figure.unit)
+        told = figure.name == "occupancy" and old is not None and bool(names & OCCUPANCY_INPUTS)
+        if old_text != new_text or told:
+            names.add(figure.name)
+            found.append(
+                FigureChange(
+                    name=figure.name, before=old_text, now=new_text, worse=_is_worse(old, new, figure.more_is_worse)
+                )
+            )
+    return tuple(found)
+
+
+def changed_figures(before: KernelReport, now: KernelReport) -> list[str]:
+    """`VGPR 189 → 201`, `occupancy 2 → 2`, `predicted MFMA use 95 % → 88 %`; empty when nothing reads differently."""
+    return [str(changed) for changed in compare_kernels(before, now)]
+
+
+def match_kernels(
+    before: CodeObjectReport, now: CodeObjectReport
+) -> tuple[tuple[KernelReport | None, KernelReport | None], ...]:
+    """Each kernel with what it was before: by its symbol, else its name; else those that do the work, and, where as
+    many are left, in order.
+
+    Kernels that are new have None before them, those that are gone stand at the end with None after them.
+    """
+    old, partners = list(before.kernels), dict[int, KernelReport]()
+    for key in KERNEL_KEYS:
+        for at, kernel in enumerate(now.kernels):
+            if at not in partners:
+                found = next((each for each in old if key(each) == key(kernel)), None)
+                if found is not None:
+                    partners[at] = found
+                    old.remove(found)
+    at = next((at for at, kernel in enumerate(now.kernels) if kernel is main_kernel(now)), 0)
+    worked = main_kernel(before)
+    if now.kernels and at not in partners and any(kernel is worked for kernel in old) and worked is not None:
+        partners[at] = worked
+        old.remove(worked)
+    left = [at for at in range(len(now.kernels)) if at not in partners]
+    if len(left) == len(old):
+        partners.update(zip(left, old, strict=True))
+        old = []
+    return (
+        *((partners.get(at), kernel) for at, kernel in enumerate(now.kernels)),
+        *((kernel, None) for kernel in old),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelWarning:
+    """What deserves a warning: `code` as in diagnostics, `kernel` its readable name."""
+
+    code: str
+    message: str
+    kernel: str
+
+
+def warnings_of(
+    now: CodeObjectReport, before: CodeObjectReport | None = None, lds_limit_bytes: int | None = None
+) -> tuple[KernelWarning, ...]:
+    """Spills, scratch beside them, LDS beyond what a workgroup may have, and, against `before`, a lower occupancy."""
+    pairs = [(None, kernel) for kernel in now.kernels] if before is None else match_kernels(before, now)
+    found: list[KernelWarning] = []
+    for old, kernel in pairs:
+        if kernel is not None:
+            name = kernel.resources.name
+            found += [
+                KernelWarning(code=code, message=text, kernel=name)
+                for code, text in _resource_warnings(kernel, lds_limit_bytes)
+            ]
+            drop = None if old is None else _occupancy_drop(old, kernel)
+            if drop is not None:
+                found.append(KernelWarning(code="performance/occupancy", message=drop, kernel=name))
+    return tuple(found)
+
+
+def warning_diagnostics(
+    warned: Sequence[KernelWarning], *, unit: str, span: Span, source: Source
+) -> tuple[Diagnostic, ...]:
+    """A warning at `span`, the instance, for each message; kernels that share one are named in its detail."""
+    kernels: dict[tuple[str, str], list[str]] = {}
+    for each in warned:
+        kernels.setdefault((each.code, each.message), []).append(each.kernel)
+    return tuple(
+        Diagnostic(
+            severity=Severity.WARNING,
+            source=source,
+            code=code,
+            message=message,
+            span=span,
+            detail="\n".join(f"in {name}" for name in names),
+            units=(unit,),
+            unit_count=1,
+        )
+        for (code, message), names in kernels.items()
+    )
+
+
+def _resource_warnings(kernel: KernelReport, lds_limit_bytes: int | None) -> list[tuple[str, str]]:
+    resources, found = kernel.resources, []
+    spilled = [
+        f"{count} {kind}{'' if count == 1 else 's'}"
+        for count, kind in ((resources.vgpr_spills, "VGPR"), (resources.sgpr_spills, "SGPR"))
+        if count
+    ]
+    if spilled:
+        scratch = f" ({resources.scratch_bytes} B of scratch per lane)" if resources.scratch_bytes else ""
+        found.append(("performance/spill", f"{' and '.join(spilled)} spilled{scratch}"))
+    if lds_limit_bytes is not None and resources.lds_bytes > lds_limit_bytes:
+        found.append(
+            ("performance/lds", f"{resources.lds_bytes} B of LDS: a workgroup may have at most {lds_limit_bytes} B")
+        )
+    return found
+
+
+def _occupancy_drop(before: KernelReport, now: KernelReport) -> str | None:
+    if before.occupancy is None or now.occupancy is None:
+        return None
+    old, new = before.occupancy.waves_per_simd, now.occupancy.waves_per_simd
+    if new >= old:
+        return None
+    step = f"; {now.occupancy.next_step}" if now.occupancy.next_step else ""
+    return f"occupancy {old} → {new} waves per SIMD, limited by {now.occupancy.limited_by}{step}"
+
+
+def _is_worse(before: FigureValue, now: FigureValue, more_is_worse: bool | None) -> bool | None:
+    if more_is_worse is None or not isinstance(before, (int, float)) or not isinstance(now, (int, float)):
+        return None
+    return None if before == now else (now > before) is more_is_worse
+
+
+def _figure_text(value: FigureValue, unit: str) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        value = f"{value:.0f}" if abs(value) >= 10 else f"{value:.3g}"
+    return f"{value}{unit}"

@@ -1,0 +1,138 @@
+"""Which shapes an instance of CK's universal GEMM supports; on others it returns without computing anything.
+
+What CK checks at run time, in GridwiseGemmMultiD_xdl_cshuffle_v3::CheckValidity (Composable Kernel 7.2), by the
+template parameters and the sizes alone. In doubt a shape is taken as supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import lcm
+
+from ckwatch.codeobject.tiles import LaunchGrid, tile_of
+from ckwatch.model.kernel_problem import Gemm, KernelProblem, TensorView
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.tensors import DTYPES
+
+PREFETCH_STAGES: Mapping[str, int] = {"v3": 2, "v4": 3, "v5": 3}
+"""PrefetchStages in blockwise_gemm_pipeline_xdlops_v*.hpp. v1 has a form without a main loop, v2 works it out."""
+
+TWO_GIB = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    parameters: Mapping[str, ParameterValue]
+    gemm: Gemm
+    grid: LaunchGrid
+    x_bytes: int
+    w_bytes: int
+    y_bytes: int
+
+    def number(self, name: str) -> int:
+        """A parameter above zero; 1, which divides everything, where it is none."""
+        value = self.parameters.get(name)
+        value = value[0] if isinstance(value, tuple) and value else value
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
+
+    def pads(self, dimension: str) -> bool:
+        """Whether GemmSpec pads M, N or K; any other word than CK's own might."""
+        word = self.parameters.get("GemmSpec")
+        if not isinstance(word, str) or not (word == "Default" or word.endswith("Padding")):
+            return True
+        return dimension in word.removesuffix("Padding") if word != "Default" else False
+
+
+def unsupported_reason(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> str:
+    """Why an instance does not support a problem, empty if it does or is none of CK's universal GEMM."""
+    tile, version = tile_of(parameters), parameters.get("BlkGemmPipelineVer")
+    gemm = problem.gemm
+    if gemm is None or tile is None or not isinstance(version, str):
+        return ""
+    (m, k), n = gemm.x.sizes, gemm.w.sizes[1]
+    x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
+    grid = LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem))
+    case = _Case(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
+    return next((text for check in _CHECKS for text in check(case)), "")
+
+
+def slices_of(problem: KernelProblem) -> int:
+    """Into how many slices K is cut: `kBatch`."""
+    for argument in problem.arguments:
+        if argument.name == "kBatch" and argument.value is not None:
+            return max(1, int(argument.value))
+    return 1
+
+
+def _contiguous(view: TensorView) -> int | None:
+    """The axis along which the elements lie side by side; None where both or none might be."""
+    rows, columns = view.strides
+    return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1
+
+
+def _unpadded(case: _Case) -> Iterator[str]:
+    grid, tile = case.grid, case.grid.tile
+    if not case.pads("M") and _contiguous(case.gemm.x) == 0 and grid.m % tile.m:
+        yield f"M = {grid.m} is no multiple of MPerBlock = {tile.m}, and GemmSpec does not pad it"
+    if not case.pads("N") and _contiguous(case.gemm.w) == 1 and grid.n % tile.n:
+        yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, and GemmSpec does not pad it"
+
+
+def _slices(case: _Case) -> Iterator[str]:
+    grid = case.grid
+    if not case.pads("K"):
+        step = grid.slices * grid.tile.k
+        if grid.k % step:
+            yield f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, and GemmSpec does not pad it"
+        return
+    vector = lcm(case.number("AK1"), case.number("BK1"))
+    read = -(-grid.k // (grid.slices * vector)) * vector
+    if read * (grid.slices - 1) >= grid.k:
+        yield f"K = {grid.k} is too small for {grid.slices} slices (kBatch)"
+
+
+def _vectors(case: _Case) -> Iterator[str]:
+    grid = case.grid
+    rows = (
+        (case.gemm.x, ("M", grid.m), ("K", grid.k), "ABlockTransferSrcScalarPerVector"),
+        (case.gemm.w, ("K", grid.k), ("N", grid.n), "BBlockTransferSrcScalarPerVector"),
+        (case.gemm.y, ("M", grid.m), ("N", grid.n), "CDEShuffleBlockTransferScalarPerVectors"),
+    )
+    for view, *axes, name in rows:
+        axis = _contiguous(view)
+        if axis is not None:
+            dimension, size = axes[axis]
+            if size % case.number(name):
+                yield f"{dimension} = {size} is no multiple of {name} = {case.number(name)}"
+
+
+def _prefetch(case: _Case) -> Iterator[str]:
+    version = case.parameters.get("BlkGemmPipelineVer")
+    stages = _stages_of_v2(case) if version == "v2" else PREFETCH_STAGES.get(str(version), 0)
+    if stages and case.grid.rounds <= stages:
+        slices = f" in each of {case.grid.slices} slices" if case.grid.slices > 1 else ""
+        rounds = f"K = {case.grid.k} is {case.grid.rounds} × KPerBlock{slices}"
+        yield f"{rounds}: pipeline {version} needs more than {stages}"
+
+
+def _stages_of_v2(case: _Case) -> int:
+    tile = case.grid.tile
+    workgroups = max(1, 4 * 64 // case.number("BlockSize"))
+    loaded = (tile.m * case.x_bytes + tile.n * case.w_bytes) * tile.k
+    return min(8, max(2, -(-(32768 // workgroups) // loaded)))
+
+
+def _large(case: _Case) -> Iterator[str]:
+    grid = case.grid
+    sizes = (
+        ("X", grid.m * grid.k * case.x_bytes),
+        ("W", grid.n * grid.k * case.w_bytes),
+        ("Y", grid.m * grid.n * case.y_bytes),
+    )
+    for name, size_bytes in sizes:
+        if size_bytes > TWO_GIB:
+            yield f"{name} is larger than 2 GiB"
+
+
+_CHECKS: tuple[Callable[[_Case], Iterator[str]], ...] = (_unpadded, _slices, _vectors, _prefetch, _large)

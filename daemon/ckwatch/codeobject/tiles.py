@@ -1,0 +1,124 @@
+"""Tile quantization: a result is computed in whole tiles, and each tile by one workgroup on one compute unit.
+
+Two losses follow that no kernel with these tiles avoids. *Padding*: tiles at the edges compute what nobody wants.
+*Tail*: W workgroups on C compute units leave some with ceil(W / C) of them, and the launch ends when those do.
+Workgroups that share a compute unit share its matrix units, so that a higher occupancy does not change either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ckwatch.model.kernels import ParameterValue
+
+TILE_PARAMETERS = (("MPerBlock", "NPerBlock", "KPerBlock"), ("ThreadblockM", "ThreadblockN", "ThreadblockK"))
+"""What templates call the sizes of a workgroup's tile: CK's own names, CUTLASS's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """What one workgroup computes: `m` × `n` of the result, `k` deep at a time."""
+
+    m: int
+    n: int
+    k: int
+
+
+def tile_of(parameters: Mapping[str, ParameterValue]) -> Tile | None:
+    """The tile of an instance, None where its parameters do not say."""
+    for names in TILE_PARAMETERS:
+        sizes = [parameters.get(name) for name in names]
+        m, n, k = (size if isinstance(size, int) and not isinstance(size, bool) else 0 for size in sizes)
+        if min(m, n, k) > 0:
+            return Tile(m=m, n=n, k=k)
+    return None
+
+
+def lanes_of(parameters: Mapping[str, ParameterValue], most: int) -> int:
+    """How many lanes a workgroup of an instance has: its `BlockSize`, or `most`, the largest size that the kernel was
+    compiled for, which may be larger (CK compiles for 256 lanes whatever it launches)."""
+    lanes = parameters.get("BlockSize")
+    return lanes if isinstance(lanes, int) and not isinstance(lanes, bool) and 0 < lanes <= most else most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchGrid:
+    """The launch for an M×N×K problem whose K is cut into `slices` (`kBatch`)."""
+
+    tile: Tile
+    m: int
+    n: int
+    k: int
+    slices: int = 1
+
+    @property
+    def m_tiles(self) -> int:
+        """Tiles along M."""
+        return -(-self.m // self.tile.m)
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles along N."""
+        return -(-self.n // self.tile.n)
+
+    @property
+    def workgroups(self) -> int:
+        """One per tile and slice."""
+        return self.m_tiles * self.n_tiles * self.slices
+
+    @property
+    def rounds(self) -> int:
+        """How often a workgroup goes `tile.k` deeper: as CK's CalculateKPadded(K, KBatch) / KPerBlock."""
+        return -(-self.k // (self.slices * self.tile.k))
+
+    @property
+    def flops_per_workgroup(self) -> int:
+        """What a workgroup computes, padding included; a multiply-add is two."""
+        return 2 * self.tile.m * self.tile.n * self.tile.k * self.rounds
+
+    @property
+    def useful(self) -> float:
+        """The part of the work that is not padding, up to 1."""
+        return 2 * self.m * self.n * self.k / (self.workgroups * self.flops_per_workgroup)
+
+    @property
+    def loaded(self) -> tuple[int, int]:
+        """Elements of X and of W that all workgroups load: each panel once per tile across it, padding left out."""
+        return self.n_tiles * self.m * self.k, self.m_tiles * self.n * self.k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkgroupSpread:
+    """A grid's workgroups over the compute units of a part."""
+
+    workgroups: int
+    waves_per_workgroup: int
+    compute_units: int
+    simds_per_cu: int
+
+    @property
+    def most_workgroups(self) -> int:
+        """How many workgroups the busiest compute unit gets, at best."""
+        return -(-self.workgroups // self.compute_units)
+
+    @property
+    def most_waves(self) -> int:
+        """How many waves the busiest SIMD gets, at best."""
+        return -(-self.most_workgroups * self.waves_per_workgroup // self.simds_per_cu)
+
+    @property
+    def full_rounds(self) -> int:
+        """How often every compute unit gets a workgroup."""
+        return self.workgroups // self.compute_units
+
+    @property
+    def in_tail(self) -> int:
+        """Workgroups in the last round over the compute units, if it is not a full one."""
+        return self.workgroups % self.compute_units
+
+    @property
+    def balance(self) -> float:
+        """The part of the SIMDs' time that is used while the busiest works, up to 1."""
+        waves = self.workgroups * self.waves_per_workgroup
+        return waves / (self.most_waves * self.compute_units * self.simds_per_cu)

@@ -1,0 +1,258 @@
+"""Analyzes a code object: makes the report of its kernels with llvm-objdump and llvm-mca.
+
+llvm-objdump runs once, and so does llvm-mca on the loops of all kernels: starting it takes longer than most loops. If
+it does not take them all, each loop gets a run of its own, so that one that it chokes on costs no other its figures.
+Whatever goes wrong becomes a note: an analysis never fails a build.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.codeobject.disassembly import DisassembledFunction, InstructionKind, functions, traits
+from ckwatch.codeobject.kernel_names import is_helper
+from ckwatch.codeobject.llvm_mca import (
+    LoopCycles,
+    McaAnswer,
+    first_error,
+    loop_cycles_of,
+    mca_arguments,
+    mca_source,
+    parse_answer,
+    rejected_instructions,
+    unknown_cpu,
+    unmodelled_matrix,
+)
+from ckwatch.codeobject.main_loop import FoundLoop, main_loop
+from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
+from ckwatch.codeobject.occupancy import occupancy_of
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+
+_TIME_LIMIT_S = 30.0
+_OUTPUT_LIMIT_BYTES = 64 * 2**20
+_ATTEMPTS = 3
+_REJECTED_SHOWN = 3
+_PredictedCycles = tuple[LoopCycles | None, tuple[str, ...]]
+"""A prediction, and what is to be noted."""
+_NOT_PREDICTED: _PredictedCycles = (None, ())
+_PROCESSES = max(2, min(4, os.cpu_count() or 2))
+
+
+class LlvmTools(Protocol):
+    """What an analysis needs of a toolchain."""
+
+    @property
+    def objdump(self) -> Path: ...
+    @property
+    def mca(self) -> Path | None: ...
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+
+async def analyze(
+    code_object: Path, tools: LlvmTools, arch: str, *, launcher: Launcher = run_process
+) -> CodeObjectReport:
+    """What can be told of the kernels of an AMDGPU code object without running it.
+
+    `arch` is used where the file does not tell its own. A file that cannot be read, or is none, gives a report without
+    kernels; what else could not be looked at is in the notes of the report or of the kernel. Raises nothing of its own.
+    """
+    try:
+        data = await anyio.to_thread.run_sync(code_object.read_bytes)
+    except OSError as error:
+        return CodeObjectReport(arch=arch, kernels=(), notes=(f"the code object cannot be read: {error.strerror}",))
+    try:
+        contents = await anyio.to_thread.run_sync(read_metadata, data)
+    except ValueError as error:
+        return CodeObjectReport(arch=arch, kernels=(), notes=(str(error),))
+    if not contents.kernels:
+        return CodeObjectReport(arch=contents.arch or arch, kernels=(), notes=contents.notes)
+    return await _Analysis(tools, contents.arch or arch, launcher).report(code_object, contents)
+
+
+class _Analysis:
+    def __init__(self, tools: LlvmTools, arch: str, launcher: Launcher) -> None:
+        self._tools = tools
+        self._arch = arch
+        self._launcher = launcher
+
+    async def report(self, code_object: Path, contents: CodeObjectMetadata) -> CodeObjectReport:
+        notes = list(contents.notes)
+        wanted = [resources for resources in contents.kernels if not is_helper(resources.symbol)]
+        folder = await anyio.to_thread.run_sync(partial(tempfile.TemporaryDirectory, prefix="ckwatch-analysis-"))
+        try:
+            text, note = await self._disassembly(code_object, Path(folder.name))
+            notes.extend(note)
+            disassembled = await anyio.to_thread.run_sync(_disassembled, wanted, text)
+            reports = await self._reports(wanted, disassembled, contents, Path(folder.name))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(folder.cleanup)
+        if self._tools.mca is None and any(report.loop is not None for report in reports):
+            notes.append("the toolchain has no llvm-mca: no cycles are predicted")
+        return CodeObjectReport(arch=self._arch, kernels=tuple(reports), notes=tuple(notes))
+
+    async def _disassembly(self, code_object: Path, folder: Path) -> tuple[str, tuple[str, ...]]:
+        """The text, "" when there is none, and what is wrong with it."""
+        finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
+        if finished is None:
+            return "", (why,)
+        if finished.verdict is not ExitReason.EXITED or finished.exit_status != 0:
+            return finished.stdout, (f"llvm-objdump failed: {_last_words(finished)}",)
+        if finished.dropped_bytes:
+            return finished.stdout, ("the disassembly is too long: the end of it was not looked at",)
+        return finished.stdout, ()
+
+    async def _reports(
+        self,
+        wanted: Sequence[KernelResources],
+        disassembled: Mapping[str, DisassembledFunction],
+        contents: CodeObjectMetadata,
+        folder: Path,
+    ) -> list[KernelReport]:
+        """The kernels with the most code first."""
+        order = sorted(wanted, key=lambda resources: -_code_bytes(disassembled.get(resources.symbol)))
+        loops = [
+            await anyio.to_thread.run_sync(_loop_of, resources, disassembled.get(resources.symbol), self._arch)
+            for resources in order
+        ]
+        predicted = {}
+        if self._tools.mca is not None:
+            numbers = [number for number, found in enumerate(loops) if found.loop is not None]
+            predicted = await self._predictions(self._tools.mca, {number: loops[number] for number in numbers}, folder)
+        reports = []
+        for number, (resources, found) in enumerate(zip(order, loops, strict=True)):
+            occupancy = occupancy_of(resources, self._arch, cu_mode=resources.symbol in contents.cu_mode)
+            prediction, notes = predicted.get(number, _NOT_PREDICTED)
+            loop = found.loop
+            if prediction is not None and loop is not None:
+                loop = replace(loop, cycles=prediction.cycles, matrix_use=prediction.matrix_use)
+            reports.append(
+                KernelReport(resources=resources, occupancy=occupancy, loop=loop, notes=(*found.notes, *notes))
+            )
+        return reports
+
+    async def _predictions(
+        self, mca: Path, loops: Mapping[int, FoundLoop], folder: Path
+    ) -> dict[int, _PredictedCycles]:
+        """llvm-mca's predictions for loops, by their numbers."""
+        predicted: dict[int, _PredictedCycles] = {}
+        if len(loops) > 1:
+            source = "".join(mca_source(found.body, name=f"-{number}") for number, found in loops.items())
+            finished, _ = await self._mca(mca, source, "loops.s", folder)
+            if finished is not None and _answers(finished):
+                return await anyio.to_thread.run_sync(self._read_all, finished.stdout, loops)
+        limiter = anyio.CapacityLimiter(_PROCESSES)
+
+        async def predict(number: int, found: FoundLoop) -> None:
+            async with limiter:
+                predicted[number] = await self._prediction(mca, found, folder, number)
+
+        async with anyio.create_task_group() as tasks:
+            for number, found in loops.items():
+                tasks.start_soon(predict, number, found)
+        return predicted
+
+    async def _prediction(self, mca: Path, found: FoundLoop, folder: Path, number: int) -> _PredictedCycles:
+        """llvm-mca's prediction for a loop, without the instructions that it rejects, which the notes name."""
+        left_out: dict[int, str] = {}
+        for attempt in range(_ATTEMPTS):
+            source = mca_source(found.body, left_out)
+            finished, why = await self._mca(mca, source, f"loop-{number}-{attempt}.s", folder)
+            if finished is None:
+                return None, (why,)
+            if unknown_cpu(finished.stderr):
+                return None, (f"llvm-mca does not know {self._arch}: no cycles are predicted",)
+            if _answers(finished):
+                return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
+            more = rejected_instructions(finished.stderr, found.body, left_out)
+            if not more or finished.verdict is not ExitReason.EXITED:
+                return None, (f"llvm-mca failed, no cycles are predicted: {_last_words(finished)}",)
+            left_out |= more
+        return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
+
+    async def _mca(self, mca: Path, source: str, name: str, folder: Path) -> tuple[ProcessResult | None, str]:
+        await anyio.to_thread.run_sync((folder / name).write_text, source)
+        return await self._run([str(mca), *mca_arguments(self._arch, name)], folder)
+
+    def _read_all(self, output: str, loops: Mapping[int, FoundLoop]) -> dict[int, _PredictedCycles]:
+        try:
+            answer = parse_answer(output)
+        except ValueError as error:
+            return dict.fromkeys(loops, (None, (str(error),)))
+        return {number: self._read(answer, found, {}, name=f"-{number}") for number, found in loops.items()}
+
+    def _read(
+        self, output: str | McaAnswer, found: FoundLoop, left_out: Mapping[int, str], *, name: str = ""
+    ) -> _PredictedCycles:
+        if any(traits(found.body[place].mnemonic).kind is InstructionKind.MFMA for place in left_out):
+            return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
+        notes = (f"the predicted cycles are without some: {_rejections(found, left_out)}",) if left_out else ()
+        try:
+            prediction = loop_cycles_of(output, found.body, left_out, name=name)
+        except ValueError as error:
+            return None, (*notes, str(error))
+        if unmodelled_matrix(prediction, found.body):
+            note = f"LLVM's model of {self._arch} does not tell how long matrix instructions take: no cycles"
+            return None, (*notes, f"{note} are predicted")
+        return prediction, notes
+
+    async def _run(self, arguments: Sequence[str], folder: Path) -> tuple[ProcessResult | None, str]:
+        try:
+            finished = await self._launcher(
+                arguments,
+                environment=self._tools.environment,
+                folder=folder,
+                timeout_s=_TIME_LIMIT_S,
+                output_limit_bytes=_OUTPUT_LIMIT_BYTES,
+            )
+        except ToolchainError as error:
+            return None, str(error)
+        return finished, ""
+
+
+def _answers(finished: ProcessResult) -> bool:
+    """Whether llvm-mca took all instructions, for the processor that was asked for."""
+    return finished.verdict is ExitReason.EXITED and finished.exit_status == 0 and not unknown_cpu(finished.stderr)
+
+
+def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:
+    return {function.symbol: function for function in functions(text, [each.symbol for each in wanted])}
+
+
+def _code_bytes(function: DisassembledFunction | None) -> int:
+    return 0 if function is None else sum(instruction.size for instruction in function.instructions)
+
+
+def _loop_of(resources: KernelResources, function: DisassembledFunction | None, arch: str) -> FoundLoop:
+    if function is None:
+        return FoundLoop(None, notes=("the kernel is not in the disassembly",))
+    return main_loop(function, resources.wavefront_size, arch)
+
+
+def _rejections(found: FoundLoop, left_out: Mapping[int, str]) -> str:
+    """The first few instructions that llvm-mca rejected, each kind once, and how many there are in all."""
+    by_mnemonic = {found.body[place].mnemonic: place for place in sorted(left_out, reverse=True)}
+    shown = [
+        f"`{found.body[place].text}` ({left_out[place]})" for place in sorted(by_mnemonic.values())[:_REJECTED_SHOWN]
+    ]
+    return f"llvm-mca rejected {len(left_out)} of {len(found.body)} instructions, such as {', '.join(shown)}"
+
+
+def _last_words(finished: ProcessResult) -> str:
+    if finished.verdict is ExitReason.SIGNALLED:
+        return finished.signal_name or finished.verdict.value
+    if finished.verdict is not ExitReason.EXITED:
+        return finished.verdict.value
+    return first_error(finished.stderr)

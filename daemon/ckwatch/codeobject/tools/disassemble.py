@@ -1,0 +1,96 @@
+"""Disassembles one kernel with llvm-objdump, and finds its source lines with llvm-symbolizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.codeobject.disassembly import DisassembledFunction, functions
+from ckwatch.codeobject.source_lines import (
+    OBJDUMP_ARGUMENTS,
+    CallChain,
+    call_chains_of,
+    innermost_lines_of,
+    symbolizer_calls,
+)
+from ckwatch.codeobject.tools.analyze import LlvmTools
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+
+_TIME_LIMIT_S = 60.0
+_OUTPUT_LIMIT_BYTES = 64 * 2**20
+_PROCESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LineTable:
+    """The call chains by address. `innermost_only`: the innermost line of each is all that is known."""
+
+    frames: Mapping[int, CallChain]
+    innermost_only: bool = False
+
+
+async def disassemble(
+    code_object: Path, tools: LlvmTools, symbol: str, *, launcher: Launcher = run_process
+) -> DisassembledFunction:
+    """The kernel's instructions, none where the disassembly has none. Raises ToolchainError when objdump fails."""
+    arguments = [str(tools.objdump), "-d", f"--disassemble-symbols={symbol}", str(code_object)]
+    text = (await _output(arguments, tools, code_object.parent, launcher)).stdout
+    found = await anyio.to_thread.run_sync(functions, text, [symbol])
+    return found[0] if found else DisassembledFunction(symbol, 0, ())
+
+
+async def source_lines_of(
+    code_object: Path, tools: LlvmTools, function: DisassembledFunction, *, launcher: Launcher = run_process
+) -> LineTable:
+    """Where the function's instructions came from. Raises ToolchainError when the tools fail."""
+    folder = code_object.parent
+    symbolizer = tools.objdump.with_name("llvm-symbolizer")
+    if not await anyio.to_thread.run_sync(symbolizer.is_file):
+        arguments = [
+            str(tools.objdump),
+            *OBJDUMP_ARGUMENTS,
+            f"--disassemble-symbols={function.symbol}",
+            str(code_object),
+        ]
+        text = (await _output(arguments, tools, folder, launcher)).stdout
+        return LineTable(await anyio.to_thread.run_sync(innermost_lines_of, text), innermost_only=True)
+    addresses = [instruction.address for instruction in function.instructions]
+    frames: dict[int, CallChain] = {}
+    limiter = anyio.CapacityLimiter(_PROCESSES)
+    failures: list[ToolchainError] = []
+
+    async def ask(arguments: tuple[str, ...]) -> None:
+        async with limiter:
+            try:
+                done = await _output([str(symbolizer), *arguments], tools, folder, launcher)
+            except ToolchainError as error:
+                failures.append(error)
+                return
+            frames.update(await anyio.to_thread.run_sync(call_chains_of, done.stdout))
+
+    async with anyio.create_task_group() as tasks:
+        for call in symbolizer_calls(str(code_object), addresses):
+            tasks.start_soon(ask, call)
+    if failures:
+        raise failures[0]
+    return LineTable(frames)
+
+
+async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path, launcher: Launcher) -> ProcessResult:
+    done = await launcher(
+        arguments,
+        environment=tools.environment,
+        folder=folder,
+        timeout_s=_TIME_LIMIT_S,
+        output_limit_bytes=_OUTPUT_LIMIT_BYTES,
+    )
+    program = Path(arguments[0]).name
+    if done.verdict is not ExitReason.EXITED or done.exit_status != 0:
+        said = done.stderr.strip().splitlines()[-1:] or [done.verdict.value]
+        raise ToolchainError(f"{program} failed: {said[0]}")
+    return done

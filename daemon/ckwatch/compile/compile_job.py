@@ -1,0 +1,163 @@
+"""The processes of one compile and their log, and whether a failure is the source's mistake or a fault of the host."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ckwatch.checks.clang_output import ClangMessage, MessageKind, parse_clang_log, transient_kind
+from ckwatch.compile.dependencies import missing_headers
+from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.store.entries import CompilerCommand
+from ckwatch.compile.work_folder import environment_of
+from ckwatch.model.keys import device_text, token_key
+from ckwatch.system.processes import ExitReason, Launcher, OnLine, ProcessResult
+
+_FAULTS: Mapping[MessageKind, tuple[CompileFault, str]] = {
+    MessageKind.OUT_OF_MEMORY: (CompileFault.OUT_OF_MEMORY, "ran out of memory"),
+    MessageKind.NO_SPACE: (CompileFault.NO_SPACE, "found no space left for its temporary files"),
+    MessageKind.KILLED: (CompileFault.KILLED, "was killed (SIGKILL)"),
+    MessageKind.CRASH: (CompileFault.CRASHED, "crashed"),
+}
+# hipcc repeats its whole command after clang's messages; the entry keeps the command anyway.
+_ECHOED_COMMAND = "failed to execute:"
+_CRASH_SIGNALS = frozenset(
+    {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGTRAP}
+)
+
+
+@dataclass(slots=True)
+class CompileJob:
+    """The processes of one compile in its `folder`, whose spellings are `prefixes`; `rename` maps other paths to the
+    names under which they are to be told."""
+
+    request: CompileRequest
+    toolchain: CompilerToolchain
+    folder: Path
+    launch: Launcher
+    on_line: OnLine | None
+    prefixes: tuple[str, ...]
+    begun_ns: int = field(default_factory=time.time_ns)
+    clock_s: float = field(default_factory=time.monotonic)
+    commands: list[CompilerCommand] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    rename: dict[str, str] = field(default_factory=dict)
+
+    def own_names(self, text: str) -> str:
+        """`text` with the files of this job called by their bare names."""
+        for prefix in self.prefixes:
+            text = text.replace(prefix, "")
+        for path, name in self.rename.items():
+            text = text.replace(path, name)
+        return text
+
+    def hand_on(self, line: str) -> None:
+        """Give a line to whoever listens."""
+        if self.on_line is not None and not line.startswith(_ECHOED_COMMAND):
+            self.on_line(self.own_names(line))
+
+    async def run(self, arguments: list[str]) -> ProcessResult:
+        """Run a compiler in the folder; what it prints goes to the log."""
+        begun_s = time.monotonic() - self.clock_s
+        finished = await self.launch(
+            arguments,
+            environment=environment_of(self.toolchain.environment, self.folder),
+            folder=self.folder,
+            timeout_s=self.request.timeout_s,
+            nice=self.request.nice,
+            on_line=None if self.on_line is None else self.hand_on,
+        )
+        self.commands.append(
+            CompilerCommand(
+                tuple(self.own_names(argument) for argument in finished.arguments),
+                finished.exit_status,
+                finished.duration_s,
+                finished.peak_memory_bytes,
+                begun_s,
+            )
+        )
+        for text in (finished.stderr, finished.stdout):
+            lines = text.splitlines(keepends=True)
+            self.log.append(self.own_names("".join(line for line in lines if not line.startswith(_ECHOED_COMMAND))))
+        if finished.dropped_bytes:
+            self.log.append(f"({finished.dropped_bytes} more bytes of output were dropped)\n")
+        return finished
+
+    def command_at(self, command: CompilerCommand, offset_s: float) -> CompilerCommand:
+        """`command` as told by a clock that was started so much later."""
+        begun_s = None if command.begun_s is None else command.begun_s + offset_s
+        return replace(command, begun_s=begun_s)
+
+    def outcome(self, status: CompileStatus, **more: Any) -> CompileOutcome:
+        """What came of it, with all that was printed."""
+        log = "".join(text if text.endswith("\n") else f"{text}\n" for text in self.log if text)
+        return CompileOutcome(
+            status, log, tuple(self.commands), self.begun_ns, missing=tuple(missing_headers(log)), **more
+        )
+
+
+def source_id(request: CompileRequest) -> str:
+    """What tells equal names of different device code apart in one program: an edit of host code does not change it."""
+    seen = token_key(device_text(request.source))
+    parts = [seen, *request.flags, "defines:", *request.defines, request.arch]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
+    """Tell a mistake in the source from a fault of the host."""
+    program = Path(finished.arguments[0]).name
+    # A message that has a place speaks of the source, whatever words it uses.
+    errors = [message for message in parse_clang_log(finished.stderr) if message.is_error]
+    unplaced = [message for message in errors if message.position is None]
+    fault, message = fault_of(finished, program, unplaced)
+    if fault is None and not errors:
+        fault, message = CompileFault.HOST, f"{program} ended with status {finished.exit_status} and without a word"
+        if finished.stderr.strip():
+            message = f"{program} ended with status {finished.exit_status}: {finished.stderr.strip().splitlines()[-1]}"
+    if fault is not None:
+        return job.outcome(CompileStatus.TRANSIENT, fault=fault, message=message, headers=headers)
+    return job.outcome(CompileStatus.FAILED, headers=headers)
+
+
+def fault_of(finished: ProcessResult, program: str, unplaced: list[ClangMessage]) -> tuple[CompileFault | None, str]:
+    """The fault of the host that ended `program`, and what to say of it; `unplaced` are its errors without a place."""
+    if finished.verdict is ExitReason.TIMED_OUT:
+        return CompileFault.TIMED_OUT, f"{program} was ended after {finished.duration_s:.0f} s"
+    if finished.verdict is ExitReason.OUT_OF_MEMORY:
+        return CompileFault.OUT_OF_MEMORY, f"{program} ran out of memory"
+    kind = transient_kind(unplaced)
+    if kind is not None:
+        fault, said = _FAULTS[kind]
+        return fault, f"{program} {said}"
+    # A shell reports a signal as 128 + its number.
+    number = -finished.exit_status if finished.exit_status < 0 else finished.exit_status - 128
+    if finished.exit_status < 0 or (number in _CRASH_SIGNALS | {signal.SIGKILL, signal.SIGTERM} and not unplaced):
+        crashed = number in _CRASH_SIGNALS
+        name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+        return (
+            (CompileFault.CRASHED, f"{program} crashed ({name})")
+            if crashed
+            else (CompileFault.KILLED, f"{program} was killed ({name})")
+        )
+    return None, ""
+
+
+def unwritten(job: CompileJob, error: OSError) -> CompileOutcome:
+    """The folder cannot be written."""
+    fault = CompileFault.NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else CompileFault.HOST
+    return job.outcome(CompileStatus.TRANSIENT, fault=fault, message=f"cannot write in {job.folder}: {error.strerror}")
+
+
+def not_exported(names: list[str]) -> str:
+    """What the linker would say if it knew what the source should export."""
+    return "".join(
+        f"ld: error: the source defines no exported function '{name}': "
+        'declare it extern "C" PT_EXPORT, under the name KERNEL_NAME\n'
+        for name in names
+    )

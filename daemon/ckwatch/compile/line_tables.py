@@ -1,0 +1,164 @@
+"""Compiles the device code of a source with line tables, from which its source lines are read.
+
+Line tables change no instruction (whoever uses them checks that), so artifacts have none: they would make every code
+object ten times as large. One with them is kept in the store under a key of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.compile_job import CompileJob, source_id, unfinished, unwritten
+from ckwatch.compile.dependencies import not_there, read_headers
+from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.compile.keys import request_key
+from ckwatch.compile.passes import OBJECT_OF, HeaderRefusedError, run_pass
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain
+from ckwatch.compile.single_call import DEPENDENCIES
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import ArtifactRecord, StoreError
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
+from ckwatch.compile.work_folder import HEADER_LIST, prepare
+from ckwatch.system.processes import ExitReason, Launcher, run_process
+
+if TYPE_CHECKING:
+    from ckwatch.compile.staged_build import StagedCompiler
+
+LINE_TABLES = ("-gline-tables-only",)
+"""The compiler's option for lines."""
+
+
+LINED_CODE_OBJECT = "code-object-with-lines"
+_LINED_FILE = "lined.hsaco"
+
+
+@dataclass(frozen=True, slots=True)
+class LinedCode:
+    """`code_object` lies in the store, or in the folder that the caller gave; None where `failure` says why."""
+
+    code_object: Path | None
+    failure: CompileOutcome | None = None
+
+
+def find_lined_code(request: CompileRequest, toolchain: CompilerToolchain, store: ArtifactStore) -> Path | None:
+    """The one that is in the store; runs in a thread."""
+    artifact = store.lookup(_key(request, toolchain), PathRoots(toolchain.roots))
+    return None if artifact is None else artifact.product(LINED_CODE_OBJECT)
+
+
+async def compile_with_lines(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    store: ArtifactStore,
+    ladder: StagedCompiler | None,
+    folder: Path,
+    *,
+    launch: Launcher = run_process,
+) -> LinedCode:
+    """Compile the device code of `request` in the empty folder `folder`, with the passes and precompiled headers of
+    `ladder` where there are any, and store it. Raises ToolchainError when a program cannot be started."""
+    prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+    job = CompileJob(request, toolchain, folder, launch, None, prefixes)
+    if problem is not None:
+        return LinedCode(None, unwritten(job, problem))
+    plan = None if ladder is None else await ladder.plan(_with_lines(request))
+    if ladder is None or plan is None:
+        headers, failure = await _by_one_call(job)
+    else:
+        headers, failure = await _by_passes(job, ladder, plan)
+    if failure is not None:
+        return LinedCode(None, failure)
+    kept = await anyio.to_thread.run_sync(_keep, job, headers, store)
+    return LinedCode(kept or folder / _LINED_FILE)
+
+
+async def _by_one_call(job: CompileJob) -> tuple[Sequence[str], CompileOutcome | None]:
+    request, toolchain = job.request, job.toolchain
+    # Some flags are for the other pass.
+    one_pass = ("--offload-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
+    arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, f"-cuid={source_id(request)}", *one_pass]
+    arguments += [*compile_flags(_with_lines(request), toolchain), *include_flags(request, toolchain)]
+    done = await job.run(
+        [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", _LINED_FILE]
+    )
+    headers = await anyio.to_thread.run_sync(read_headers, job.folder, DEPENDENCIES, HEADER_LIST)
+    ended = done.exit_status == 0 and done.verdict is ExitReason.EXITED
+    return headers, None if ended else unfinished(job, done, tuple(headers))
+
+
+async def _by_passes(
+    job: CompileJob, ladder: StagedCompiler, plan: CompilePlan
+) -> tuple[Sequence[str], CompileOutcome | None]:
+    header = None
+    usual = await ladder.plan(job.request)
+    if usual is not None and ladder.precompile():
+        # Headers are precompiled without line tables; what comes of them has lines all the same.
+        header = await anyio.to_thread.run_sync(ladder.warming.find, job.request, PassSide.DEVICE, usual)
+    try:
+        done = await run_pass(job, PassSide.DEVICE, plan, header)
+    except HeaderRefusedError:
+        job.log.clear()
+        job.commands.clear()
+        done = await run_pass(job, PassSide.DEVICE, plan, None)
+    if done.failure is not None:
+        return done.headers, done.failure
+    linked = await job.run(plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _LINED_FILE))
+    ended = linked.exit_status == 0 and linked.verdict is ExitReason.EXITED
+    return done.headers, None if ended else unfinished(job, linked, done.headers)
+
+
+def _keep(job: CompileJob, headers: Sequence[str], store: ArtifactStore) -> Path | None:
+    """Store it; None where that cannot be done."""
+    request, toolchain = job.request, job.toolchain
+    folders = [*request.include_folders, *toolchain.include_folders]
+    absent = not_there(headers, (), folders)
+    observed = HeaderSet.observe(headers, absent, store.contents, PathRoots(toolchain.roots), job.begun_ns)
+    if observed is None:
+        return None
+    record = ArtifactRecord(
+        ok=True,
+        symbol=request.symbol,
+        arch=request.arch,
+        language=request.language.value,
+        toolchain=toolchain.identity,
+        source=request.language.source_name,
+        commands=tuple(job.commands),
+    )
+    copy = job.folder / f"kept-{_LINED_FILE}"
+    with suppress(OSError, StoreError):
+        shutil.copyfile(job.folder / _LINED_FILE, copy)
+        publish = partial(
+            store.publish, _key(request, toolchain), observed, record, log="", products={LINED_CODE_OBJECT: copy}
+        )
+        return publish(source=request.source.encode("utf-8", "surrogateescape"), replace_existing=True).product(
+            LINED_CODE_OBJECT
+        )
+    return None
+
+
+def _with_lines(request: CompileRequest) -> CompileRequest:
+    return replace(request, flags=(*request.flags, *LINE_TABLES))
+
+
+def _key(request: CompileRequest, toolchain: CompilerToolchain) -> str:
+    roots = PathRoots(toolchain.roots)
+    more = ["device code with lines"]
+    return request_key(
+        _with_lines(request),
+        toolchain,
+        roots,
+        text=request.source,
+        arch=request.arch,
+        more=more,
+        products=[LINED_CODE_OBJECT],
+    )

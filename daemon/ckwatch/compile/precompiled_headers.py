@@ -1,0 +1,459 @@
+"""Precompiled headers: which ones help a compile, how they are made, and where they are kept.
+
+They are made once per text, side, flags, arch and compiler, kept in the store's folder, and never stale: one is used
+only while every header that it was made of has the contents it had then; clang itself checks sizes and times once more.
+`clang -fno-cxx-modules` is given wherever they are made or used: with the modules of C++20 clang 22 merges declarations
+of a precompiled header that look alike, and CK's `MfmaSelector` then picks another instruction.
+
+What is precompiled of a source: its leading includes, and more where the template takes part in it. A source that
+mentions CKWATCH_WARM_UP promises that, with this macro defined, it defines no kernel and nothing under a name that
+another source may define too, apart from names with `KERNEL_NAME` or `DEVICE_CODE_NAME` in them; and that it makes the
+compiler instantiate the templates that it will need. Then it is put behind the includes of a precompiled header, and a
+source that differs in some parameters finds most of its instantiations done. Where sources of one kernel have little in
+common, a comment names the family: `// CKWATCH_WARM_UP: v3 Intrawave`. Of every family the source that was built first
+is remembered, and the others are warmed up with it. As long as there is none, that of another family of the same kernel
+helps, or the includes alone are precompiled.
+
+What is reported of a source and what comes of it must not depend on them. A header of another text never replaces what
+a source includes, it only has been read before. Included headers are then read once more than they are without, and
+those that were precompiled say nothing: where that would be seen, none is made. Everything works without them, only
+slower.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.checks.clang_output import parse_clang_log
+from ckwatch.compile.dependencies import parse_header_list
+from ckwatch.compile.driver_plan import CompilePlan, PassSide
+from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import ContentSnapshot, file_digest
+from ckwatch.compile.store.entries import StoreError
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
+from ckwatch.compile.work_folder import environment_of
+from ckwatch.system.file_locks import try_lock, unlock
+from ckwatch.system.processes import ExitReason, Launcher
+
+WARM_UP = "CKWATCH_WARM_UP"
+HASH_DIGITS = 12
+"""At the end of names that `fingerprint.kernel_symbol` makes."""
+
+_FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
+_DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
+_OPENING = frozenset({"if", "ifdef", "ifndef"})
+_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*")
+
+
+def include_prefix(source: str) -> str:
+    """The leading lines of `source` up to its last include before any code, empty when there is none.
+
+    They are blank lines, comments and directives, every condition closed.
+    """
+    lines = source.splitlines(keepends=True)
+    end = depth = 0
+    included = in_comment = continued = False
+    for number, line in enumerate(lines, 1):
+        if not continued:
+            in_comment, rest = _code(line, in_comment=in_comment)
+            directive = _DIRECTIVE.match(rest)
+            if rest.strip() and directive is None:
+                break
+            word = "" if directive is None else directive[1]
+            depth += (word in _OPENING) - (word == "endif")
+            included = included or word == "include"
+            if included and depth == 0 and word in ("include", "endif"):
+                end = number
+        continued = line.rstrip("\r\n").endswith("\\")
+    return "".join(lines[:end])
+
+
+def warm_text(prefix: str, source: str, symbol: str) -> str:
+    """A precompiled header's text: the includes, and `source` under other names than its own."""
+    # The function's name and that of the device code are made of the same words and a hash each.
+    names = re.compile(rf"{re.escape(symbol[:-HASH_DIGITS])}[0-9a-f]{{{HASH_DIGITS}}}")
+    renamed = names.sub(lambda match: f"{match[0]}_warm_up", source)
+    return f"{prefix}#define {WARM_UP} 1\n{renamed}\n#undef {WARM_UP}\n"
+
+
+def can_warm_up(source: str) -> bool:
+    """Whether the template takes part."""
+    return WARM_UP in source
+
+
+def family_of(source: str) -> str:
+    """Which sources of the same kernel `source` has most in common with."""
+    named = _FAMILY.search(source)
+    return "" if named is None else named[1].strip()
+
+
+def _code(line: str, *, in_comment: bool) -> tuple[bool, str]:
+    """Whether a comment is open behind `line`, and what of the line lies in none."""
+    if in_comment:
+        _, closed, line = line.partition("*/")
+        if not closed:
+            return True, ""
+    rest = _COMMENTS.sub(" ", line)
+    before, opened, _ = rest.partition("/*")
+    return bool(opened), before
+
+
+PCH_FLAGS = ("-fno-cxx-modules",)
+"""Where headers are made and used."""
+
+INSTANTIATE_FLAG = "-fpch-instantiate-templates"
+"""Templates are instantiated when the header is made, not by each source that uses it."""
+
+SIZE_LIMIT_BYTES = 2 * 2**30
+COUNT_LIMIT = 24
+_IN_USE_S = 600.0
+"""A header that was used so recently may be in use: a compile takes less."""
+
+SOURCE_NAME = "prefix.hip"
+HEADER_NAME = "header.pch"
+META_NAME = "meta.json"
+REFUSED_NAME = "refused.json"
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderSpec:
+    """A precompiled header that would help: its text, and the command that makes it, files apart."""
+
+    side: PassSide
+    text: str
+    command: tuple[str, ...]
+    identity: str
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        parts = [self.side.value, self.text, list(self.command), self.identity]
+        return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+@dataclass(frozen=True, slots=True)
+class PrecompiledHeader:
+    """One that can be used. `headers` are the absolute paths of what it was made of."""
+
+    file: Path
+    source: Path
+    headers: tuple[str, ...]
+
+    @property
+    def use(self) -> tuple[str, ...]:
+        """Arguments for clang."""
+        return (*PCH_FLAGS, "-include-pch", str(self.file))
+
+
+class PrecompiledHeaderStore:
+    """Those in the store's folder. For use from threads; several processes may share the folder."""
+
+    def __init__(self, store: ArtifactStore, roots: PathRoots, identity: str) -> None:
+        self.folder = store.folder / "precompiled"
+        self._store = store
+        self._roots = roots
+        self._identity = identity
+        self._failed: dict[str, float] = {}
+
+    def wanted(self, side: PassSide, text: str, plan: CompilePlan) -> HeaderSpec:
+        """What `text` precompiled for one side would be."""
+        command = plan.pass_command(
+            side,
+            source=SOURCE_NAME,
+            output="",
+            headers="",
+            cuid="",
+            emit="-emit-pch",
+            more=(*PCH_FLAGS, INSTANTIATE_FLAG),
+        )
+        return HeaderSpec(side, text, tuple(command), self._identity)
+
+    def find(self, wanted: HeaderSpec, look: ContentSnapshot | None = None) -> PrecompiledHeader | None:
+        """The header, if it is what was made and nothing that it was made of has changed."""
+        folder = self.folder / wanted.key
+        try:
+            meta = (folder / META_NAME).read_bytes()
+            headers, digest = HeaderSet.from_json(meta), json.loads(meta)["header"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        look = look or self._store.contents.look()
+        if not headers.holds(look, self._roots) or self._store.contents.digest(str(folder / HEADER_NAME)) != digest:
+            self._remove(folder)
+            return None
+        with suppress(OSError):
+            os.utime(folder / META_NAME)
+        expand = self._roots.expand
+        return PrecompiledHeader(folder / HEADER_NAME, folder / SOURCE_NAME, tuple(map(expand, headers.present)))
+
+    def prepare(self, wanted: HeaderSpec) -> Path:
+        """The folder in which to make it, with its text. Raises OSError."""
+        folder = self.folder / wanted.key
+        folder.mkdir(parents=True, exist_ok=True)
+        source = folder / SOURCE_NAME
+        data = wanted.text.encode("utf-8", "surrogateescape")
+        # The header remembers the time of its source: an equal one is left alone.
+        if not source.exists() or source.read_bytes() != data:
+            source.write_bytes(data)
+        return folder
+
+    def publish(
+        self, wanted: HeaderSpec, made: Path, headers: Sequence[str], absent: Collection[str], begun_ns: int
+    ) -> bool:
+        """Take in the file `made`, from the headers named, where those that are `absent` would have been read instead;
+        False when one of them has changed meanwhile."""
+        folder = self.folder / wanted.key
+        opened = [path for path in headers if path != str(folder / SOURCE_NAME)]
+        observed = HeaderSet.observe(opened, absent, self._store.contents, self._roots, begun_ns)
+        if observed is None:
+            return False
+        digest = file_digest(made)
+        (folder / META_NAME).unlink(missing_ok=True)
+        made.rename(folder / HEADER_NAME)
+        temporary = made.with_name("meta")
+        temporary.write_bytes(json.dumps({**json.loads(observed.to_json()), "header": digest}).encode())
+        temporary.rename(folder / META_NAME)
+        return True
+
+    def failed(self, wanted: HeaderSpec) -> None:
+        """It cannot be made of the headers as they are."""
+        self._failed[wanted.key] = time.monotonic()
+
+    def worth_trying(self, wanted: HeaderSpec) -> bool:
+        """Whether it has not failed lately, and the compiler has not refused."""
+        since = self._failed.get(wanted.key)
+        return (since is None or time.monotonic() - since > _IN_USE_S) and self.refusal() is None
+
+    def refuse(self, message: str) -> None:
+        """The compiler does not take what it has made: none is made or used until it is another."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary = self.folder / f"{REFUSED_NAME}.{os.getpid()}"
+            temporary.write_text(json.dumps({"identity": self._identity, "message": message}))
+            temporary.replace(self.folder / REFUSED_NAME)
+
+    def refusal(self) -> str | None:
+        """Why this compiler's precompiled headers are not used, None when they are."""
+        try:
+            told = json.loads((self.folder / REFUSED_NAME).read_bytes())
+            return str(told["message"]) if told["identity"] == self._identity else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def tidy(self, *, size_limit_bytes: int = SIZE_LIMIT_BYTES, count_limit: int = COUNT_LIMIT) -> int:
+        """Remove those used longest ago beyond the limits, and what was left half-made; how many went."""
+        kept: list[tuple[float, int, Path]] = []
+        now = time.time()
+        removed = 0
+        with suppress(OSError):
+            for folder in self.folder.iterdir():
+                if not folder.is_dir():
+                    continue
+                try:
+                    used = (folder / META_NAME).stat().st_mtime
+                except OSError:
+                    used = 0.0
+                    if now - folder.stat().st_mtime < _IN_USE_S:
+                        continue  # being made
+                size = sum(file.stat().st_size for file in folder.iterdir())
+                kept.append((used, size, folder))
+        total = sum(size for _, size, _ in kept)
+        count = len(kept)
+        for used, size, folder in sorted(kept):
+            if (total <= size_limit_bytes and count <= count_limit and used) or now - used < _IN_USE_S:
+                continue
+            self._remove(folder)
+            total, count, removed = total - size, count - 1, removed + 1
+        return removed
+
+    def _remove(self, folder: Path) -> None:
+        with suppress(OSError):
+            (folder / META_NAME).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+WARMUP_NICE = 15
+"""Headers are made at low priority (nice(1)), lower than that of compiles."""
+
+WARMUP_TIME_LIMIT_S = 600.0
+
+FAMILIES = 8
+"""Families of one kernel that are remembered."""
+
+_REPRESENTATIVES = "representatives"
+_Representatives = Mapping[str, tuple[str, str]]
+"""For each family the symbol and the source of one that compiles."""
+
+
+class HeaderWarmup:
+    """The precompiled headers of one compiler and store. One event loop's."""
+
+    def __init__(
+        self, toolchain: CompilerToolchain, store: ArtifactStore, headers: PrecompiledHeaderStore, launch: Launcher
+    ) -> None:
+        self.headers = headers
+        self._toolchain = toolchain
+        self._store = store
+        self._launch = launch
+        self._flights: dict[str, anyio.Lock] = {}
+        self._known: dict[str, _Representatives] = {}
+
+    def find(
+        self, request: CompileRequest, side: PassSide, plan: CompilePlan, look: ContentSnapshot | None = None
+    ) -> PrecompiledHeader | None:
+        """The best one there is; runs in a thread."""
+        if self.headers.refusal() is not None:
+            return None
+        found = (self.headers.find(wanted, look) for wanted in self.candidates(request, side, plan))
+        return next((header for header in found if header is not None), None)
+
+    def candidates(
+        self, request: CompileRequest, side: PassSide, plan: CompilePlan, *, warm: bool = True
+    ) -> list[HeaderSpec]:
+        """Those that would help, the best first; runs in a thread. Without `warm` the includes alone."""
+        prefix = include_prefix(request.source)
+        if not prefix:
+            return []
+        texts = []
+        if warm and can_warm_up(request.source):
+            known = self._representatives(request, prefix, plan)
+            family = family_of(request.source)
+            for _, (symbol, source) in sorted(known.items(), key=lambda one: one[0] != family):
+                texts.append(warm_text(prefix, source, symbol))
+        # Twice, as with the header it is read twice: it cannot be made of headers that bear that only once.
+        return [self.headers.wanted(side, text, plan) for text in (*texts, prefix + prefix)]
+
+    def lacking(
+        self, request: CompileRequest, plan: CompilePlan, sides: Iterable[PassSide] = PassSide, *, warm: bool = True
+    ) -> list[HeaderSpec]:
+        """What to make next for requests like this one; runs in a thread."""
+        found = []
+        for side in sides:
+            candidates = self.candidates(request, side, plan, warm=warm)
+            able = [wanted for wanted in candidates if self.headers.worth_trying(wanted)]
+            if able and self.headers.find(able[0]) is None:
+                found.append(able[0])
+        return found
+
+    def built(self, request: CompileRequest, plan: CompilePlan) -> None:
+        """Remember the source for its family if none is known yet; runs in a thread."""
+        prefix = include_prefix(request.source)
+        if not prefix or not can_warm_up(request.source):
+            return
+        known = self._representatives(request, prefix, plan)
+        family = family_of(request.source)
+        if family in known or len(known) >= FAMILIES:
+            return
+        name = self._name(request, prefix, plan)
+        file = self._store.folder / _REPRESENTATIVES / name
+        temporary = file.with_name(f"{name}.{os.getpid()}")
+        self._known[name] = {**known, family: (request.symbol, request.source)}
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(self._known[name]))
+            temporary.replace(file)
+
+    async def make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
+        """Make one unless it is there; whether it can be used. Another process that is at it is not waited for."""
+        async with self._flights.setdefault(wanted.key, anyio.Lock()):
+            if await anyio.to_thread.run_sync(self.headers.find, wanted) is not None:
+                return True
+            path = self._store.locks / f"{wanted.key}.lock"
+            with anyio.CancelScope(shield=True):
+                lock = await anyio.to_thread.run_sync(_try_lock_at, path)
+            if lock is None:
+                return False
+            try:
+                return await self._make(wanted, request, plan)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(unlock, path, lock)
+
+    async def _make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
+        begun_ns = time.time_ns()
+        try:
+            folder = await anyio.to_thread.run_sync(self.headers.prepare, wanted)
+            work = await anyio.to_thread.run_sync(self._store.work_folder)
+        except (OSError, StoreError):
+            return False
+        made, listed = folder / f"{HEADER_NAME}.{os.getpid()}", work / "headers.txt"
+        command = plan.pass_command(
+            wanted.side, source=str(folder / SOURCE_NAME), output=str(made), headers=str(listed), cuid="",
+            emit="-emit-pch", more=(*PCH_FLAGS, INSTANTIATE_FLAG),
+        )  # fmt: skip
+        try:
+            finished = await self._launch(
+                command,
+                environment=environment_of(self._toolchain.environment, work),
+                folder=work,
+                timeout_s=WARMUP_TIME_LIMIT_S,
+                nice=max(WARMUP_NICE, request.nice),
+            )
+            if finished.exit_status != 0 or finished.verdict is not ExitReason.EXITED:
+                if finished.verdict is ExitReason.EXITED and finished.exit_status > 0:
+                    self.headers.failed(wanted)
+                return False
+            if _says_more(finished.stderr, wanted):
+                self.headers.failed(wanted)
+                return False
+            take = partial(self._publish, wanted, request, made, listed, begun_ns)
+            return await anyio.to_thread.run_sync(take)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(partial(_remove_unpublished, made, work))
+
+    def _publish(self, wanted: HeaderSpec, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
+        names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
+        folders = [*request.include_folders, *self._toolchain.include_folders]
+        try:
+            return self.headers.publish(wanted, made, names, shadows(names, folders), begun_ns)
+        except OSError:
+            return False
+
+    def _representatives(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> _Representatives:
+        name = self._name(request, prefix, plan)
+        if name not in self._known:
+            try:
+                told = json.loads((self._store.folder / _REPRESENTATIVES / name).read_text())
+                self._known[name] = {str(family): (str(one[0]), str(one[1])) for family, one in told.items()}
+            except (OSError, ValueError, AttributeError, IndexError, TypeError):
+                self._known[name] = {}
+        return self._known[name]
+
+    def _name(self, request: CompileRequest, prefix: str, plan: CompilePlan) -> str:
+        command = self.headers.wanted(PassSide.DEVICE, prefix, plan)
+        return hashlib.sha256(f"{command.key}\0{request.kernel}".encode()).hexdigest()[:40]
+
+
+def _says_more(log: str, wanted: HeaderSpec) -> bool:
+    """Whether a source that uses the header would say less than by itself (a warning in what it includes, that would
+    not be read again), or more (a macro that it defines anew)."""
+    own = f"/{wanted.key}/{SOURCE_NAME}"
+    placed = (message for message in parse_clang_log(log) if message.position is not None)
+    return any(not message.path.endswith(own) or message.option == "macro-redefined" for message in placed)
+
+
+def _try_lock_at(path: Path) -> int | None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return try_lock(path)
+    return None
+
+
+def _remove_unpublished(made: Path, work: Path) -> None:
+    with suppress(OSError):
+        made.unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,260 @@
+"""Compiles a source with one call of hipcc, clang++ or nvcc: an object, a shared object, and the device's code.
+
+Nothing here knows the store. Everything is written into one private folder (`work_folder`).
+
+With nvcc the CUDA runtime is linked statically (nvcc's own way): the shared object needs the driver and nothing else,
+and uses the primary context of the current device, as whoever loads it does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import anyio.to_thread
+
+from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
+from ckwatch.compile import elf
+from ckwatch.compile.compile_job import CompileJob, fault_of, not_exported, source_id, unfinished, unwritten
+from ckwatch.compile.dependencies import format_dependency_file, read_headers
+from ckwatch.compile.flags import compile_flags, include_flags, link_flags
+from ckwatch.compile.request import (
+    CompileFault,
+    CompileOutcome,
+    CompileRequest,
+    CompilerToolchain,
+    CompileStatus,
+    ProductKind,
+)
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
+from ckwatch.compile.work_folder import EXPORTS, HEADER_LIST, TEMPORARY, prepare
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ExitReason, Launcher, OnLine, ProcessResult, run_process
+
+OBJECT = "kernel.o"
+SHARED_OBJECT = "kernel.so"
+DEPENDENCIES = "kernel.d"
+SOURCE_ID_SYMBOL = "__hip_cuid_"
+
+
+async def compile_source(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    *,
+    folder: Path,
+    on_line: OnLine | None = None,
+    launch: Launcher = run_process,
+) -> CompileOutcome:
+    """Compile in the empty folder `folder`, which is the caller's to remove.
+
+    `on_line` gets each line that a compiler writes, as it is written, the source under its bare name. Raises
+    ToolchainError when a program cannot be started, CkwatchError for a product that cannot be made. What the
+    compiler says is a value.
+    """
+    if ProductKind.RUNNER in request.products:
+        raise CkwatchError("no runner can be made of a source by itself")
+    if request.language is Language.CU:
+        return await compile_cu(request, toolchain, folder=folder, on_line=on_line, launch=launch)
+    prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes)
+    if problem is not None:
+        return unwritten(job, problem)
+    compiled = await job.run(compile_command(request, toolchain))
+    headers = tuple(await anyio.to_thread.run_sync(read_headers, folder, DEPENDENCIES, HEADER_LIST))
+    if compiled.exit_status != 0 or compiled.verdict is not ExitReason.EXITED:
+        return unfinished(job, compiled, headers)
+    return await linked(job, headers, None)
+
+
+async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | None) -> CompileOutcome:
+    """Link the object and gather what it was compiled for; `code_object` is the device's code where it is at hand."""
+    request, folder = job.request, job.folder
+    if request.language is Language.HIP:
+        # Two sources with the same device code have it too, and may be linked into one program. The linker says what is
+        # wrong with an object that cannot be read.
+        with suppress(OSError, ValueError):
+            await anyio.to_thread.run_sync(elf.weaken, folder / OBJECT, SOURCE_ID_SYMBOL)
+    done = await job.run(link_command(request, job.toolchain))
+    if done.exit_status != 0 or done.verdict is not ExitReason.EXITED:
+        return unfinished(job, done, headers)
+    files = {ProductKind.OBJECT: folder / OBJECT, ProductKind.SHARED_OBJECT: folder / SHARED_OBJECT}
+    try:
+        exports = await anyio.to_thread.run_sync(elf.exported_symbols, files[ProductKind.SHARED_OBJECT])
+        if request.language is Language.HIP:
+            target = folder / f"kernel.{request.arch.replace(':', '-')}.hsaco"
+            if code_object is not None:
+                await anyio.to_thread.run_sync(code_object.rename, target)
+                files[ProductKind.CODE_OBJECT] = target
+            elif (code := await _device_code(job, files[ProductKind.OBJECT])) is not None:
+                files[ProductKind.CODE_OBJECT] = target
+                await anyio.to_thread.run_sync(target.write_bytes, code)
+        files[ProductKind.DEPENDENCIES] = folder / DEPENDENCIES
+        await anyio.to_thread.run_sync(write_dependencies, files[ProductKind.DEPENDENCIES], headers)
+    except OSError as error:
+        return unwritten(job, error)
+    except ValueError as error:
+        return job.outcome(
+            CompileStatus.TRANSIENT, fault=CompileFault.HOST, message=f"the compiler left a damaged object: {error}"
+        )
+    return ended(job, files, headers, exports)
+
+
+def ended(
+    job: CompileJob, files: Mapping[ProductKind, Path], headers: tuple[str, ...], exports: tuple[str, ...]
+) -> CompileOutcome:
+    """What came of a compile that has linked: its files, unless a name that it should export is not there."""
+    absent = [name for name in job.request.exports if name not in exports]
+    if absent:
+        job.log.append(not_exported(absent))
+        return job.outcome(CompileStatus.FAILED, headers=headers, exports=exports)
+    kept = {kind: path for kind, path in files.items() if kind in job.request.products}
+    return job.outcome(CompileStatus.OK, files=kept, headers=headers, exports=exports)
+
+
+def write_dependencies(file: Path, headers: tuple[str, ...]) -> None:
+    """Write the rule by which make knows the headers."""
+    file.write_bytes(format_dependency_file(SHARED_OBJECT, headers).encode("utf-8", "surrogateescape"))
+
+
+def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call that makes an object of the source in the folder that it runs in."""
+    hip = request.language is Language.HIP
+    arguments = (
+        [str(toolchain.hipcc), *toolchain.hip_arguments] if hip else [str(toolchain.clangxx), *toolchain.cpp_arguments]
+    )
+    if hip:
+        # By default the id that tells equal names of different objects apart is made from the source's folder.
+        arguments.append(f"-cuid={source_id(request)}")
+    arguments += compile_flags(request, toolchain) + include_flags(request, toolchain)
+    return [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", OBJECT]
+
+
+def link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call that makes a shared object of that object."""
+    if request.language is Language.HIP:
+        arguments = [str(toolchain.hipcc), *toolchain.hip_arguments, f"--offload-arch={request.arch}"]
+    else:
+        arguments = [str(toolchain.clangxx), *toolchain.cpp_arguments]
+        if toolchain.openmp:
+            arguments.append("-fopenmp")
+    arguments += ["-shared", "-Wl,-z,defs", f"-Wl,--version-script={EXPORTS}", OBJECT]
+    return [*arguments, *toolchain.link_arguments, *link_flags(request), "-o", SHARED_OBJECT]
+
+
+async def _device_code(job: CompileJob, file: Path) -> bytes | None:
+    arch = job.request.arch
+    try:
+        return await anyio.to_thread.run_sync(elf.device_code, file, arch)
+    except elf.CompressedBundleError:
+        bundle = await anyio.to_thread.run_sync(elf.fat_binary, file)
+        if bundle is None:
+            return None
+        await anyio.to_thread.run_sync((job.folder / "bundle").write_bytes, bundle)
+        done = await job.run(
+            [
+                str(job.toolchain.offload_bundler),
+                "--unbundle",
+                "--type=o",
+                "--input=bundle",
+                f"--targets=hipv4-amdgcn-amd-amdhsa--{arch}",
+                "--output=code",
+            ]
+        )
+        if done.exit_status != 0:
+            raise ValueError("its offload bundle cannot be unpacked") from None
+        return await anyio.to_thread.run_sync((job.folder / "code").read_bytes)
+
+
+async def compile_cu(
+    request: CompileRequest,
+    toolchain: CompilerToolchain,
+    *,
+    folder: Path,
+    on_line: OnLine | None = None,
+    launch: Launcher = run_process,
+) -> CompileOutcome:
+    """Compile in the empty folder `folder`; see `compile_source`. Raises ToolchainError when nvcc cannot be started."""
+    prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes)
+    if problem is not None:
+        return unwritten(job, problem)
+    compiled = await job.run(nvcc_compile_command(request, toolchain))
+    headers = await anyio.to_thread.run_sync(_nvcc_headers, folder)
+    if compiled.exit_status != 0 or compiled.verdict is not ExitReason.EXITED:
+        return _nvcc_unfinished(job, compiled, headers)
+    linked = await job.run(nvcc_link_command(request, toolchain))
+    if linked.exit_status != 0 or linked.verdict is not ExitReason.EXITED:
+        return _nvcc_unfinished(job, linked, headers)
+    files = {kind: folder / name for kind, name in _NVCC_FILES.items()}
+    try:
+        exports = await anyio.to_thread.run_sync(elf.exported_symbols, files[ProductKind.SHARED_OBJECT])
+        await anyio.to_thread.run_sync(write_dependencies, files[ProductKind.DEPENDENCIES], headers)
+        code = next((folder / TEMPORARY).glob("*.cubin"), None)
+        if code is not None:
+            files[ProductKind.CODE_OBJECT] = folder / f"kernel.{request.arch}.cubin"
+            code.rename(files[ProductKind.CODE_OBJECT])
+    except OSError as error:
+        return unwritten(job, error)
+    except ValueError as error:
+        return job.outcome(
+            CompileStatus.TRANSIENT, fault=CompileFault.HOST, message=f"nvcc left a damaged object: {error}"
+        )
+    return ended(job, files, headers, exports)
+
+
+_NVCC_FILES = {
+    ProductKind.OBJECT: OBJECT,
+    ProductKind.SHARED_OBJECT: SHARED_OBJECT,
+    ProductKind.DEPENDENCIES: DEPENDENCIES,
+}
+
+
+def nvcc_compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call that makes an object of the source in the folder that it runs in.
+
+    The intermediate files are kept in the compile's own folder for temporary files: the device's code is one of them.
+    """
+    arguments = [str(toolchain.hipcc), *_nvcc_arguments(toolchain), *compile_flags(request, toolchain)]
+    arguments += include_flags(request, toolchain)
+    arguments += ["--keep", f"--keep-dir={TEMPORARY}", "-MD", "-MF", DEPENDENCIES]
+    return [*arguments, "-c", request.language.source_name, "-o", OBJECT]
+
+
+def nvcc_link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call that makes a shared object of that object."""
+    wanted = [_linker_flag_for_nvcc(flag) for flag in link_flags(request)]
+    exports = f"-Xlinker=-z,defs,--version-script={EXPORTS}"
+    return [str(toolchain.hipcc), *_nvcc_arguments(toolchain), "-shared", exports, OBJECT, *wanted, "-o", SHARED_OBJECT]
+
+
+def _nvcc_arguments(toolchain: CompilerToolchain) -> tuple[str, ...]:
+    return toolchain.arguments if isinstance(toolchain, NvccToolchain) else ()
+
+
+def _linker_flag_for_nvcc(flag: str) -> str:
+    """nvcc has a name of its own for what is handed to the linker."""
+    return f"-Xlinker={flag.removeprefix('-Wl,')}" if flag.startswith("-Wl,") else flag
+
+
+def _nvcc_headers(folder: Path) -> tuple[str, ...]:
+    """What was read, without the way through nvcc's own folder (`bin/../targets`)."""
+    found = {os.path.normpath(path) for path in read_headers(folder, DEPENDENCIES, HEADER_LIST)}
+    return tuple(sorted(path for path in found if not path.startswith("/proc/")))
+
+
+def _nvcc_unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
+    """Tell a mistake in the source from a fault of the host."""
+    errors = [message for message in parse_nvcc_log(finished.stderr + finished.stdout) if message.is_error]
+    fault, message = fault_of(finished, "nvcc", [message for message in errors if message.position is None])
+    if fault is None and not errors:
+        said = (finished.stderr + finished.stdout).strip().splitlines()
+        fault = CompileFault.HOST
+        message = f"nvcc ended with status {finished.exit_status}: {said[-1] if said else 'without a word'}"
+    if fault is not None:
+        return job.outcome(CompileStatus.TRANSIENT, fault=fault, message=message, headers=headers)
+    outcome = job.outcome(CompileStatus.FAILED, headers=headers)
+    return replace(outcome, missing=tuple(missing_headers(outcome.log)))

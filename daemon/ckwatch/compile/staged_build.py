@@ -1,0 +1,297 @@
+"""A HIP compile in its parts: host and device pass side by side, each with a precompiled header, then bundle and link.
+
+What comes of it is what one hipcc call makes: both run the same commands on the same text. The one difference is how
+the fat binary gets into the object: the host pass refers to it by the symbol that clang uses for relocatable device
+code, and the section is added when the device pass has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile import elf
+from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
+from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
+from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.compile.passes import (
+    OBJECT_OF,
+    HeaderRefusedError,
+    OnPassLine,
+    PassResult,
+    failed,
+    joined_log,
+    run_pass,
+    stored_device_pass,
+)
+from ckwatch.compile.precompiled_headers import HeaderSpec, HeaderWarmup, PrecompiledHeader, PrecompiledHeaderStore
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.single_call import OBJECT, compile_command, compile_source, linked
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
+from ckwatch.model.errors import plain_errors
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ExitReason, Launcher
+
+HEADERS_WORTH = 3
+"""So many compiles that wait are worth the time that precompiling their includes takes: 6 s a side, for 5 s each. Warm
+headers (24 s, for 11 s each of the same family) are made in the background only."""
+
+_FATBIN_SYMBOL = "__hip_fatbin"
+_BUNDLE = "kernel.hipfb"
+_CODE_OBJECT = "kernel.out"
+
+
+@dataclass(slots=True)
+class PendingHostPass:
+    """A host pass that has ended, and the folder with its object, which is its owner's to remove."""
+
+    folder: Path
+    host: PassResult
+
+    @property
+    def ok(self) -> bool:
+        """Whether the host pass found no mistake."""
+        return self.host.failure is None
+
+
+class StagedCompiler:
+    """Compiles in parts with one toolchain. One event loop's; safe to call from many tasks."""
+
+    def __init__(
+        self,
+        toolchain: CompilerToolchain,
+        store: ArtifactStore,
+        launch: Launcher,
+        *,
+        precompile: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.precompile = precompile
+        self._toolchain = toolchain
+        self._store = store
+        self._launch = launch
+        headers = PrecompiledHeaderStore(store, PathRoots(toolchain.roots), toolchain.identity)
+        self.warming = HeaderWarmup(toolchain, store, headers, launch)
+        self._plans: dict[tuple[str, ...], CompilePlan | None] = {}
+        self._planning = anyio.Lock()
+        self.no_plan: str | None = None
+        """Why a compile was not taken apart; None as long as none was not."""
+
+    async def plan(self, request: CompileRequest) -> CompilePlan | None:
+        """How hipcc compiles requests of these flags; None when that cannot be told, or not taken apart."""
+        if request.language is not Language.HIP:
+            return None
+        # All of the command that differs between requests, but for the id of the source.
+        named = (*compile_flags(request, self._toolchain), *include_flags(request, self._toolchain))
+        if named in self._plans:
+            return self._plans[named]
+        async with self._planning:
+            if named not in self._plans:
+                printed = await self._ask(request, compile_command(request, self._toolchain))
+                if printed is None:  # asked again by the next compile: what is wrong may be a flag, or the host
+                    return None
+                try:
+                    self._plans[named] = read_plan(printed)
+                except NoPlanError as error:
+                    self._plans[named] = None
+                    self.no_plan = str(error)
+        return self._plans[named]
+
+    async def _ask(self, request: CompileRequest, command: list[str]) -> str | None:
+        folder = await anyio.to_thread.run_sync(self._store.work_folder)
+        try:
+            await anyio.to_thread.run_sync(prepare, request, folder)
+            done = await self._launch(
+                [command[0], "-###", *command[1:]],
+                environment=environment_of(self._toolchain.environment, folder),
+                folder=folder,
+                timeout_s=60.0,
+                nice=request.nice,
+            )
+            return done.stderr if done.exit_status == 0 and done.verdict is ExitReason.EXITED else None
+        finally:
+            await remove_work_folder(folder)
+
+    async def check(self, request: CompileRequest, folder: Path, on_said: OnPassLine | None) -> PendingHostPass | None:
+        """Run the host pass alone, in the empty `folder`; None when compiles cannot be taken apart here."""
+        plan = await self.plan(request)
+        if plan is None:
+            return None
+        prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+        if problem is not None:
+            return None
+        job = self._job(request, folder, prefixes, PassSide.HOST, on_said)
+        return PendingHostPass(folder, await self._pass(job, PassSide.HOST, plan, None))
+
+    async def compile(
+        self,
+        request: CompileRequest,
+        folder: Path,
+        *,
+        on_said: OnPassLine | None = None,
+        checked: PendingHostPass | None = None,
+        side_by_side: bool = True,
+        on_narrow: Callable[[], None] = lambda: None,
+        look: ContentSnapshot | None = None,
+        waiting: int = 0,
+        force: bool = False,
+    ) -> CompileOutcome:
+        """Compile in `folder`, which is that of `checked` when the host pass is done already.
+
+        `on_narrow` is called when from now on only one process runs at a time. `waiting`: so many others wait for a
+        compiler; for many it is worth to make precompiled headers first. With `force` the device pass is not taken from
+        the store. Raises ToolchainError when a program cannot be
+        started, CkwatchError for a product that cannot be made.
+        """
+        plan = await self.plan(request)
+        if plan is None:
+            on_narrow()
+            on_line = None if on_said is None else partial(on_said, None)
+            return await compile_source(
+                request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
+            )  # fmt: skip
+        if waiting >= HEADERS_WORTH and self.precompile():
+            await self._make_headers(request, plan)
+        if checked is None:
+            prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
+        else:
+            prefixes, problem = checked.host.job.prefixes, None
+        jobs = {side: self._job(request, folder, prefixes, side, on_said) for side in PassSide}
+        if problem is not None:
+            return unwritten(jobs[PassSide.HOST], problem)
+        passes: dict[PassSide, PassResult] = {} if checked is None else {PassSide.HOST: checked.host}
+
+        async def one(side: PassSide) -> None:
+            if side is PassSide.DEVICE:
+                passes[side] = await self._device_pass(jobs[side], plan, look, force=force)
+            elif side not in passes:
+                passes[side] = await self._pass(jobs[side], side, plan, look)
+            if side is PassSide.HOST:
+                on_narrow()
+
+        if side_by_side and checked is None:
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                for side in (PassSide.DEVICE, PassSide.HOST):
+                    tasks.start_soon(one, side)
+        else:
+            for side in PassSide:
+                await one(side)
+        both = list(passes.values())
+        outcome = failed(both) or await self._joined(jobs[PassSide.DEVICE], plan, both)
+        if outcome.status is CompileStatus.OK and self.precompile():
+            await anyio.to_thread.run_sync(self.warming.built, request, plan)
+        return outcome
+
+    async def _make_headers(self, request: CompileRequest, plan: CompilePlan) -> None:
+        def lacking() -> list[HeaderSpec]:
+            found = {side: self.warming.find(request, side, plan) for side in PassSide}
+            sides = [side for side, header in found.items() if header is None]
+            return self.warming.lacking(request, plan, sides, warm=False)
+
+        wanted = await anyio.to_thread.run_sync(lacking)
+        if wanted:
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                for one in wanted:
+                    tasks.start_soon(self.warming.make, one, request, plan)
+
+    async def _device_pass(
+        self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, *, force: bool
+    ) -> PassResult:
+        """The device pass, from the store where only host code is another than in an earlier compile."""
+        reuse = stored_device_pass(job.request, self._toolchain, self._store)
+        if reuse is None:
+            return await self._pass(job, PassSide.DEVICE, plan, look)
+        if not force:
+            found = await anyio.to_thread.run_sync(reuse.find, job, look)
+            if found is not None:
+                return found
+        done = await self._pass(job, PassSide.DEVICE, plan, look)
+        if done.failure is None and not done.log.strip():
+            await anyio.to_thread.run_sync(reuse.keep, done)
+        return done
+
+    async def _pass(
+        self, job: CompileJob, side: PassSide, plan: CompilePlan, look: ContentSnapshot | None
+    ) -> PassResult:
+        header = None
+        if self.precompile():
+            header = await anyio.to_thread.run_sync(self.warming.find, job.request, side, plan, look)
+        try:
+            return await run_pass(job, side, plan, header)
+        except HeaderRefusedError as error:
+            self._refused(header, str(error))
+            job.log.clear()
+            job.commands.clear()
+            return await run_pass(job, side, plan, None)
+
+    def _refused(self, header: PrecompiledHeader | None, message: str) -> None:
+        """Tell a header that has been overtaken from a compiler that takes none at all."""
+        if header is not None and not any(word in message for word in ("has been modified", "not found")):
+            self.warming.headers.refuse(message)
+
+    def _job(
+        self,
+        request: CompileRequest,
+        folder: Path,
+        prefixes: tuple[str, ...],
+        side: PassSide,
+        on_said: OnPassLine | None,
+    ) -> CompileJob:
+        on_line = None if on_said is None else partial(on_said, side)
+        return CompileJob(request, self._toolchain, folder, self._launch, on_line, prefixes)
+
+    async def _joined(self, job: CompileJob, plan: CompilePlan, passes: list[PassResult]) -> CompileOutcome:
+        """The code object into the host's object, and that linked."""
+        log = joined_log(passes)
+        earlier = [one.job for one in passes if one.job is not job]
+        job.log[:] = [log] if log else []
+        for other in earlier:
+            offset_s = other.clock_s - job.clock_s
+            job.commands[:0] = [other.command_at(command, offset_s) for command in other.commands]
+        job.begun_ns = min([job.begun_ns, *(other.begun_ns for other in earlier)])
+        headers = tuple(sorted({header for one in passes for header in one.headers}))
+        host = job.folder / OBJECT_OF[PassSide.HOST]
+        try:
+            symbols = await anyio.to_thread.run_sync(elf.undefined_symbols, host)
+        except (OSError, ValueError) as error:
+            return unwritten(job, error if isinstance(error, OSError) else OSError(0, str(error)))
+        symbol = next((name for name in symbols if name.startswith(_FATBIN_SYMBOL)), None)
+        code = None
+        if symbol is None:  # no kernel in it
+            await anyio.to_thread.run_sync(host.rename, job.folder / OBJECT)
+        else:
+            for command in await self._embed_commands(job, plan, symbol):
+                done = await job.run(command)
+                if done.exit_status != 0 or done.verdict is not ExitReason.EXITED:
+                    return unfinished(job, done, headers)
+            code = job.folder / _CODE_OBJECT
+        return await linked(job, headers, code)
+
+    async def _embed_commands(self, job: CompileJob, plan: CompilePlan, symbol: str) -> list[list[str]]:
+        assembly = job.folder / "bundle.s"
+        await anyio.to_thread.run_sync(assembly.write_text, _ASSEMBLY.format(symbol=symbol, file=_BUNDLE))
+        clang = [str(self._toolchain.clangxx), *self._toolchain.cpp_arguments]
+        return [
+            plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _CODE_OBJECT),
+            plan.bundle_command(_CODE_OBJECT, _BUNDLE),
+            [*clang, "-r", "-nostdlib", OBJECT_OF[PassSide.HOST], assembly.name, "-o", OBJECT],
+        ]
+
+
+_ASSEMBLY = """\
+    .section .hip_fatbin,"a",@progbits
+    .weak {symbol}
+    .hidden {symbol}
+    .p2align 12
+{symbol}:
+    .incbin "{file}"
+    .size {symbol}, . - {symbol}
+    .section .note.GNU-stack,"",@progbits
+"""

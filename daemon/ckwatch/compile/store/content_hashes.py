@@ -1,0 +1,191 @@
+"""Hashes of file contents, remembered by what `stat` says of the file.
+
+A hash is reused while path, size, modification and change time, and inode are the same. A file that was modified
+within the last two seconds is hashed but not remembered: it could change again without its times showing it.
+
+The memo is a SQLite file, shared by processes, and asked file by file: a store of 5,000 entries has 30,000. It is never
+needed: where it cannot be read or written some hashes live in memory only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from pathlib import Path
+
+_SETTLED_NS = 2_000_000_000
+_Stamp = tuple[int, int, int, int]
+_Known = tuple[_Stamp, str]
+
+_RECENT = 4096
+_UNWRITTEN = 1000
+"""Hashes that are held in memory: those asked for last, and those to be written together."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS content (
+  path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, sha256 TEXT
+) WITHOUT ROWID
+"""
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256, in hex, of a file's contents; raises OSError."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class ContentHashes:
+    """Hashes of files; safe to use from several threads."""
+
+    def __init__(self, database: Path | None, *, settled_ns: int = _SETTLED_NS) -> None:
+        self._database = database
+        self._settled_ns = settled_ns
+        self._lock = threading.RLock()
+        self._recent: dict[str, _Known] = {}
+        self._new: dict[str, _Known] = {}
+        self._reader: sqlite3.Connection | None = None
+
+    def digest(self, path: str) -> str | None:
+        """The hash of the file at `path` as it is now, None if there is none that can be read."""
+        try:
+            status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one look-up
+        except (OSError, ValueError):
+            return None
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        with self._lock:
+            known = self._ask(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            found = file_digest(path)
+        except OSError:
+            return None
+        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > self._settled_ns:
+            with self._lock:
+                self._recent.pop(path, None)
+                self._new[path] = (stamp, found)
+                if len(self._new) >= _UNWRITTEN:
+                    self.save()
+        return found
+
+    def look(self) -> ContentSnapshot:
+        """One look at the files, for the units of one build."""
+        return ContentSnapshot(self)
+
+    def forget_below(self, folder: Path) -> None:
+        """Drop what is known of files in `folder`, which was removed."""
+        prefix = f"{folder}{os.sep}"
+        with self._lock:
+            for memo in (self._recent, self._new):
+                for path in [path for path in memo if path.startswith(prefix)]:
+                    del memo[path]
+            self._execute(
+                "DELETE FROM content WHERE substr(path, 1, ?) = ?", [(len(prefix), prefix)], only_if_known=True
+            )
+
+    def save(self) -> None:
+        """Write what was learned. Where that cannot be, a part of it is forgotten when it becomes much."""
+        with self._lock:
+            if self._new and self._execute(
+                "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?, ?, ?)",
+                [(path, *stamp, digest) for path, (stamp, digest) in self._new.items()],
+            ):
+                self._recent |= self._new
+                self._new.clear()
+            for memo, limit in ((self._recent, _RECENT), (self._new, 10 * _UNWRITTEN)):
+                for path in list(memo)[: max(0, len(memo) - limit)]:
+                    del memo[path]
+
+    def _ask(self, path: str) -> _Known | None:
+        """What is known of the file; the memo has many more than are asked for again."""
+        known = self._new.get(path) or self._recent.get(path)
+        if known is not None or self._database is None:
+            return known
+        try:
+            if self._reader is None:
+                if not self._database.exists():
+                    return None
+                uri = f"{self._database.as_uri()}?mode=ro"
+                self._reader = sqlite3.connect(uri, uri=True, timeout=5, check_same_thread=False)
+                weakref.finalize(self, self._reader.close)
+                self._reader.execute("PRAGMA cache_size=-200")
+            query = "SELECT size, mtime_ns, ctime_ns, inode, sha256 FROM content WHERE path = ?"
+            row = self._reader.execute(query, (path,)).fetchone()
+        except sqlite3.Error:
+            self._close_reader()
+            return None
+        if row is None:
+            return None
+        known = self._recent[path] = (row[:4], row[4])
+        if len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+        return known
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _execute(self, statement: str, rows: list[tuple[object, ...]], *, only_if_known: bool = False) -> bool:
+        if self._database is None or (only_if_known and not self._database.exists()):
+            return False
+        for attempt in range(2):
+            try:
+                connection = sqlite3.connect(self._database, timeout=5)
+                try:
+                    connection.execute("PRAGMA journal_mode=WAL")
+                    connection.execute("PRAGMA synchronous=NORMAL")
+                    connection.execute(_SCHEMA)
+                    with connection:
+                        connection.executemany(statement, rows)
+                finally:
+                    connection.close()
+            except sqlite3.OperationalError:
+                return False
+            except sqlite3.DatabaseError:
+                # Not a database any more. It is only a memo: begin a new one.
+                self._close_reader()
+                if attempt or not _remove_database(self._database):
+                    return False
+            else:
+                return True
+        return False
+
+
+class ContentSnapshot:
+    """Looks at each file once, so that eight units that read the same thousand headers cost a thousand `stat` calls.
+
+    What changes after it was looked at is not seen: make a new one for each build.
+    """
+
+    def __init__(self, contents: ContentHashes) -> None:
+        self._contents = contents
+        self._digests: dict[str, str | None] = {}
+        self._exists: dict[str, bool] = {}
+        self.held: dict[str, bool] = {}
+        """Which sets of headers (`HeaderSet.key`) were found to be as they were, by who looked."""
+
+    def digest(self, path: str) -> str | None:
+        """The hash of the file at `path`, None if there is none that can be read."""
+        if path not in self._digests:
+            self._digests[path] = self._contents.digest(path)
+        return self._digests[path]
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at `path`."""
+        if path not in self._exists:
+            self._exists[path] = os.path.lexists(path)
+        return self._exists[path]
+
+
+def _remove_database(database: Path) -> bool:
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""The `ck_tile` headers, which no Debian package carries: they travel in the source distribution of flash-attn.
+
+The file is fetched as it is: `pip download` would run its build, which needs torch. The index is the one that pip is
+configured with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import requests
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    NoSuchProjectError,
+    ProgressTracker,
+    PyPISimple,
+    UnsupportedContentTypeError,
+)
+
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.python_process import module_command, module_environment
+
+PROJECT = "flash-attn"
+VERSION = "2.8.3"
+FILE_NAME = f"flash_attn-{VERSION}.tar.gz"
+SHA256 = "1e71dd64a9e0280e0447b8a0c2541bad4bf6ac65bdeaa2f90e51a9e57de0370d"
+SIZE_BYTES = 8_447_812
+HEADERS = "csrc/composable_kernel/include/ck_tile"
+LICENCE = "csrc/composable_kernel/LICENSE"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Where pip looks for packages, and how it trusts the server."""
+
+    urls: tuple[str, ...]
+    certificate: str | None
+    timeout_s: float
+
+
+def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
+    """The package index that pip is configured with (files and environment), else the library's default."""
+    try:
+        text = (run_pip or _pip_config)()
+    except (OSError, subprocess.SubprocessError):
+        text = ""
+    values = _parse_pip_config(text)
+    for key in ("index-url", "extra-index-url", "cert", "timeout"):  # what pip itself would read, if pip is not there
+        variable = os.environ.get("PIP_" + key.upper().replace("-", "_"))
+        if variable:
+            values[key] = variable
+    urls = (values.get("index-url") or PYPI_SIMPLE_ENDPOINT).split() + values.get("extra-index-url", "").split()
+    return IndexSettings(
+        tuple(url for url in urls if urlsplit(url).scheme in ("http", "https")),
+        values.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE") or None,
+        float(values.get("timeout") or 60),
+    )
+
+
+def fetch(target: Path, settings: IndexSettings, *, checkpoint: Callable[[int], None] = lambda _: None) -> None:
+    """Put the source distribution at `target`, its hash checked; nothing is fetched when it is there already.
+
+    `checkpoint` is told the bytes that have arrived. Raises `ToolchainError` when no index has the file, when the
+    network fails, and when the hash differs.
+    """
+    if is_intact(target):
+        return
+    problems = []
+    for url in settings.urls:
+        try:
+            _fetch_from(url, target, settings, checkpoint)
+        except NoSuchProjectError:
+            problems.append(f"{_shown(url)} does not have {PROJECT}")
+        except (requests.RequestException, UnsupportedContentTypeError) as error:
+            problems.append(f"{_shown(url)}: {_reason(error)}")
+        else:
+            if is_intact(target):
+                return
+            target.unlink(missing_ok=True)
+            problems.append(f"{_shown(url)} delivered a file whose SHA-256 is not the pinned one")
+    raise ToolchainError(
+        f"cannot fetch {FILE_NAME}, which holds the ck_tile headers\n" + "\n".join(f"  {line}" for line in problems),
+        "Check the network and the index that pip is configured with (`pip config list`, PIP_INDEX_URL), "
+        "and run `ckwatch toolchain install` again; what is already here is kept.",
+    )
+
+
+def is_intact(path: Path) -> bool:
+    """Whether the file is there and has the pinned hash."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == SHA256
+
+
+def _fetch_from(url: str, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]) -> None:
+    session = requests.Session()
+    if settings.certificate:
+        session.verify = settings.certificate
+    with PyPISimple(url, session=session) as index:
+        page = index.get_project_page(PROJECT, timeout=settings.timeout_s)
+        package = next((package for package in page.packages if package.filename == FILE_NAME), None)
+        if package is None:
+            raise NoSuchProjectError(f"{PROJECT} {VERSION}", url)
+        # The pinned hash is checked by the caller, whatever the index says that it is.
+        progress = _tracker(checkpoint)
+        index.download_package(package, target, verify=False, timeout=settings.timeout_s, progress=progress)
+
+
+def _tracker(checkpoint: Callable[[int], None]) -> Callable[[int | None], ProgressTracker]:
+    class Tracker:
+        def __enter__(self) -> Self:
+            self.done = 0
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def update(self, increment: int) -> None:
+            self.done += increment
+            checkpoint(self.done)
+
+    return lambda _size: Tracker()
+
+
+def _pip_config() -> str:
+    command = module_command("pip", "config", "list")
+    done = subprocess.run(
+        command,
+        env=module_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout
+
+
+def _parse_pip_config(text: str) -> dict[str, str]:
+    """Lines like `global.index-url='…'`; a later section (environment) wins, as it does for pip."""
+    rank = {"global": 0, "download": 1, "install": 1, ":env:": 2}
+    found: list[tuple[int, str, str]] = []
+    for line in text.splitlines():
+        key, separator, value = line.partition("=")
+        section, _, name = key.strip().rpartition(".")
+        if separator and section in rank:
+            found.append((rank[section], name.replace("_", "-"), _unquote(value.strip())))
+    return {name: value for _, name, value in sorted(found, key=lambda entry: entry[0])}
+
+
+def _unquote(text: str) -> str:
+    if text[:1] == "'" and text[-1:] == "'":
+        return text[1:-1].replace("\\n", "\n").replace("\\'", "'")
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text
+
+
+def _shown(url: str) -> str:
+    """The index without the password it may contain."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "the server's certificate is not trusted"
+    if isinstance(error, requests.ConnectionError):
+        return "cannot be reached"
+    return str(error)

@@ -1,0 +1,340 @@
+"""Finds a ROCm compiler: `ckwatch.toml`, then ROCM_PATH, `/opt/rocm*`, hipcc on PATH, and one that ckwatch installed.
+
+Composable Kernel's headers come from where the workspace says, from the ROCm tree, or from what ckwatch installed. A
+folder that the workspace names must work, or the search ends with an error; what is found by itself and does not work
+is passed over with a note. Nothing here starts a process when the answers are known (`probe`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.installations import ToolchainManifest
+from ckwatch.compile.toolchain.model import (
+    FixedToolchainChoice,
+    HeaderLibrary,
+    Toolchain,
+    ToolchainChoice,
+    ToolchainSource,
+)
+from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
+from ckwatch.model.errors import ToolchainError
+
+CK_PROBE = "ck/ck.hpp"
+CK_TILE_PROBE = "ck_tile/core.hpp"
+
+
+def find_ck(configured: Path | None, rocm: Path, installed: ToolchainManifest | None) -> HeaderLibrary | None:
+    """The folder that holds `ck/`, or None when there is none.
+
+    Raises `ToolchainError` when the folder that the workspace names does not hold it.
+    """
+    for folder, origin in _header_folders(configured, rocm, installed, "ck", CK_PROBE):
+        return HeaderLibrary(folder, _ck_version(folder), origin)
+    return None
+
+
+def find_ck_tile(
+    configured: Path | None, ck: Path | None, rocm: Path, installed: ToolchainManifest | None
+) -> HeaderLibrary | None:
+    """The folder that holds `ck_tile/`, or None; a CK checkout that the workspace names brings its own.
+
+    Raises `ToolchainError` when the folder that the workspace names for it does not hold it.
+    """
+    if configured is None and ck is not None:
+        configured = next((folder for folder in _include_folders(ck) if (folder / CK_TILE_PROBE).is_file()), None)
+    for folder, origin in _header_folders(configured, rocm, installed, "ck_tile", CK_TILE_PROBE):
+        ours = installed is not None and folder == installed.root / "ck_tile/include"
+        return HeaderLibrary(folder, installed.ck_tile_version if ours and installed else _ck_version(folder), origin)
+    return None
+
+
+def _header_folders(
+    configured: Path | None, rocm: Path, installed: ToolchainManifest | None, name: str, probe: str
+) -> Iterator[tuple[Path, str]]:
+    if configured is not None:
+        found = next((folder for folder in _include_folders(configured) if (folder / probe).is_file()), None)
+        if found is None:
+            raise ToolchainError(
+                f"[toolchain] {name} = {configured}: no {probe} there",
+                f"Name a folder that holds {probe} or include/{probe}.",
+            )
+        if name == "ck" and not (found / "ck/config.h").is_file():
+            raise ToolchainError(
+                f"[toolchain] ck = {configured}: a source tree without its generated ck/config.h",
+                "Configure it with CMake and install its headers, then name the folder they are installed in.",
+            )
+        yield found, "ckwatch.toml"
+    # A tree that ckwatch installed keeps each library in a folder of its own, so that it can serve another ROCm too.
+    ours = installed.root / name / "include" if installed is not None else None
+    if (rocm / "include" / probe).is_file() and (installed is None or rocm != installed.root / "usr"):
+        yield rocm / "include", "ROCm"
+    if ours is not None and (ours / probe).is_file():
+        yield ours, "installed by ckwatch"
+
+
+def _include_folders(folder: Path) -> tuple[Path, ...]:
+    """How a user may mean a header folder: itself, its `include`, or the library's own folder in it."""
+    return folder, folder / "include", folder.parent
+
+
+def _ck_version(folder: Path) -> str | None:
+    try:
+        text = (folder / "ck/version.h").read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"#define CK_VERSION +\"?([0-9][\w.+-]*)", text)
+    return found[1] if found else None
+
+
+ROCM_INSTALL_HINT = "Run `ckwatch toolchain install`, or set ROCM_PATH, or `rocm` in [toolchain] of ckwatch.toml."
+
+# These change what is compiled without showing in a compile's arguments, which are its key.
+_HIDDEN_INPUTS = frozenset(
+    {
+        *("HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND", "HIPCC_VERBOSE", "HIP_COMPILE_CXX_AS_HIP"),
+        *("HIP_COMPILER", "HIP_RUNTIME", "HIP_ROCCLR_HOME", "DEVICE_LIB_PATH", "CCC_OVERRIDE_OPTIONS"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _RocmFiles:
+    """The files of one ROCm tree."""
+
+    root: Path
+    hipcc: Path
+    llvm: Path  # the folder of clang and its tools
+    device_libraries: Path
+
+
+def discover(
+    choice: ToolchainChoice | None = None, env: Mapping[str, str] | None = None, *, opt: Path = Path("/opt")
+) -> Toolchain:
+    """The toolchain that this workspace and environment lead to.
+
+    Raises `ToolchainError` when there is none, with what was looked at and the command that mends it; and when the
+    workspace names a folder that does not hold what it should.
+    """
+    choice = choice if choice is not None else FixedToolchainChoice()
+    env = env if env is not None else os.environ
+    cache = ProbeCache(installations.cache_folder(env) / "probes.json")
+    notes: list[str] = []
+    looked: list[str] = []
+    try:
+        for source, root, hipcc in _candidates(choice, env, opt, looked):
+            manifest = installations.read_manifest(root.parent) if source is ToolchainSource.INSTALLED else None
+            try:
+                return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
+            except _UnusableError as error:
+                looked.append(f"{source}: {error}")
+                if source is ToolchainSource.CONFIG:
+                    raise ToolchainError(f"[toolchain] rocm = {root}: {error}", ROCM_INSTALL_HINT) from None
+                notes.append(f"{source}: {error}")
+    finally:
+        cache.save()
+    raise ToolchainError("no HIP compiler found\n" + "\n".join(f"  {line}" for line in looked), ROCM_INSTALL_HINT)
+
+
+class _UnusableError(Exception):
+    """A candidate lacks something; says what."""
+
+
+def _candidates(
+    choice: ToolchainChoice, env: Mapping[str, str], opt: Path, looked: list[str]
+) -> Iterator[tuple[ToolchainSource, Path, Path | None]]:
+    if choice.rocm is not None:
+        yield ToolchainSource.CONFIG, choice.rocm, None
+    if env.get("ROCM_PATH"):
+        yield ToolchainSource.ENVIRONMENT, Path(env["ROCM_PATH"]).absolute(), None
+    else:
+        looked.append("ROCM_PATH: not set")
+    systems = sorted(opt.glob("rocm*"), key=_system_rank, reverse=True)
+    for root in systems:
+        if root.is_dir():
+            yield ToolchainSource.SYSTEM, root, None
+    if not systems:
+        looked.append(f"{opt}/rocm*: nothing there")
+    on_path = shutil.which("hipcc", path=env.get("PATH", os.defpath))
+    if on_path is not None:
+        hipcc = Path(on_path).resolve()
+        yield ToolchainSource.PATH, hipcc.parent.parent, hipcc
+    else:
+        looked.append("PATH: no hipcc")
+    folder = installations.toolchains_folder(env)
+    manifest = installations.current(folder)
+    if manifest is not None:
+        yield ToolchainSource.INSTALLED, manifest.root / "usr", None
+    else:
+        looked.append(f"{folder}: none installed by ckwatch")
+
+
+def _system_rank(root: Path) -> tuple[tuple[int, ...], bool, str]:
+    """Newest first; the plain `/opt/rocm` wins over the versioned folder that it usually links to."""
+    version = rocm_version(root) or root.name
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3]), root.name == "rocm", root.name
+
+
+def _find_parts(root: Path, hipcc: Path | None) -> _RocmFiles:
+    if not root.is_dir():
+        raise _UnusableError(f"{root} is not a folder")
+    hipcc = hipcc or root / "bin" / "hipcc"
+    if not os.access(hipcc, os.X_OK):
+        raise _UnusableError(f"{root} has no bin/hipcc")
+    folders = [root / "lib/llvm/bin", root / "llvm/bin", *_debian_llvm(root)]
+    llvm = next((folder for folder in folders if os.access(folder / "clang++", os.X_OK)), None)
+    if llvm is None:
+        raise _UnusableError(f"{root} has hipcc and no clang++ (looked in lib/llvm/bin and llvm/bin)")
+    resource = llvm.parent / "lib" / "clang"
+    places_of_bitcode = [
+        root / "amdgcn/bitcode",
+        *sorted(resource.glob("*/lib/amdgcn/bitcode"), reverse=True),
+        *sorted(resource.glob("*/amdgcn/bitcode"), reverse=True),
+        root / "lib/amdgcn/bitcode",
+    ]
+    bitcode = next((folder for folder in places_of_bitcode if (folder / "ocml.bc").is_file()), None)
+    if bitcode is None:
+        raise _UnusableError(f"{root} has no device libraries (ocml.bc)")
+    if not (root / "include/hip/hip_runtime.h").is_file():
+        raise _UnusableError(f"{root} has no HIP headers (include/hip/hip_runtime.h)")
+    for tool in ("clang", "clang-offload-bundler", "llvm-readelf", "llvm-objdump"):
+        if not (llvm / tool).is_file():
+            raise _UnusableError(f"{llvm} has no {tool}")
+    return _RocmFiles(root, hipcc, llvm, bitcode)
+
+
+def _debian_llvm(root: Path) -> list[Path]:
+    """Debian keeps several LLVMs side by side; the one for HIP has the device libraries."""
+    found = [path.parents[4] / "bin" for path in root.glob("lib/llvm-*/lib/clang/*/amdgcn/bitcode")]
+    return sorted(found, key=lambda path: int(re.sub(r"\D", "", path.parent.name) or 0), reverse=True)
+
+
+def _assemble(
+    source: ToolchainSource,
+    parts: _RocmFiles,
+    choice: ToolchainChoice,
+    env: Mapping[str, str],
+    cache: ProbeCache,
+    manifest: installations.ToolchainManifest | None,
+    notes: tuple[str, ...],
+) -> Toolchain:
+    root, llvm = parts.root, parts.llvm
+    environment = {key: value for key, value in env.items() if key not in _HIDDEN_INPUTS}
+    environment |= {
+        "HIP_PLATFORM": "amd",  # else hipcc takes nvcc when one is on PATH
+        "ROCM_PATH": str(root),
+        "HIP_PATH": str(root),
+        "HIP_CLANG_PATH": str(llvm),
+    }
+    clang_files = _compiler_files(llvm)
+    clang = (llvm / "clang").resolve()
+    command = [str(clang), "--version"]
+    version_text = cache.ask("clang --version", clang_files, lambda: ask_program(command, environment))
+    first_line = version_text.strip().splitlines()[0] if version_text.strip() else "unknown"
+    hip = hip_version(root)
+    library = next((path for path in _hip_libraries(root) if path.exists()), None)
+    if library is not None:  # else Debian's hipcc makes the relative folder `lib` a search path of the linker
+        environment["HIP_LIB_PATH"] = str(library.parent)
+    installed = installations.current(installations.toolchains_folder(env))
+    hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
+    cpp_arguments: list[str] = []
+    link_arguments = [f"-L{library.parent}"] if library is not None else []
+    openmp = (llvm.parent / "lib/libomp.so").exists()
+    if manifest is not None:
+        host = installations.host_extras(manifest)
+        hip_arguments += host.header_arguments
+        cpp_arguments += [*host.header_arguments, *host.openmp_arguments]
+        # libamdhip64 here was built for a newer C library than the host's, which only a link would complain of.
+        link_arguments += ["-Wl,--allow-shlib-undefined", *host.link_arguments]
+        openmp = host.openmp
+    return Toolchain(
+        source=source,
+        root=root,
+        hipcc=parts.hipcc,
+        clang=llvm / "clang",
+        clangxx=llvm / "clang++",
+        offload_bundler=llvm / "clang-offload-bundler",
+        lld=next((llvm / name for name in ("ld.lld", "lld") if (llvm / name).exists()), llvm / "lld"),
+        readelf=llvm / "llvm-readelf",
+        objdump=llvm / "llvm-objdump",
+        mca=llvm / "llvm-mca" if (llvm / "llvm-mca").is_file() else None,
+        device_libraries=parts.device_libraries,
+        hip_include=root / "include",
+        hip_library=library,
+        ck=find_ck(choice.ck, root, installed),
+        ck_tile=find_ck_tile(choice.ck_tile, choice.ck, root, installed),
+        hip_arguments=tuple(hip_arguments),
+        cpp_arguments=tuple(cpp_arguments),
+        link_arguments=tuple(link_arguments),
+        openmp=openmp,
+        hip_version=hip,
+        clang_version=first_line,
+        rocm_version=manifest.rocm_version if manifest is not None else rocm_version(root),
+        identity=_identity(manifest, parts, clang_files, version_text, hip, cache),
+        environment=MappingProxyType(environment),
+        notes=notes,
+    )
+
+
+def _compiler_files(llvm: Path) -> list[Path]:
+    """The files that decide what clang and its linker do: the programs and LLVM's own shared libraries."""
+    programs = {(llvm / name).resolve() for name in ("clang", "lld") if (llvm / name).exists()}
+    found = (*(llvm.parent / "lib").glob("lib*.so*"), *llvm.parents[1].glob("*-linux-gnu/lib*.so*"))
+    return sorted(programs | {path.resolve() for path in found if _is_compiler_library(path.name)})
+
+
+def _is_compiler_library(name: str) -> bool:
+    return name.startswith(("libLLVM", "libclang-cpp"))
+
+
+def _identity(
+    manifest: installations.ToolchainManifest | None,
+    parts: _RocmFiles,
+    files: list[Path],
+    version: str,
+    hip: str,
+    cache: ProbeCache,
+) -> str:
+    if manifest is not None:  # relocation writes paths into the programs: the packages tell what they are
+        content = ";".join(sorted(f"{package.name}={package.sha256}" for package in manifest.packages))
+    else:
+        content = content_hash([*files, *sorted(parts.device_libraries.glob("*.bc"))], cache)
+        version = re.sub(r"^InstalledDir: .*$", "", version, flags=re.MULTILINE)
+        content += version + hip
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def _hip_libraries(root: Path) -> Iterator[Path]:
+    yield root / "lib/libamdhip64.so"
+    yield from root.glob("lib/*-linux-gnu/libamdhip64.so")
+    yield root / "lib64/libamdhip64.so"
+
+
+def rocm_version(root: Path) -> str | None:
+    """The release that a ROCm tree says it is, such as `7.2.4`; None when it does not say."""
+    for name in (".info/version", ".info/version-dev"):
+        try:
+            return (root / name).read_text().strip().partition("-")[0]
+        except OSError:
+            continue
+    found = re.search(r"rocm-(\d+\.\d+(\.\d+)?)", root.name)
+    return found[1] if found else None
+
+
+def hip_version(root: Path) -> str:
+    """HIP's version from its header, such as `7.2.53211`; `unknown` when it does not say."""
+    try:
+        text = (root / "include/hip/hip_version.h").read_text(errors="replace")
+    except OSError:
+        return "unknown"
+    numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", text))
+    return ".".join(numbers.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH")) if numbers else "unknown"

@@ -1,0 +1,279 @@
+"""Examines the environment: what is there, what is missing, and the command that fixes it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, has_hip_python
+from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
+from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
+from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
+from ckwatch.compile.toolchain.nvcc import CUDA_INSTALL_HINT, CUTLASS_HINT, find_nvcc
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_tool
+
+
+@dataclass(frozen=True, slots=True)
+class CudaCheck:
+    """One thing that was looked at. `mend` is what to do where it is not `there`."""
+
+    name: str
+    there: bool
+    detail: str
+    mend: str | None = None
+
+
+def cuda_checks(env: Mapping[str, str], devices: Sequence[DetectedDevice]) -> tuple[CudaCheck, ...]:
+    """nvcc first; then what matters only with it, or with an NVIDIA GPU. Starts processes."""
+    try:
+        found = find_nvcc(env)
+    except ToolchainError as error:
+        checks = [CudaCheck("CUDA", False, " ".join(error.message.split()), error.hint or CUDA_INSTALL_HINT)]
+    else:
+        detail = f"nvcc {found.version}, {found.source}: {found.nvcc}; host compiler {found.host_version}"
+        checks = [CudaCheck("CUDA", True, detail)]
+        if found.cutlass is None:
+            checks.append(CudaCheck("CUTLASS", False, "no headers found", CUTLASS_HINT))
+        else:
+            headers = found.cutlass
+            checks.append(CudaCheck("CUTLASS", True, f"{headers.version}, {headers.origin}: {headers.folder}"))
+    if any(device.name.startswith("cuda:") for device in devices):
+        mend = "pip install cuda-bindings nvidia-ml-py"
+        there = _is_importable("cuda.bindings")
+        said = "importable" if there else "not installed: kernels cannot be timed"
+        checks.append(CudaCheck("cuda-bindings", there, said, None if there else mend))
+    return tuple(checks)
+
+
+def _is_importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+# The archs with matrix cores that Composable Kernel's XDL instances run on.
+XDL_ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
+
+
+class CheckState(StrEnum):
+    """How a check ended; only `MISSING` stops work."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorCheck:
+    """One thing that was looked at; `mend` is a command or an instruction when something is to be done."""
+
+    name: str
+    state: CheckState
+    detail: str
+    mend: str | None = None
+
+
+ExtraCheck = Callable[[Toolchain], Awaitable[DoctorCheck]]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorReport:
+    """The state of the environment. `archs` are those that can be compiled for."""
+
+    checks: tuple[DoctorCheck, ...]
+    devices: tuple[DetectedDevice, ...]
+    archs: tuple[str, ...]
+    toolchain: Toolchain | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that is needed is there."""
+        return all(check.state is not CheckState.MISSING for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values; new fields may be added, none changes its meaning."""
+        found = self.toolchain
+        return {
+            "ok": self.ok,
+            "toolchain": None if found is None else {
+                "source": found.source.name.lower(),
+                "root": str(found.root),
+                "hipcc": str(found.hipcc),
+                "clang": found.clang_version,
+                "hip": found.hip_version,
+                "rocm": found.rocm_version,
+                "identity": found.identity,
+                "ck": _headers_json(found.ck),
+                "ck_tile": _headers_json(found.ck_tile),
+                "openmp": found.openmp,
+            },
+            "archs": list(self.archs),
+            "devices": [asdict(device) for device in self.devices],
+            "checks": [asdict(check) for check in self.checks],
+        }  # fmt: skip
+
+
+async def examine(
+    choice: ToolchainChoice | None,
+    env: Mapping[str, str],
+    *,
+    archs: tuple[str, ...] = ("gfx942",),
+    smoke: bool = False,
+    more: Sequence[ExtraCheck] = (),
+) -> DoctorReport:
+    """Look at everything that a compile and a measurement need; `archs` must be possible targets. `more` are further
+    looks at a compiler that was found.
+
+    Missing things are in the report; nothing is raised for them.
+    """
+    devices = await anyio.to_thread.run_sync(find_devices, env)
+    cuda = await anyio.to_thread.run_sync(_checks_of_cuda, env, devices, archs)
+    try:
+        toolchain = await anyio.to_thread.run_sync(discover, choice, env)
+    except ToolchainError as error:
+        state = CheckState.NOTE if archs and all(arch.startswith("sm_") for arch in archs) else CheckState.MISSING
+        found = DoctorCheck("compiler", state, error.message, error.hint or ROCM_INSTALL_HINT)
+        return DoctorReport((found, *cuda, *_device_checks(devices)), devices, (), None)
+    checks = [_compiler_check(toolchain)]
+    checks += [DoctorCheck("passed over", CheckState.NOTE, note) for note in toolchain.notes]
+    supported = await supported_archs(toolchain)
+    checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
+    checks += [_headers_check("CK", toolchain.ck), _headers_check("ck_tile", toolchain.ck_tile)]
+    checks.append(await _host_check(toolchain))
+    checks.append(_openmp_check(toolchain))
+    checks += [await look(toolchain) for look in more]
+    if smoke:
+        checks += [await check for check in _smoke_checks(toolchain, archs)]
+    return DoctorReport((*checks, *cuda, *_device_checks(devices)), devices, supported, toolchain)
+
+
+async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
+    """The archs that clang knows and device libraries are there for, XDL archs first."""
+    command: list[str | Path] = [toolchain.clang, "--target=amdgcn-amd-amdhsa", "--print-supported-cpus"]
+    done = await run_tool(command, env=toolchain.environment, timeout_s=60)
+    known = set(re.findall(r"^\s+(gfx[0-9a-f]+)$", done.output + done.errors, re.MULTILINE))
+    files = toolchain.device_libraries.glob("oclc_isa_version_*.bc")
+    present = {f"gfx{path.stem.removeprefix('oclc_isa_version_')}" for path in files}
+    both = known & present
+    others = sorted(both - set(XDL_ARCHS), key=lambda arch: (len(arch), arch))
+    return (*(arch for arch in XDL_ARCHS if arch in both), *others)
+
+
+def _compiler_check(toolchain: Toolchain) -> DoctorCheck:
+    rocm = f"ROCm {toolchain.rocm_version}, " if toolchain.rocm_version else ""
+    detail = f"{rocm}HIP {toolchain.hip_version}, {toolchain.clang_version}, {toolchain.source}: {toolchain.root}"
+    return DoctorCheck("compiler", CheckState.OK, detail)
+
+
+def _arch_check(toolchain: Toolchain, supported: tuple[str, ...], arch: str) -> DoctorCheck:
+    name = arch.partition(":")[0]
+    if name in supported:
+        return DoctorCheck(arch, CheckState.OK, f"device libraries in {toolchain.device_libraries}")
+    detail = f"this compiler has no target or no device libraries for {name}"
+    return DoctorCheck(arch, CheckState.MISSING, detail, "Install a ROCm that supports it, or choose another arch.")
+
+
+def _headers_check(name: str, headers: HeaderLibrary | None) -> DoctorCheck:
+    if headers is None:
+        hint = "ckwatch toolchain install, or install ROCm's composablekernel-dev package"
+        return DoctorCheck(name, CheckState.MISSING, "no headers found", hint)
+    version = f"{headers.version}, " if headers.version else ""
+    return DoctorCheck(name, CheckState.OK, f"{version}{headers.origin}: {headers.folder}")
+
+
+async def _host_check(toolchain: Toolchain) -> DoctorCheck:
+    found = await examine_host_cxx(
+        toolchain.clangxx, toolchain.cpp_arguments, toolchain.link_arguments, toolchain.environment
+    )
+    if found.works:
+        return DoctorCheck("host C++", CheckState.OK, f"headers and libraries of GCC {found.gcc or '(bundled)'}")
+    if found.gcc is None:
+        return DoctorCheck("host C++", CheckState.MISSING, "clang finds no GCC on this machine", "apt-get install g++")
+    lacks = "its libraries cannot be linked" if found.headers else "its C++ headers are missing"
+    package = f"libstdc++-{found.gcc.partition('.')[0]}-dev"
+    mend = f"apt-get install g++ {package}"
+    if toolchain.source is ToolchainSource.INSTALLED:
+        mend += ", or without root: ckwatch toolchain install --force"
+    return DoctorCheck("host C++", CheckState.MISSING, f"clang uses GCC {found.gcc}; {lacks}", mend)
+
+
+def _openmp_check(toolchain: Toolchain) -> DoctorCheck:
+    if toolchain.openmp:
+        return DoctorCheck("OpenMP", CheckState.OK, "clang's runtime can be linked")
+    manifest = installations.read_manifest(toolchain.root.parent)
+    why = f" ({'; '.join(manifest.missing)})" if manifest is not None and manifest.missing else ""
+    detail = f"no runtime for clang: host kernels run on one thread{why}"
+    return DoctorCheck("OpenMP", CheckState.NOTE, detail, "ckwatch toolchain install --force")
+
+
+def _smoke_checks(toolchain: Toolchain, archs: tuple[str, ...]) -> list[Awaitable[DoctorCheck]]:
+    kernel = "#include <hip/hip_runtime.h>\n__global__ void k(float* p) { p[threadIdx.x] = sqrtf(p[0]); }\n"
+    library = "#include <ck/ck.hpp>\n#include <ck/utility/data_type.hpp>\n" if toolchain.ck is not None else ""
+    checks: list[Callable[[], Awaitable[DoctorCheck]]] = [
+        partial(_compile, toolchain, f"compile for {arch}", library + kernel, arch)
+        for arch in archs
+        if arch.startswith("gfx")
+    ]
+    return [check() for check in checks]
+
+
+async def _compile(toolchain: Toolchain, name: str, text: str, arch: str) -> DoctorCheck:
+    async with anyio.TemporaryDirectory(prefix="ckwatch-") as folder:
+        source = Path(folder, "smoke.hip")
+        await anyio.Path(source).write_text(text)
+        includes = [part for include in toolchain.include_folders for part in ("-isystem", str(include))]
+        command: list[str | Path] = [toolchain.hipcc, *toolchain.hip_arguments, *includes, f"--offload-arch={arch}"]
+        command += ["-std=c++17", "-O1", "-fPIC", "-shared", source, "-o", source.with_suffix(".so")]
+        command += toolchain.link_arguments
+        done = await run_tool(command, env=toolchain.environment, timeout_s=600)
+    if done.status == 0:
+        return DoctorCheck(name, CheckState.OK, "a small kernel was compiled and linked")
+    said = [line for line in done.errors.splitlines() if "error" in line] or done.errors.splitlines()[-3:]
+    return DoctorCheck(
+        name, CheckState.MISSING, f"hipcc failed: {' / '.join(said[:3])}", "ckwatch toolchain install --force"
+    )
+
+
+def _checks_of_cuda(
+    env: Mapping[str, str], devices: tuple[DetectedDevice, ...], archs: tuple[str, ...]
+) -> list[DoctorCheck]:
+    """Notes, unless an arch of NVIDIA is to be compiled for."""
+    absent = CheckState.MISSING if any(arch.startswith("sm_") for arch in archs) else CheckState.NOTE
+    checks = cuda_checks(env, devices)
+    return [DoctorCheck(one.name, CheckState.OK if one.there else absent, one.detail, one.mend) for one in checks]
+
+
+def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
+    if not any(device.name.startswith("hip:") for device in devices):
+        where = "compiling works without one"
+        if os.path.exists("/dev/kfd"):  # noqa: PTH110 - a device node
+            where = "/dev/kfd is there, its topology has no GPU"
+        return [DoctorCheck("AMD GPU", CheckState.NOTE, f"none in this machine; {where}")]
+    if not os.access("/dev/kfd", os.R_OK | os.W_OK):
+        mend = "sudo usermod -aG render,video $USER, then log in again"
+        return [DoctorCheck("AMD GPU", CheckState.NOTE, "you may not open /dev/kfd", mend)]
+    if not has_hip_python():
+        return [
+            DoctorCheck(
+                "hip-python", CheckState.NOTE, "not installed: kernels cannot be timed", "pip install hip-python"
+            )
+        ]
+    return [DoctorCheck("hip-python", CheckState.OK, "importable")]
+
+
+def _headers_json(headers: HeaderLibrary | None) -> dict[str, str | None] | None:
+    if headers is None:
+        return None
+    return {"folder": str(headers.folder), "version": headers.version, "origin": headers.origin}

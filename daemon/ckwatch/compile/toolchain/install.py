@@ -1,0 +1,281 @@
+"""Installs a private, relocatable ROCm and Composable Kernel in the user's cache folder.
+
+    indexes → resolve → choose → download → unpack → ck_tile → relocate → rename → try → manifest → current
+
+Everything before the rename happens in a folder that nothing trusts, and the manifest is written last, so a run that
+was killed anywhere is simply run again: what was downloaded is kept, what was half unpacked is thrown away.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.from_thread
+
+from ckwatch.compile.toolchain import ck_tile, debian, installations
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
+from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
+from ckwatch.compile.toolchain.unpack import unpack_deb, unpack_headers
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_tool
+
+# Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
+_TREE_BYTES = 800_000_000
+
+_MORE_SPACE = "Free some space, or set XDG_CACHE_HOME to a larger disk."
+
+
+@dataclass(frozen=True, slots=True)
+class InstallStep:
+    """How far an install is: `done` of `total` (bytes or packages; 0 when unknown) of what `title` names."""
+
+    title: str
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+
+
+OnProgress = Callable[[InstallStep], None]
+
+
+async def install(
+    *, mirror: str | None = None, force: bool = False, progress: OnProgress = lambda _: None
+) -> installations.ToolchainManifest:
+    """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
+
+    Raises `ToolchainError` for everything that a user can mend: no apt, no mirror, no network, a wrong signature or
+    hash, packages that do not fit together, a full disk.
+    """
+    folder = installations.toolchains_folder(os.environ)
+    if mirror is not None:
+        debian.check_mirror(mirror)
+    present = installations.current(folder)
+    if present is not None and not force:
+        return present
+    require_tools()
+    find_patchelf()
+    keyring = find_keyring()
+    if mirror is None:
+        mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        async with _lock(folder / ".lock", progress):
+            present = installations.current(folder)  # the one that held the lock may have built it
+            if present is not None and not force:
+                return present
+            return await _build(folder, debian.check_mirror(mirror), keyring, progress)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ToolchainError("the disk is full", _MORE_SPACE) from error
+        where = f" ({error.filename})" if error.filename else ""
+        raise ToolchainError(f"cannot write to {folder}: {error.strerror}{where}", "Set XDG_CACHE_HOME.") from error
+
+
+async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress) -> installations.ToolchainManifest:
+    downloads = folder / ".downloads"
+    apt = PrivateApt(downloads / "apt", AptSources(mirror, keyring))
+    progress(InstallStep("Reading the package indexes"))
+    await apt.update()
+    progress(InstallStep("Choosing packages"))
+    closure = await apt.resolve(debian.ROOTS)
+    openmp = debian.openmp_headers(debian.llvm_major(name for name, _ in closure))
+    packages = await apt.locate([*debian.select(await apt.describe(closure)), (openmp, None)])
+    name = _name(packages)
+    _check_space(folder, packages, apt.archives)
+
+    source = downloads / ck_tile.FILE_NAME
+    await _download(apt, packages, progress)
+    progress(InstallStep("Downloading ck_tile", 0, ck_tile.SIZE_BYTES, "bytes"))
+    settings = await anyio.to_thread.run_sync(ck_tile.pip_index)
+
+    def arrived(count: int) -> None:
+        anyio.from_thread.check_cancelled()
+        progress(InstallStep("Downloading ck_tile", count, ck_tile.SIZE_BYTES, "bytes"))
+
+    await anyio.to_thread.run_sync(lambda: ck_tile.fetch(source, settings, checkpoint=arrived))
+
+    _sweep(folder)
+    work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
+    final = folder / name
+    try:
+        await _unpack(work, [apt.archives / package.file_name for package in packages], source, progress)
+        major = _llvm_major(work)
+        _complete_layout(work, major)
+        progress(InstallStep("Relocating"))
+        await relocate(work, final)
+        await anyio.to_thread.run_sync(_move_in, work, final)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    progress(InstallStep("Trying the compiler"))
+    await _try(final, major)
+    progress(InstallStep("Completing it for this machine"))
+    missing = await add_host_parts(final, downloads, final / f"usr/lib/llvm-{major}/bin/clang++")
+    for problem in missing:
+        progress(InstallStep(f"Without {problem}"))
+    versions = {package.name: _upstream(package.version) for package in packages}
+    manifest = installations.ToolchainManifest(
+        layout=installations.LAYOUT,
+        name=name,
+        root=final,
+        llvm_major=major,
+        rocm_version=versions["hipcc"],
+        ck_version=versions["libcomposable-kernel-dev"],
+        ck_tile_version=f"{ck_tile.PROJECT} {ck_tile.VERSION}",
+        missing=missing,
+        packages=(
+            *(installations.InstalledPackage(package.name, package.version, package.sha256) for package in packages),
+            installations.InstalledPackage(ck_tile.PROJECT, ck_tile.VERSION, ck_tile.SHA256),
+        ),
+    )
+    _write_durably(final / installations.MANIFEST, manifest.to_json())
+    installations.set_current(folder, name)
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(downloads, ignore_errors=True))
+    return manifest
+
+
+async def _download(apt: PrivateApt, packages: Sequence[AptPackage], progress: OnProgress) -> None:
+    total = sum(package.size_bytes for package in packages)
+    title = f"Downloading {len(packages)} packages"
+    progress(InstallStep(title, 0, total, "bytes"))
+    for attempt in (1, 2):
+        await apt.download(packages, on_bytes=lambda done: progress(InstallStep(title, done, total, "bytes")))
+        progress(InstallStep("Checking hashes"))
+        wrong = await anyio.to_thread.run_sync(_wrong, apt, packages)
+        if not wrong:
+            return
+        for package in wrong:  # apt itself compares only the size of a file that was there before
+            (apt.archives / package.file_name).unlink(missing_ok=True)
+        if attempt == 2:
+            names = ", ".join(package.name for package in wrong)
+            raise ToolchainError(
+                f"the mirror delivered files that do not match their hashes: {names}",
+                "Run it again later, or choose another mirror with --mirror URL.",
+            )
+
+
+def _wrong(apt: PrivateApt, packages: Sequence[AptPackage]) -> list[AptPackage]:
+    wrong = []
+    for package in packages:
+        anyio.from_thread.check_cancelled()
+        if not apt.is_intact(package):
+            wrong.append(package)
+    return wrong
+
+
+async def _unpack(work: Path, debs: Sequence[Path], source: Path, progress: OnProgress) -> None:
+    def unpack() -> None:
+        for index, deb in enumerate(debs):
+            progress(InstallStep("Unpacking", index, len(debs) + 1, "packages"))
+            unpack_deb(deb, work, checkpoint=anyio.from_thread.check_cancelled)
+        progress(InstallStep("Unpacking", len(debs), len(debs) + 1, "packages"))
+        check = anyio.from_thread.check_cancelled
+        unpack_headers(source, ck_tile.HEADERS, work / "ck_tile/include/ck_tile", checkpoint=check)
+
+    await anyio.to_thread.run_sync(unpack)
+
+
+def _move_in(work: Path, final: Path) -> None:
+    work.chmod(0o755)
+    if final.exists():
+        installations.remove_tree(final)
+    work.rename(final)
+
+
+def _llvm_major(root: Path) -> int:
+    majors = [int(path.parent.parent.name.removeprefix("llvm-")) for path in root.glob("usr/lib/llvm-*/bin/clang")]
+    if not majors:
+        raise ToolchainError("the packages contain no clang", "Please report this to ckwatch.")
+    return max(majors)
+
+
+def _complete_layout(root: Path, major: int) -> None:
+    """Add the links by which clang and hipcc find, under one ROCm folder, what Debian spreads over the system."""
+    links = {
+        root / "usr/amdgcn": f"lib/llvm-{major}/lib/clang/{major}/amdgcn",
+        root / "usr/lib/llvm": f"llvm-{major}",
+        root / "usr/llvm": f"lib/llvm-{major}",
+        root / "usr/include/ck": "../../ck/include/ck",
+        root / "usr/include/ck_tile": "../../ck_tile/include/ck_tile",
+    }
+    libraries = sorted(root.glob("usr/lib/*-linux-gnu/libamdhip64.so"))
+    if libraries:  # its own folder holds the C library too, and must not become a search path of the host's linker
+        links[root / "usr/lib/libamdhip64.so"] = f"{libraries[0].parent.name}/libamdhip64.so"
+    for place, target in links.items():
+        if not place.is_symlink() and not place.exists():
+            place.symlink_to(target)
+
+
+async def _try(root: Path, major: int) -> None:
+    done = await run_tool([root / f"usr/lib/llvm-{major}/bin/clang", "--version"], env=os.environ, timeout_s=60)
+    if done.status:
+        raise ToolchainError(
+            f"the new compiler does not run on this machine: {(done.errors or done.output).strip()}",
+            "Please report this to ckwatch, with the output of `ckwatch doctor`.",
+        )
+
+
+def _name(packages: Sequence[AptPackage]) -> str:
+    """The same packages give the same name, so that a finished tree is recognised and paths stay stable."""
+    version = next(_upstream(package.version) for package in packages if package.name == "hipcc")
+    content = json.dumps([installations.LAYOUT, ck_tile.SHA256, *sorted(package.sha256 for package in packages)])
+    return f"rocm-{version}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def _upstream(version: str) -> str:
+    """`1:7.2.4+dfsg-1~exp1` → `7.2.4`."""
+    return re.sub(r"^\d+:|[-+~].*$", "", version)
+
+
+def _check_space(folder: Path, packages: Sequence[AptPackage], archives: Path) -> None:
+    wanted = _TREE_BYTES
+    for package in packages:
+        present = archives / package.file_name
+        wanted += 0 if present.exists() else package.size_bytes
+    free = shutil.disk_usage(folder).free
+    if free < wanted:
+        raise ToolchainError(
+            f"{wanted / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free",
+            _MORE_SPACE,
+        )
+
+
+def _sweep(folder: Path) -> None:
+    """Throw away what earlier runs left half unpacked; the lock is held, so nobody is working there."""
+    unfinished = [tree for tree in folder.glob("rocm-*") if not (tree / installations.MANIFEST).exists()]
+    for left in (*folder.glob(".work-*"), *unfinished):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _write_durably(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+@asynccontextmanager
+async def _lock(path: Path, progress: OnProgress) -> AsyncIterator[None]:
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                progress(InstallStep("Waiting for another `ckwatch toolchain install`"))
+                await anyio.sleep(0.5)
+        yield

@@ -1,0 +1,96 @@
+"""The toolchain as values: what a compile, an analysis and a report need to know of a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class ToolchainSource(StrEnum):
+    """Where a toolchain was found, in the order of the search."""
+
+    CONFIG = "ckwatch.toml"
+    ENVIRONMENT = "ROCM_PATH"
+    SYSTEM = "/opt/rocm"
+    PATH = "hipcc on PATH"
+    INSTALLED = "installed by ckwatch"
+
+
+class ToolchainChoice(Protocol):
+    """The `[toolchain]` section of a workspace: folders that win over what discovery finds."""
+
+    @property
+    def rocm(self) -> Path | None: ...
+    @property
+    def ck(self) -> Path | None: ...
+    @property
+    def ck_tile(self) -> Path | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedToolchainChoice:
+    """A `ToolchainChoice` without a workspace: nothing chosen, unless given."""
+
+    rocm: Path | None = None
+    ck: Path | None = None
+    ck_tile: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderLibrary:
+    """One header library: `folder` goes on the include path; `version` is None when the headers do not tell it."""
+
+    folder: Path
+    version: str | None
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A compiler that was found, with all that it takes to run it.
+
+    `hip_arguments` come first on every HIP compile, `cpp_arguments` on every host compile, `link_arguments` on every
+    link, whether hipcc or clang++ is called. `environment` is the whole environment for the compiler's processes.
+    `include_folders` hold CK's headers, in the order of the search. `identity` is the same for the same compiler
+    wherever it lies, and changes with its content. `notes` say what discovery passed over, for `ckwatch doctor`.
+    """
+
+    source: ToolchainSource
+    root: Path
+    hipcc: Path
+    clang: Path
+    clangxx: Path
+    offload_bundler: Path
+    lld: Path
+    readelf: Path
+    objdump: Path
+    mca: Path | None
+    device_libraries: Path
+    hip_include: Path
+    hip_library: Path | None
+    ck: HeaderLibrary | None
+    ck_tile: HeaderLibrary | None
+    hip_arguments: tuple[str, ...]
+    cpp_arguments: tuple[str, ...]
+    link_arguments: tuple[str, ...]
+    openmp: bool
+    hip_version: str
+    clang_version: str
+    rocm_version: str | None
+    identity: str
+    environment: Mapping[str, str] = field(repr=False, hash=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def include_folders(self) -> tuple[Path, ...]:
+        """The folders of CK's headers, each once; a workspace's own choice comes first."""
+        return tuple(dict.fromkeys(headers.folder for headers in (self.ck, self.ck_tile) if headers is not None))
+
+    @property
+    def roots(self) -> Mapping[str, Path]:
+        """Named folders by which stored paths are kept short and movable; the most specific comes first."""
+        named = {"ck": self.ck, "ck_tile": self.ck_tile}
+        return {name: headers.folder for name, headers in named.items() if headers is not None} | {"rocm": self.root}

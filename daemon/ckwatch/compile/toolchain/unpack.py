@@ -1,0 +1,155 @@
+"""Take only the files that a compile needs out of .deb and .tar.gz files.
+
+The Composable Kernel package holds 20 MB of headers and 2 GB of static libraries; the libraries come last in the
+archive, so reading stops before them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from ckwatch.model.errors import ToolchainError
+from ckwatch.system.processes import kill_group
+
+_LLVM_PROGRAMS = (
+    r"clang(\+\+|-\d+|-offload-(bundler|packager)|-linker-wrapper)?|(ld\.)?lld|offload-arch|amdgpu-arch|"
+    r"llvm-(ar|as|cxxfilt|dis|link|mc|mca|nm|objcopy|objdump|offload-binary|ranlib|readelf|readobj|size|strip|symbolizer)"
+)
+
+# What is kept, by the path inside the package. Everything else is left out.
+KEPT = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"usr/bin/hip(cc|config)(\.bin|\.pl)?",
+        rf"usr/lib/llvm-\d+/bin/({_LLVM_PROGRAMS})",
+        r"usr/lib/llvm-\d+/lib/lib(LLVM|clang-cpp|LTO)[^/]*\.so[^/]*",
+        r"usr/lib/llvm-\d+/lib/clang/\d+/include/.+",
+        r"usr/lib/llvm-\d+/lib/clang/\d+/amdgcn/.+",
+        r"usr/lib/llvm-\d+/lib/clang/\d+/lib/.*clang_rt\.builtins[^/]*\.a",
+        r"usr/lib/clang/.+",
+        r"(usr/)?lib(64)?/([^/]+-linux-gnu/)?[^/]+\.so(\.[^/]+)?",
+        r"usr/include/(hip|hsa|amd_comgr|ck)/.+",
+        r"usr/share/hip/version",
+        r"usr/share/doc/[^/]+/copyright",
+    )
+)
+
+# Nothing that is kept comes after this in the packages that reach it (members are sorted).
+_STOP = re.compile(r"usr/lib/[^/]+/lib(device|utility)\w*\.a")
+
+
+# Composable Kernel gets a folder of its own: on the include path of another ROCm, HIP's headers must not come with it.
+_MOVED = (("usr/include/ck/", "ck/include/ck/"),)
+
+
+def place_of(path: str) -> str:
+    """Where a file of a Debian package goes in the tree."""
+    for old, new in _MOVED:
+        if path.startswith(old):
+            return new + path.removeprefix(old)
+    return path
+
+
+def is_kept(path: str) -> bool:
+    """Whether a file of a Debian package, named by its path without leading `./`, belongs in the toolchain."""
+    return any(pattern.fullmatch(path) for pattern in KEPT)
+
+
+def unpack_deb(
+    deb: Path,
+    target: Path,
+    *,
+    keep: Callable[[str], object] = is_kept,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> int:
+    """Unpack the files of `deb` that `keep` accepts under `target` and return their bytes.
+
+    `checkpoint` is called for each file and may raise to stop it.
+
+    Raises `ToolchainError` when the package is damaged, `OSError` when the disk is full.
+    """
+    process = subprocess.Popen(
+        ["dpkg-deb", "--fsys-tarfile", str(deb)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    stopped_early = finished = False
+    size = 0
+    try:
+        assert process.stdout is not None  # noqa: S101 - opened with a pipe
+        with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+            for member in archive:
+                checkpoint()
+                path = member.name.removeprefix("./")
+                if _STOP.fullmatch(path):
+                    stopped_early = True
+                    break
+                if keep(path):
+                    size += extract(archive, member, place_of(path), target)
+        finished = not stopped_early
+    except tarfile.TarError as error:
+        raise ToolchainError(f"{deb.name} is damaged: {error}", "Run `ckwatch toolchain install` again.") from error
+    finally:
+        if process.poll() is None and not finished:
+            kill_group(process.pid)
+        if process.stdout is not None:
+            process.stdout.close()
+        errors = process.stderr.read() if process.stderr is not None else b""
+        if process.stderr is not None:
+            process.stderr.close()
+        status = process.wait()
+    if status and not stopped_early:
+        raise ToolchainError(
+            f"dpkg-deb cannot read {deb.name}: {errors.decode(errors='replace').strip()}",
+            "Run `ckwatch toolchain install` again.",
+        )
+    return size
+
+
+def unpack_headers(
+    archive_path: Path, prefix: str, target: Path, *, checkpoint: Callable[[], None] = lambda: None
+) -> int:
+    """Unpack what lies under `*/<prefix>/` of a .tar.gz into `target` and return its bytes."""
+    size = 0
+    try:
+        with tarfile.open(archive_path, mode="r:gz") as archive:
+            for member in archive:
+                checkpoint()
+                _, _, path = member.name.partition("/")
+                if path.startswith(f"{prefix}/"):
+                    size += extract(archive, member, path.removeprefix(f"{prefix}/"), target)
+    except (tarfile.TarError, EOFError) as error:
+        raise ToolchainError(f"{archive_path.name} is damaged: {error}", "Run it again.") from error
+    return size
+
+
+def extract(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str, target: Path) -> int:
+    """Write one file or link under `target`; anything that would land outside is refused."""
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise ToolchainError(f"{member.name} would be unpacked outside of {target}")
+    place = target / pure
+    if member.issym() or member.islnk():
+        link = member.linkname if member.issym() else f"/{member.linkname.removeprefix('./')}"
+        if link.startswith("/"):  # packages link to absolute paths of a system that this is not
+            link = "../" * (len(pure.parts) - 1) + link.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(link)
+    elif member.isfile():
+        source = archive.extractfile(member)
+        if source is None:
+            return 0
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("wb") as file:
+            while chunk := source.read(1 << 20):
+                file.write(chunk)
+        place.chmod(0o755 if member.mode & 0o100 else 0o644)
+        return member.size
+    return 0

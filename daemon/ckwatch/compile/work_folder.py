@@ -1,0 +1,89 @@
+"""The private folder of one compile: what the compiler finds in it, its environment, and the folder's removal.
+
+The compiler runs in it, everything is written into it and temporary files go to it, so that removing the folder removes
+every trace.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.request import CompileRequest
+
+# These change what a compiler does and would have to be part of every key.
+_UNWANTED_VARIABLES = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "OBJC_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "CCC_ADD_ARGS",
+    "CC_PRINT_OPTIONS",
+    "CL",
+    "_CL_",
+    "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",
+    "HIPCC_COMPILE_FLAGS_APPEND",
+    "HIPCC_LINK_FLAGS_APPEND",
+    "HIPCC_VERBOSE",
+)
+
+
+TEMPORARY = "temporary"
+
+
+EXPORTS = "exports.map"
+
+
+HEADER_LIST = "headers.txt"
+
+
+async def remove_work_folder(folder: Path) -> None:
+    """Remove the folder of a compile, also for a task that is being cancelled."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _prefixes(folder: Path) -> tuple[str, ...]:
+    """The spellings of `folder` in what a compiler prints: with and without links, and as fix-its escape them."""
+    plain = dict.fromkeys(f"{path}/" for path in (folder, folder.resolve()))
+    escaped = (
+        "".join(chr(byte) if byte < 128 else f"\\{byte:03o}" for byte in prefix.encode("utf-8", "surrogateescape"))
+        for prefix in plain
+    )
+    return tuple(dict.fromkeys([*plain, *escaped]))
+
+
+def prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OSError | None]:
+    """Write what the compiler reads; the folder's spellings, and why it could not be written."""
+    prefixes = _prefixes(folder)
+    names = " ".join(f"{name};" for name in request.exports)
+    try:
+        (folder / request.language.source_name).write_bytes(request.source.encode("utf-8", "surrogateescape"))
+        (folder / EXPORTS).write_text(f"{{ global: {names} local: *; }};\n")
+        (folder / TEMPORARY).mkdir()
+    except OSError as error:
+        return prefixes, error
+    return prefixes, None
+
+
+def environment_of(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The whole environment of a compiler in `folder`."""
+    kept = {name: value for name, value in environment.items() if name not in _UNWANTED_VARIABLES}
+    return {
+        **kept,
+        "TMPDIR": str(folder / TEMPORARY),
+        "CC_PRINT_HEADERS": "1",
+        "CC_PRINT_HEADERS_FILE": str(folder / HEADER_LIST),
+        "LC_ALL": "C.UTF-8",
+        "SOURCE_DATE_EPOCH": "0",  # __DATE__ and __TIME__ would make two compiles of one source differ
+    }

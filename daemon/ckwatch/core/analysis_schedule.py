@@ -1,0 +1,189 @@
+"""Decides when code objects are analyzed: after a compile, and for units that are edited, in focus or asked for.
+
+Most of what an artifact of the store tells is kept on disk with it (`AnalysisDepth.KEPT`), and read where somebody
+wants the unit: thousands of units that a daemon finds at its start cost nothing, and little where a client looks at
+everything. What is not kept takes LLVM's tools a fraction of a second (`AnalysisDepth.WHOLE`). One analysis runs at a
+time, beside compilers, except for units that nobody waits for.
+
+A build request is answered for a unit when its figures are there, as its warnings are among them. The store may have
+thousands of artifacts that were never analyzed: a request waits for some of them only (`PATIENCE`).
+"""
+
+from __future__ import annotations
+
+from ckwatch.core.demand import ASKED_FOR, EDITED, LOOKED_AT, OTHERS, is_looked_at
+from ckwatch.core.effects import Analyze
+from ckwatch.core.events import AnalysisDepth, AnalyzeFinished, AnalyzeRequested, CompileFacts, WorkAborted, WorkKind
+from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, show
+from ckwatch.core.state import Effects, Phase, Priority, State, UnitState, begin, release, stop
+from ckwatch.model.kernels import Outcome
+
+CODE_OBJECT = "code-object"
+"""The kind of product that can be looked into, `ckwatch.compile.request.ProductKind`."""
+
+LATER = OTHERS + 1
+"""The rank of what the store had and nobody waits for: the tools look into it when no compiler is at work."""
+
+PATIENCE = 30
+"""So many artifacts of the store are looked into while a request waits for them: some seconds."""
+
+
+def consider(state: State, unit: UnitState) -> None:
+    """The unit has come to rest, or others want it than before: see whether its artifact is to be looked into."""
+    result = unit.result
+    if result is None or not _can_tell(unit, result) or unit.unanalyzed == result.artifact:
+        _forget(state, unit)
+    elif _knows(unit, result):
+        if unit.to_analyze is not None:  # once more, against another baseline
+            _want(state, unit, AnalysisDepth.WHOLE)
+    elif result.from_store and not _is_cared_for(state, unit) and not _is_seen(state, unit):
+        _forget(state, unit)
+    elif unit.to_analyze is None or unit.analyzing is None or unit.analyzing.tokens != result.artifact:
+        _want(state, unit, AnalysisDepth.KEPT if result.from_store else AnalysisDepth.WHOLE)
+
+
+def _can_tell(unit: UnitState, result: CompileFacts) -> bool:
+    built = unit.phase is Phase.DONE and unit.outcome is Outcome.BUILT
+    return built and unit.unit.arch.startswith("gfx") and CODE_OBJECT in result.products
+
+
+def _knows(unit: UnitState, result: CompileFacts) -> bool:
+    return unit.figures is not None and unit.figures.artifact == result.artifact
+
+
+def _is_cared_for(state: State, unit: UnitState) -> bool:
+    asked = any(not request.check_only for request in awaiting(state, unit))
+    return bool(unit.edited) or asked or is_looked_at(state, unit)
+
+
+def _is_seen(state: State, unit: UnitState) -> bool:
+    """Whether a client looks at everything: then it sees what is kept."""
+    name = unit.key.unit
+    return any(focus.everything and state.seen(client, name) is unit for client, focus in state.focus.items())
+
+
+def _want(state: State, unit: UnitState, depth: AnalysisDepth) -> None:
+    unit.to_analyze = depth
+    if unit.analyzing is None:
+        state.analyze_queue.add(unit.key, _priority(state, unit))
+
+
+def _forget(state: State, unit: UnitState) -> None:
+    unit.to_analyze = None
+    state.analyze_queue.remove(unit.key)
+
+
+def _priority(state: State, unit: UnitState) -> Priority:
+    return (_rank(state, unit), -unit.edited, state.next())
+
+
+def _rank(state: State, unit: UnitState) -> int:
+    if is_looked_at(state, unit):
+        return LOOKED_AT
+    if any(awaits_figures(request, unit) for request in awaiting(state, unit)):
+        return ASKED_FOR
+    if unit.edited:
+        return EDITED
+    return LATER if unit.result is not None and unit.result.from_store else OTHERS
+
+
+def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> None:
+    """Somebody wants figures of units that are built; all others are looked into when they are."""
+    for name in event.units:
+        unit = state.seen(event.scope, name)
+        result = None if unit is None else unit.result
+        if unit is None or result is None or not _can_tell(unit, result):
+            continue
+        if event.again:
+            stop(state, out, unit.analyzing)
+        if event.again or not _knows(unit, result):
+            unit.unanalyzed = ""
+            _want(state, unit, AnalysisDepth.WHOLE)
+
+
+def stop_useless(state: State, out: Effects) -> None:
+    """End an analysis that is of no use any more."""
+    work = state.analyzing
+    if work is None:
+        return
+    unit = state.find(work.key)
+    if unit is None or unit.analyzing is not work or unit.to_analyze is None or not unit.has_built(work.tokens):
+        stop(state, out, work)
+
+
+def start(state: State, out: Effects) -> None:
+    """Look into what is wanted most, if nothing is being looked into."""
+    while state.analyzing is None and (key := state.analyze_queue.first()) is not None:
+        unit = state.find(key)
+        if unit is None or unit.to_analyze is None or unit.result is None or not unit.settled:
+            state.analyze_queue.remove(key)  # it comes back when it is settled
+            continue
+        if state.measuring is not None and state.measuring.exclusive:
+            return
+        if unit.to_analyze is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and _is_compiling(state):
+            return
+        state.analyze_queue.remove(key)
+        work = begin(state, WorkKind.ANALYZE, key, unit.generation, unit.result.artifact)
+        unit.analyzing = state.analyzing = work
+        before = "" if unit.figures is None else unit.figures.artifact
+        out.append(Analyze(work, unit.unit, unit.result, unit.to_analyze, before))
+
+
+def _is_compiling(state: State) -> bool:
+    running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in state.running.values())
+    return running or bool(state.compile_queue or state.render_queue or state.look_queue)
+
+
+def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None:
+    """An artifact has been looked into. What is said of an earlier one is dropped."""
+    work, figures = event.work, event.figures
+    ran = release(state, work)
+    unit = _end(state, work)
+    if unit is None:
+        return
+    present = unit.result is not None and unit.result.artifact == work.tokens and unit.to_analyze is not None
+    if present and ran and figures is not None:
+        unit.figures, unit.to_analyze, unit.unanalyzed = figures, None, ""
+    elif present and ran and unit.to_analyze is AnalysisDepth.KEPT and not _is_cared_for(state, unit):
+        unit.to_analyze = None
+    elif present and ran and unit.to_analyze is AnalysisDepth.KEPT:
+        unit.to_analyze = AnalysisDepth.WHOLE
+        for request in awaiting(state, unit):
+            if len(request.patient) < PATIENCE:
+                request.patient.add(unit.key.unit)
+    elif present and ran:
+        unit.to_analyze, unit.unanalyzed = None, work.tokens
+    _go_on(state, out, unit)
+
+
+def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
+    """An analysis was stopped, and is wanted still or not; or it broke down, and is tried again when the unit is wanted
+    or comes to rest the next time."""
+    unit = _end(state, event.work)
+    if unit is None:
+        return
+    if ran and unit.result is not None and unit.result.artifact == event.work.tokens:
+        unit.to_analyze = None
+    _go_on(state, out, unit)
+
+
+def _end(state: State, work: object) -> UnitState | None:
+    """The unit that was looked into, if there still is one."""
+    analyzing, state.analyzing = state.analyzing, None
+    assert analyzing is work, "one analysis at a time"  # noqa: S101
+    unit = state.find(analyzing.key) if analyzing is not None else None
+    if unit is None or unit.analyzing is not work:
+        return None
+    unit.analyzing = None
+    return unit
+
+
+def _go_on(state: State, out: Effects, unit: UnitState) -> None:
+    if unit.to_analyze is not None:
+        state.analyze_queue.add(unit.key, _priority(state, unit))
+    else:
+        state.analyze_queue.remove(unit.key)
+    show(out, unit)
+    if unit.phase is Phase.DONE:
+        for request in awaiting(state, unit):
+            notify_if_answered(state, out, request, unit.key.unit)

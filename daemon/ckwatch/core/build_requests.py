@@ -1,0 +1,93 @@
+"""Build requests: which units a request means, and asking for them.
+
+A request waits until the files on disk have been scanned and the workspace has been read after it was made; then its
+units are known, and each is reported once when it is settled.
+"""
+
+from __future__ import annotations
+
+from ckwatch.core.effects import Notify
+from ckwatch.core.events import BuildRequested, Cause, RequestDropped
+from ckwatch.core.files import request_scan
+from ckwatch.core.notify import notify_if_answered
+from ckwatch.core.state import Effects, Invalidation, PendingBuild, Phase, State, Unwanted
+from ckwatch.core.units import want
+from ckwatch.model.kernels import Outcome
+from ckwatch.model.unit_patterns import select_units
+
+
+def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
+    """Somebody wants fresh results. Files that have just been written are looked at first."""
+    force = event.force and not event.check_only
+    request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only)
+    state.requests[event.request] = request
+    request.scan = request_scan(state, out)
+
+
+def resolve(state: State, out: Effects) -> None:
+    """Requests whose units can be told now: the files are known as they were when it was made, or later.
+
+    Nobody is told of a unit in the same step: `pending` is complete when it ends.
+    """
+    if not state.requests or state.changed or state.touched or state.compares:
+        return
+    for request in list(state.requests.values()):
+        if request.pending is None and state.scanned >= request.scan and _is_current(state, request.scope):
+            _resolve(state, out, request)
+
+
+def _is_current(state: State, name: str) -> bool:
+    main, scope = state.main, state.scopes.get(name, state.main)
+    read = main.workspace is not None or main.problem is not None
+    return read and main.is_current and scope.is_current and not scope.leaving
+
+
+def _resolve(state: State, out: Effects, request: PendingBuild) -> None:
+    names, unknown = select_units(state.members(request.scope), request.patterns)
+    if unknown is not None or not names:
+        out.append(Notify(request.name, None, unknown))
+        del state.requests[request.name]
+        return
+    request.pending = set(names)
+    request.unasked = names[::-1]
+
+
+def ask_some(state: State, out: Effects, at: float) -> None:
+    """Ask for some of the units of requests that were resolved."""
+    left = state.units_at_once
+    for request in list(state.requests.values()):
+        while request.unasked and left > 0:
+            _ask(state, out, request, request.unasked.pop(), at)
+            left -= 1
+
+
+def _ask(state: State, out: Effects, request: PendingBuild, name: str, at: float) -> None:
+    state.waiting.setdefault(name, set()).add(request.name)
+    unit = state.seen(request.scope, name)
+    if unit is not None:
+        cause = Cause("asked for", at)
+        faulted = unit.phase is Phase.DONE and unit.result is not None and unit.result.outcome is Outcome.FAULTED
+        # Of what the host failed at, nothing was learned the last time.
+        if faulted and (not request.check_only or unit.render is None):
+            state.touch([unit.key], Invalidation(cause, recompile=True, edit=False))
+        elif request.force:
+            unit.force = True
+            state.touch([unit.key], Invalidation(cause, recompile=True, edit=False))
+        elif not request.check_only:
+            unit.held = False
+            want(state, out, unit, cause)
+    notify_if_answered(state, out, request, name)
+
+
+def request_dropped(state: State, out: Effects, event: RequestDropped) -> None:  # noqa: ARG001  # as all handlers
+    """Nobody waits any more: what nobody else wants is not compiled."""
+    request = state.requests.pop(event.request, None)
+    if request is None:
+        return
+    cause = Cause("the request for it was given up", event.at)
+    for name in sorted(request.pending or ()):
+        waiting = state.waiting.get(name, set())
+        waiting.discard(request.name)
+        if not waiting:
+            state.waiting.pop(name, None)
+        state.unwanted.append(Unwanted(request.scope, name, cause))

@@ -1,0 +1,133 @@
+"""What clients do: change unsaved texts, focus on units, cancel builds, disconnect."""
+
+from __future__ import annotations
+
+from ckwatch.core.build_requests import request_dropped
+from ckwatch.core.demand import is_wanted
+from ckwatch.core.effects import Changed
+from ckwatch.core.events import (
+    MAIN,
+    AutoBuild,
+    CancelRequested,
+    Cause,
+    ClientLost,
+    FocusChanged,
+    OptionsChanged,
+    OverlayChanged,
+    RequestDropped,
+    UnitKey,
+    ViewOverrides,
+)
+from ckwatch.core.loading import request_load
+from ckwatch.core.notify import awaiting
+from ckwatch.core.state import Effects, Focus, Invalidation, Phase, State, Unwanted
+from ckwatch.core.units import give_up, unforce, want
+from ckwatch.core.views import drop_view, new_view
+
+
+def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
+    """A client's unsaved text: the units that read the file are compared with the workspace's anew."""
+    view = state.scopes.get(event.client)
+    known = None if view is None else view.overlays.get(event.path)
+    if known == event.text:
+        return
+    if event.text is None:
+        assert view is not None  # noqa: S101  # it has the text that is taken back
+        del view.overlays[event.path]
+        view.digests.pop(event.path, None)
+    else:
+        view = new_view(state, out, event.client, event.at)
+        view.overlays[event.path] = event.text
+        view.digests[event.path] = event.digest
+    view.lent[event.path] = state.next()
+    if view.is_plain:
+        drop_view(state, out, view, event.at)
+        return
+    file = event.path.rsplit("/", 1)[-1]
+    what = f"{file} was edited in an editor" if event.text is not None else f"{file}: unsaved text dropped"
+    cause = Cause(what, event.at)
+    names = {key.unit: None for key in state.graph.readers(event.path) if key.scope in (MAIN, view.name)}
+    state.compares.extend((view.name, name, cause) for name in names)
+    of_workspace = view.workspace is None or event.path in view.workspace.files or event.path.endswith(".toml")
+    request_load(state, out, view, urgent=of_workspace)
+
+
+def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
+    """A client's view has other archs, rules or warnings."""
+    known = state.scopes.get(event.client)
+    if (known is None or known.leaving) and event.options == ViewOverrides():
+        return
+    view = new_view(state, out, event.client, event.at)
+    if view.options == event.options:
+        return
+    view.options = event.options
+    if view.is_plain:
+        drop_view(state, out, view, event.at)
+        return
+    touch = Invalidation(Cause("other options", event.at), recompile=True, edit=False)
+    state.touch([unit.key for unit in view.units.values()], touch)
+    view.pending.update(dict.fromkeys(view.kernels))
+    request_load(state, out, view, urgent=True)
+
+
+def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # noqa: ARG001  # as all handlers
+    """What a client looks at comes first from now on."""
+    before = state.focus.pop(event.client, None)
+    if event.units or event.everything or event.unsaved is not AutoBuild.EDITED:
+        state.focus[event.client] = Focus(event.units, event.everything, event.unsaved)
+    _look_away(state, before, event.client, event.at, spare=True)
+    names = state.members(event.client) if event.everything else sorted(event.units)
+    cause = Cause("somebody looks at it", event.at)
+    state.wants.extend((event.client, name, cause) for name in names)
+    state.settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
+
+
+def _look_away(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:
+    if before is None:
+        return
+    names = state.members(client) if before.everything else sorted(before.units)
+    cause = Cause("nobody looks at it any more", at)
+    state.unwanted.extend(Unwanted(client, name, cause, spare=spare) for name in names)
+
+
+def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
+    """Somebody wants these units not to be compiled now."""
+    cause = Cause("cancelled", event.at)
+    state.unwanted.extend(Unwanted(event.scope, name, cause, hold=True) for name in sorted(event.units))
+
+
+def client_lost(state: State, out: Effects, event: ClientLost) -> None:
+    """The client's requests, focus and view go with it."""
+    for request in [request for request in state.requests.values() if request.scope == event.client]:
+        request_dropped(state, out, RequestDropped(request.name, at=event.at))
+    before = state.focus.pop(event.client, None)
+    if before is not None:
+        out.append(Changed(MAIN, "workspace"))
+    view = state.scopes.get(event.client)
+    if view is not None and not view.leaving:
+        drop_view(state, out, view, event.at)
+    _look_away(state, before, event.client, event.at, spare=False)
+
+
+def apply_demand(state: State, out: Effects) -> None:
+    """See to some of the units that somebody wants, or does not want any more."""
+    for _ in range(state.units_at_once):
+        if not state.unwanted:
+            break
+        unwanted = state.unwanted.popleft()
+        unit = state.seen(unwanted.scope, unwanted.unit)
+        if unit is None:
+            continue
+        if unit.force and not any(request.force for request in awaiting(state, unit)):
+            unforce(state, out, unit)
+        if not unwanted.hold and is_wanted(state, unit):
+            want(state, out, unit, unwanted.cause)
+        elif not (unwanted.spare and unit.phase is Phase.COMPILING):
+            give_up(state, out, unit, unwanted.cause, hold=unwanted.hold)
+    for _ in range(state.units_at_once):
+        if not state.wants:
+            break
+        scope, name, cause = state.wants.popleft()
+        unit = state.seen(scope, name)
+        if unit is not None:
+            want(state, out, unit, cause)

@@ -1,0 +1,183 @@
+"""Changed files: which units have a new input.
+
+Changes are noted at once (`State.recent` makes results that missed one void) and acted upon a few units at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ckwatch.core.effects import Scan
+from ckwatch.core.events import (
+    ArtifactsLost,
+    Cause,
+    CompileFacts,
+    FilesChanged,
+    RenderFacts,
+    ScanFinished,
+    UnitKey,
+    Work,
+    WorkKind,
+)
+from ckwatch.core.loading import request_loads
+from ckwatch.core.state import Effects, Invalidation, State, UnitState, begin
+from ckwatch.core.units import renew
+from ckwatch.model.kernels import ARTIFACT_LOST, Outcome
+
+UNKNOWN = "?"
+"""In place of a SHA-256: equal to none."""
+
+
+def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
+    """Note the changes; read the workspace anew where kernels may be concerned."""
+    note(state, event.digests, event.at)
+    if event.reload:
+        request_loads(state, out, urgent=True)
+    elif event.digests:
+        # What templates mention decides on hints in kernel files only.
+        request_loads(state, out, urgent=False)
+    if not event.complete:
+        request_scan(state, out)
+
+
+def note(state: State, digests: Mapping[str, str | None], at: float) -> None:
+    """Remember the changes until they are acted upon, and as long as running work may have missed them."""
+    state.changed.extend((path, digest, at) for path, digest in digests.items())
+    if state.running:
+        order = state.next()
+        state.recent.update({path: (order, digest) for path, digest in digests.items()})
+
+
+def request_scan(state: State, out: Effects) -> int:
+    """Look at all tracked files; the number of a scan that begins after this moment."""
+    if state.scanning is not None:
+        state.scan_again = True
+        return state.scanning.number + 1
+    state.scanning = begin(state, WorkKind.SCAN, UnitKey("", ""))
+    out.append(Scan(state.scanning))
+    return state.scanning.number
+
+
+def scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
+    """A look at all tracked files has ended. What was told of a file while it ran may be newer than what it saw."""
+    doubtful = [
+        path
+        for path, digest in event.digests.items()
+        if path in state.recent and state.recent[path][0] > event.work.number and state.recent[path][1] != digest
+    ]
+    note(state, event.digests, event.at)
+    state.recent.update(dict.fromkeys(doubtful, (state.order, UNKNOWN)))
+    end_scan(state, out)
+
+
+def end_scan(state: State, out: Effects) -> None:
+    """Look again if that was asked for meanwhile; and read the workspace, which the scan did not."""
+    state.scanned = state.scanning.number if state.scanning else state.scanned
+    state.scanning = None
+    if state.scan_again:
+        state.scan_again = False
+        request_scan(state, out)
+    request_loads(state, out, urgent=True)
+
+
+def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
+    """What the store has lost is built again, whoever wants it."""
+    cause = Cause(ARTIFACT_LOST, event.at)
+    lost = [
+        unit
+        for unit in state.all_units()
+        if unit.reusable and unit.result is not None and unit.result.artifact in event.artifacts
+    ]
+    for unit in lost:
+        unit.wanted, unit.reusable = True, False  # those that are on their way to a result look for it in the store
+    settled = [unit.key for unit in lost if unit.settled]
+    state.touch(settled, Invalidation(cause, recompile=True, edit=False))
+    for key in settled[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
+        apply_touch(state, out, key)
+
+
+def apply_changes(state: State, out: Effects) -> None:
+    """Act on some of the news."""
+    for _ in range(state.paths_at_once):
+        if not state.changed or len(state.touched) >= state.units_at_once:
+            break
+        path, digest, at = state.changed.popleft()
+        _touch_readers(state, path, digest, at)
+    for key in list(state.touched)[: state.units_at_once]:
+        apply_touch(state, out, key)
+
+
+def apply_touch(state: State, out: Effects, key: UnitKey) -> bool:
+    """Renew the unit if there is news for it; whether there was."""
+    touch = state.touched.pop(key, None)
+    unit = state.find(key)
+    if touch is None or unit is None:
+        return False
+    renew(state, out, unit, touch.cause, recompile=touch.recompile, edit=touch.edit)
+    return True
+
+
+def _touch_readers(state: State, path: str, digest: str | None, at: float) -> None:
+    touched = state.graph.touched(path, digest)
+    if not touched.rerender and not touched.recompile:
+        return
+    known = any(path in state.graph.reads_of(key) for key in touched.rerender)
+    what = "is gone" if digest is None else "changed" if known or touched.recompile else "appeared"
+    cause = Cause(f"{short(state, path)} {what}", at)
+    hidden = {scope.name for scope in state.scopes.values() if path in scope.overlays}
+    # What a client lends hides the file.
+    seen = [key for key in touched.rerender if key.scope not in hidden] if hidden else touched.rerender
+    state.touch(seen, Invalidation(cause, recompile=False, edit=True))
+    state.touch(touched.recompile, Invalidation(cause, recompile=True, edit=True))
+
+
+def short(state: State, path: str) -> str:
+    """A path as a person would name it: relative to the workspace when it is in it."""
+    root = state.root.rstrip("/") + "/"
+    return path.removeprefix(root)
+
+
+def missed_change(
+    state: State, unit: UnitState, work: Work, render: RenderFacts | None, outcome: Outcome | None = None
+) -> Invalidation | None:
+    """News that reached us while `work` ran, which it has not seen: its result is void.
+
+    Of a work that failed for reasons of the host it is not known what it has seen.
+    """
+    if render is None:
+        return None
+    scope = state.scopes[unit.key.scope]
+    if not state.recent and not scope.lent:
+        return None
+    for path in (*render.reads, *render.missed):
+        change = state.recent.get(path)
+        seen = outcome is not Outcome.FAULTED and change is not None and render.reads.get(path) == change[1]
+        missed = change is not None and change[0] > work.number and not seen and path not in scope.overlays
+        if missed or scope.lent.get(path, 0) > work.number:
+            return Invalidation(
+                Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=False, edit=True
+            )
+    return None
+
+
+def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts) -> Invalidation | None:
+    """The same for the headers of a compile or a look-up."""
+    if not state.recent or facts.headers is None:
+        return None
+    present, absent = facts.headers.present, facts.headers.absent
+    for path, (order, digest) in state.recent.items():
+        if order > work.number and (path in present or path in absent) and present.get(path) != digest:
+            return Invalidation(
+                Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=True, edit=True
+            )
+    return None
+
+
+def is_quiet(state: State) -> bool:
+    """Whether all news is acted upon: what is fresh now belongs to the files as they are known."""
+    scopes = state.scopes.values()
+    return not (
+        state.has_news
+        or state.scanning
+        or any(scope.loading or scope.aside or scope.load_again is not None for scope in scopes)
+    )

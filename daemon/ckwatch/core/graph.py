@@ -1,0 +1,174 @@
+"""The dependency graph: which units depend on a file, as a template, a header, or a file that must not exist.
+
+All of it was observed by a render or a compile. Sets of headers are shared: a thousand units that read the same
+thousand headers hold one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ckwatch.core.events import HeaderFacts, UnitKey
+
+
+@dataclass(slots=True)
+class _HeaderSet:
+    facts: HeaderFacts
+    units: dict[UnitKey, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDependents:
+    """Units that a changed file concerns; `recompile` where the file is no template, so that equal tokens prove
+    nothing."""
+
+    rerender: tuple[UnitKey, ...]
+    recompile: tuple[UnitKey, ...]
+
+
+class DependencyGraph:
+    """The dependencies of all units of all scopes. `version` grows whenever the set of files does or shrinks."""
+
+    def __init__(self) -> None:
+        self._readers: dict[str, dict[UnitKey, str | None]] = {}
+        """Who read what of each template, None for looked for in vain."""
+        self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
+        self._header_sets: dict[str, _HeaderSet] = {}
+        self._header_of: dict[UnitKey, str] = {}
+        self._sets_with: dict[str, dict[str, None]] = {}
+        self._known: dict[str, str | None] = {}
+        self._disputed: set[str] = set()
+        self._doubted: set[UnitKey] = set()
+        self.version = 0
+
+    def set_reads(self, key: UnitKey, reads: Mapping[str, str], missed: frozenset[str]) -> None:
+        """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
+        self._doubted.discard(key)
+        old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
+        self._reads[key] = (reads, missed)
+        for path, digest in (*reads.items(), *dict.fromkeys(missed).items()):
+            self._learn(path, digest)
+            readers = self._readers.get(path)
+            if readers is None:
+                readers = self._readers[path] = {}
+                self.version += 1
+            readers[key] = digest
+        if old_reads.keys() != reads.keys() or old_missed != missed:
+            self._leave(key, {*old_reads, *old_missed} - {*reads, *missed})
+
+    def set_headers(self, key: UnitKey, headers: HeaderFacts | None) -> None:
+        """Note what the last compile of the unit read."""
+        name = None if headers is None else headers.name
+        old = self._header_of.get(key)
+        if name == old:
+            return
+        if old is not None:
+            del self._header_of[key]
+            self._leave_set(key, old)
+        if headers is None:
+            return
+        self._header_of[key] = headers.name
+        known = self._header_sets.get(headers.name)
+        if known is None:
+            known = self._header_sets[headers.name] = _HeaderSet(headers)
+            self.version += 1
+            for path in (*headers.present, *headers.absent):
+                self._sets_with.setdefault(path, {})[headers.name] = None
+                self._learn(path, headers.present.get(path))
+        known.units[key] = None
+
+    def doubt(self, key: UnitKey) -> None:
+        """What the unit read may not be what was noted: until its next render any news of its files concerns it."""
+        self._doubted.add(key)
+
+    def remove(self, key: UnitKey) -> None:
+        """Forget the unit."""
+        reads, missed = self._reads.pop(key, ({}, frozenset()))
+        self._leave(key, {*reads, *missed})
+        self.set_headers(key, None)
+        self._doubted.discard(key)
+
+    def reads_of(self, key: UnitKey) -> Mapping[str, str]:
+        """What the unit's last render read."""
+        return self._reads[key][0] if key in self._reads else {}
+
+    def differs(self, key: UnitKey, texts: Mapping[str, str | None]) -> bool:
+        """Whether the unit's last render read or looked for one of `texts` (path → SHA-256) and found another."""
+        reads, missed = self._reads.get(key, ({}, frozenset()))
+        return any(path in missed or (path in reads and reads[path] != digest) for path, digest in texts.items())
+
+    def readers(self, path: str) -> Collection[UnitKey]:
+        """The units whose last render read `path` or looked for it."""
+        return self._readers.get(path, ())
+
+    def includers(self, path: str) -> Collection[UnitKey]:
+        """The units whose last compile read the header at `path`, or must not find one there."""
+        return {key for name in self._sets_with.get(path, ()) for key in self._header_sets[name].units}
+
+    def touched(self, path: str, digest: str | None) -> FileDependents:
+        """The units for which `path` having the contents `digest` (None: not there) is news."""
+        doubted = self._doubted
+        readers = self._readers.get(path, {})
+        rerender = [key for key, seen in readers.items() if seen != digest or (doubted and key in doubted)]
+        recompile: dict[UnitKey, None] = {}
+        for name in self._sets_with.get(path, ()):
+            known = self._header_sets[name]
+            if known.facts.present.get(path) != digest:
+                recompile |= known.units
+            elif doubted:
+                recompile |= dict.fromkeys(key for key in known.units if key in doubted)
+        return FileDependents(tuple(rerender), tuple(recompile))
+
+    @property
+    def templates(self) -> list[str]:
+        """Every path that a render read or looked for."""
+        return list(self._readers)
+
+    @property
+    def headers(self) -> list[str]:
+        """Every path that a compile read or that must not appear."""
+        return list(self._sets_with)
+
+    def header_count(self, key: UnitKey) -> int:
+        """How many headers the unit's last compile read."""
+        name = self._header_of.get(key)
+        return 0 if name is None else len(self._header_sets[name].facts.present)
+
+    def known_digests(self) -> tuple[dict[str, str | None], frozenset[str]]:
+        """What was last read of each file (None: it must not be there), and files of which units may have read
+        different contents."""
+        return self._known.copy(), frozenset(self._disputed)
+
+    def _learn(self, path: str, digest: str | None) -> None:
+        if self._known.setdefault(path, digest) != digest:
+            self._known[path] = digest
+            self._disputed.add(path)
+
+    def _forget_unread(self, path: str) -> None:
+        if path not in self._readers and path not in self._sets_with:
+            self._known.pop(path, None)
+            self._disputed.discard(path)
+
+    def _leave(self, key: UnitKey, paths: Iterable[str]) -> None:
+        for path in paths:
+            readers = self._readers[path]
+            del readers[key]
+            if not readers:
+                del self._readers[path]
+                self._forget_unread(path)
+                self.version += 1
+
+    def _leave_set(self, key: UnitKey, name: str) -> None:
+        known = self._header_sets[name]
+        known.units.pop(key, None)
+        if known.units:
+            return
+        del self._header_sets[name]
+        self.version += 1
+        for path in (*known.facts.present, *known.facts.absent):
+            names = self._sets_with[path]
+            del names[name]
+            if not names:
+                del self._sets_with[path]
+                self._forget_unread(path)

@@ -1,0 +1,92 @@
+"""Notifies clients: publishes changed states, and answers the build requests that wait for a unit."""
+
+from __future__ import annotations
+
+from ckwatch.core.effects import Changed, Notify
+from ckwatch.core.events import AnalysisDepth, Cause
+from ckwatch.core.state import Effects, PendingBuild, Phase, State, UnitState
+
+NO_COMPILER = "no compiler"
+
+NOWHERE: frozenset[str] = frozenset()
+
+
+def show(out: Effects, unit: UnitState) -> None:
+    """Publish the unit's state and its diagnostics."""
+    shown = frozenset(diagnostic.span.path for diagnostic in unit.diagnostics)
+    out.append(Changed(unit.key.scope, f"unit/{unit.key.unit}"))
+    out.extend(Changed(unit.key.scope, f"file/{path}") for path in shown | unit.shown)
+    unit.shown = shown or NOWHERE
+
+
+def awaiting(state: State, unit: UnitState) -> list[PendingBuild]:
+    """The requests that wait for this state of the unit."""
+    name = unit.key.unit
+    if name not in state.waiting:
+        return []
+    requests = [state.requests[request] for request in sorted(state.waiting[name])]
+    return [request for request in requests if state.seen(request.scope, name) is unit]
+
+
+def notify(state: State, out: Effects, request: PendingBuild, name: str, problem: str | None = None) -> None:
+    """A unit that the request waits for is as it wanted it, or never will be."""
+    requests = state.waiting[name]
+    requests.discard(request.name)
+    if not requests:
+        del state.waiting[name]
+    pending = request.pending or set()
+    pending.discard(name)
+    out.append(Notify(request.name, name, problem))
+    if not pending:
+        out.append(Notify(request.name, None))
+        del state.requests[request.name]
+
+
+def notify_checked(state: State, out: Effects, unit: UnitState) -> None:
+    """Whoever asked for checks only need not wait for a compiler."""
+    for request in awaiting(state, unit):
+        if request.check_only:
+            notify(state, out, request, unit.key.unit)
+
+
+def reconsider(state: State, out: Effects, name: str, at: float) -> None:
+    """Some scopes see another state of the unit, or none: whoever waits need not wait any more, or waits for that."""
+    for request in [state.requests[request] for request in sorted(state.waiting.get(name, ()))]:
+        if not notify_if_answered(state, out, request, name) and not request.check_only:
+            state.wants.append((request.scope, name, Cause("asked for", at)))
+
+
+def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: str) -> bool:
+    """Tell whoever waits if the unit's present state is what the request waits for."""
+    unit = state.seen(request.scope, name)
+    if unit is None:
+        notify(state, out, request, name, "removed")
+        return True
+    if unit.key in state.touched or unit.force:
+        return False
+    if request.check_only:
+        if unit.phase in (Phase.QUEUED, Phase.COMPILING) or unit.settled:
+            notify(state, out, request, name)
+            return True
+        return False
+    if unit.phase is Phase.DONE and not awaits_figures(request, unit):
+        notify(state, out, request, name)
+        return True
+    if unit.phase is Phase.IDLE and not can_compile(state, unit):
+        notify(state, out, request, name, NO_COMPILER)
+        return True
+    return False
+
+
+def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
+    """Whether the unit, which is done, is told of when its code object has been looked into."""
+    if request.check_only or unit.to_analyze is None or unit.result is None:
+        return False
+    kept = unit.to_analyze is AnalysisDepth.KEPT or not unit.result.from_store
+    return kept or unit.key.unit in request.patient
+
+
+def can_compile(state: State, unit: UnitState) -> bool:
+    """Whether there is a compiler."""
+    workspace = state.scopes[unit.key.scope].workspace or state.main.workspace
+    return workspace is None or workspace.toolchain_problem is None

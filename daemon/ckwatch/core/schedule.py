@@ -1,0 +1,116 @@
+"""Starts renders, look-ups and compiles: bounded by renderers, cores and memory, the most wanted unit first."""
+
+from __future__ import annotations
+
+from ckwatch.core import analysis_schedule, timing_schedule
+from ckwatch.core.demand import ASKED_FOR, priority
+from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
+from ckwatch.core.events import UnitKey, Work, WorkKind
+from ckwatch.core.notify import show
+from ckwatch.core.state import Effects, Phase, State, UnitState, View, WorkQueue, begin
+from ckwatch.core.units import expected_memory_bytes
+
+RECORDED_AT_ONCE = 500
+
+PASSES = 2
+"""Processes of one compile, where they run side by side."""
+
+HOST_MEMORY = 0.5
+"""What a host pass takes of what a device pass does: 340 of 660 MB for a CK GEMM instance."""
+
+
+def start_work(state: State, out: Effects) -> None:
+    """Start what there is room for."""
+    while state.render_queue and state.at_work(WorkKind.RENDER) < state.renders:
+        unit, scope = _next(state, state.render_queue)
+        unit.phase = Phase.RENDERING
+        unit.working = begin(state, WorkKind.RENDER, unit.key, unit.generation)
+        show(out, unit)
+        out.append(Render(unit.working, unit.unit, scope.overlays.copy(), scope.options))
+    while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
+        unit, scope = _next(state, state.look_queue)
+        unit.working = begin(state, WorkKind.LOOK_UP, unit.key, unit.generation, _tokens(unit))
+        out.append(LookUp(unit.working, unit.unit, scope.overlays.copy(), scope.options))
+    timing_schedule.make_room(state, out)
+    # Of those that wait for a compiler some may turn out not to be wanted any more.
+    while state.compile_queue and not state.unwanted and not _is_occupied(state) and _fits(state):
+        unit, scope = _next(state, state.compile_queue)
+        unit.phase = Phase.COMPILING
+        out.append(_compiler(state, unit, scope))
+        show(out, unit)
+    analysis_schedule.start(state, out)
+    timing_schedule.start(state, out)
+    if (state.unrecorded or state.removed) and state.recording is None:
+        units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
+        for name in units:
+            del state.unrecorded[name]
+        state.recording = begin(state, WorkKind.RECORD, UnitKey("", ""))
+        out.append(Record(state.recording, units, tuple(state.removed)))
+        state.removed.clear()
+
+
+def _next(state: State, queue: WorkQueue) -> tuple[UnitState, View]:
+    key = queue.pop()
+    scope = state.scopes[key.scope]
+    return scope.units[key.unit], scope
+
+
+def _tokens(unit: UnitState) -> str:
+    return "" if unit.render is None else unit.render.tokens
+
+
+def _compiler(state: State, unit: UnitState, scope: View) -> Check | Compile:
+    """The host pass alone while others wait for theirs and nobody for this unit, else what is left to do."""
+    memory = expected_memory_bytes(state, unit)
+    room = state.jobs - _processes(state)
+    apart = state.passes_apart and not unit.checked and unit.unit.arch.startswith("gfx")
+    more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
+    if apart and more and priority(state, unit)[0] > ASKED_FOR:
+        unit.compiler = begin(
+            state, WorkKind.CHECK, unit.key, unit.generation, _tokens(unit), int(memory * HOST_MEMORY)
+        )
+        return Check(unit.compiler, unit.unit, scope.overlays.copy(), scope.options)
+    both = int(memory * (1 + HOST_MEMORY))
+    wide = apart and room >= PASSES and (state.memory_bytes is None or _reserved(state) + both <= state.memory_bytes)
+    unit.compiler = begin(state, WorkKind.COMPILE, unit.key, unit.generation, _tokens(unit), both if wide else memory)
+    if not wide:
+        state.narrow.add(unit.compiler.number)
+    return Compile(
+        *(unit.compiler, unit.unit, scope.overlays.copy(), scope.options, unit.force),
+        side_by_side=wide,
+        waiting=len(state.compile_queue),
+    )
+
+
+def _is_occupied(state: State) -> bool:
+    """Whether something is being timed, and not yet stopped, that must not be disturbed."""
+    return state.measuring is not None and state.measuring.exclusive
+
+
+def _compilers(state: State) -> list[Work]:
+    return [work for work in state.running.values() if work.kind in (WorkKind.CHECK, WorkKind.COMPILE)]
+
+
+def _processes(state: State) -> int:
+    """How many compiler processes may be running."""
+    return sum(
+        1 if work.kind is WorkKind.CHECK or work.number in state.narrow else PASSES for work in _compilers(state)
+    )
+
+
+def _reserved(state: State) -> int:
+    return sum(work.expected_memory_bytes for work in _compilers(state))
+
+
+def _fits(state: State) -> bool:
+    """Whether the next compiler has a core and memory. One may always run, however little memory there is."""
+    processes = _processes(state)
+    if not processes:
+        return True
+    if processes >= state.jobs:
+        return False
+    first = state.compile_queue.first()
+    unit = None if first is None else state.find(first)
+    if unit is None or state.memory_bytes is None:
+        return True
+    return _reserved(state) + expected_memory_bytes(state, unit) <= state.memory_bytes

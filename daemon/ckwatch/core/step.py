@@ -1,0 +1,283 @@
+"""`step` takes in one event and returns the effects; nothing else changes the daemon's state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ckwatch.core import analysis_schedule, build_requests, clients, files, loading, timing_schedule, units, views
+from ckwatch.core.effects import Changed, Continue, Effect, UpdateWatches
+from ckwatch.core.events import (
+    MAIN,
+    AnalyzeFinished,
+    AnalyzeRequested,
+    AnyEvent,
+    ArtifactsLost,
+    BuildRequested,
+    CancelRequested,
+    CheckFinished,
+    ClientLost,
+    CompileFinished,
+    CompilerOutput,
+    CompileStarted,
+    Continued,
+    FilesChanged,
+    FocusChanged,
+    LoadFinished,
+    LookUpFinished,
+    MeasureDropped,
+    MeasureFinished,
+    MeasureRequested,
+    MemoryMeasured,
+    OptionsChanged,
+    OverlayChanged,
+    PassFinished,
+    RecordFinished,
+    RenderFinished,
+    RequestDropped,
+    ScanFinished,
+    WarningChanged,
+    Work,
+    WorkAborted,
+    WorkKind,
+)
+from ckwatch.core.loading import end_load, request_load
+from ckwatch.core.notify import show
+from ckwatch.core.schedule import start_work
+from ckwatch.core.state import Effects, Invalidation, Phase, State, UnitState, release
+from ckwatch.model.kernels import Outcome
+
+
+def start(state: State) -> tuple[Effect, ...]:
+    """The first effects of a daemon."""
+    out: Effects = []
+    request_load(state, out, state.main, urgent=True)
+    return tuple(out)
+
+
+def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
+    """Take in one event; what is to be done now, in this order."""
+    out: Effects = []
+    busy = state.busy
+    HANDLERS[type(event)](state, out, event)
+    # A bounded piece of all that waits.
+    files.apply_changes(state, out)
+    loading.take_over(state, out, event.at)
+    views.compare_some(state, out, event.at)
+    clients.apply_demand(state, out)
+    build_requests.ask_some(state, out, event.at)
+    build_requests.resolve(state, out)
+    analysis_schedule.stop_useless(state, out)
+    timing_schedule.consider_settled(state, out)
+    if state.has_news and not state.continuing:
+        state.continuing = True
+        out.append(Continue())
+    start_work(state, out)
+    if state.graph.version != state.followed:
+        state.followed = state.graph.version
+        out.append(UpdateWatches())
+    if state.busy != busy:
+        out.append(Changed(MAIN, "workspace"))
+    return tuple(out)
+
+
+def _continued(state: State, out: Effects, event: Continued) -> None:  # noqa: ARG001  # `step` goes on by itself
+    state.continuing = False
+
+
+def _unit_at(state: State, work: Work) -> UnitState | None:
+    """The unit for which `work` still matters."""
+    unit = state.find(state.heirs.get(work.number, work.key))
+    return unit if unit is not None and (unit.working is work or unit.compiler is work) else None
+
+
+def _render_finished(state: State, out: Effects, event: RenderFinished) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None if unit is None else files.missed_change(state, unit, event.work, event.facts)
+    release(state, event.work)
+    if unit is None:
+        return
+    unit.working = None
+    state.graph.set_reads(unit.key, event.facts.reads, event.facts.missed)
+    if missed is not None:
+        state.touch([unit.key], missed)
+    if files.apply_touch(state, out, unit.key):
+        return
+    views.part_views(state, out, unit, event.at)
+    units.rendered(state, out, unit, event.facts, event.at)
+    views.join_views(state, out, unit, event.at)
+
+
+def _look_up_finished(state: State, out: Effects, event: LookUpFinished) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None
+    if unit is not None:
+        missed = files.missed_change(state, unit, event.work, unit.render)
+        if missed is None and event.facts is not None:
+            missed = files.missed_header(state, unit, event.work, event.facts)
+    release(state, event.work)
+    if unit is None:
+        return
+    unit.working = None
+    if missed is not None:
+        state.touch([unit.key], missed)
+    if not files.apply_touch(state, out, unit.key):
+        units.looked_up(state, out, unit, event.facts, event.at)
+
+
+def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Invalidation | None) -> bool:
+    """Whether there is news that the unit's compiler, which has ended, has not seen; then it is acted upon."""
+    if missed is not None:
+        state.touch([unit.key], missed)
+    if unit.key not in state.touched:
+        return False
+    unit.compiler = None
+    files.apply_touch(state, out, unit.key)
+    return True
+
+
+def _compile_finished(state: State, out: Effects, event: CompileFinished) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None
+    if unit is not None and unit.phase is Phase.COMPILING:
+        missed = files.missed_header(state, unit, event.work, event.facts)
+        missed = missed or files.missed_change(state, unit, event.work, unit.render, event.facts.outcome)
+    release(state, event.work)
+    if unit is None or _is_outdated(state, out, unit, missed):
+        return
+    units.compiled(state, out, unit, event.work, event.facts, event.at)
+
+
+def _check_finished(state: State, out: Effects, event: CheckFinished) -> None:
+    unit = _unit_at(state, event.work)
+    missed = None
+    if unit is not None and unit.phase is Phase.COMPILING:
+        missed = files.missed_change(state, unit, event.work, unit.render)
+    release(state, event.work)
+    if unit is None or _is_outdated(state, out, unit, missed):
+        return
+    units.checked(state, out, unit, event.work, event.diagnostics)
+
+
+def _compiler_output(state: State, out: Effects, event: CompilerOutput) -> None:
+    unit = _unit_at(state, event.work)
+    if unit is not None:
+        units.compiler_output(out, unit, event.work, event.diagnostics)
+
+
+def _pass_finished(state: State, out: Effects, event: PassFinished) -> None:  # noqa: ARG001  # as all handlers
+    if event.work.number in state.running:
+        state.narrow.add(event.work.number)
+
+
+def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
+    work = event.work
+    unit = _unit_at(state, work)
+    missed = None
+    if unit is not None and (unit.working is work or unit.phase is Phase.COMPILING):
+        missed = files.missed_change(state, unit, work, unit.render, Outcome.FAULTED)
+    ran = release(state, work)
+    fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
+    match work.kind:
+        case WorkKind.LOAD:
+            scope = state.scopes.get(work.key.scope)
+            if scope is not None and scope.loading is work:
+                end_load(state, out, scope)
+                scope.problem = fault or scope.problem
+                out.append(Changed(scope.name, "workspace"))
+                if scope.name == MAIN:
+                    loading.accept_views(state, out, event.at)
+        case WorkKind.SCAN:
+            files.end_scan(state, out)
+        case WorkKind.ANALYZE:
+            analysis_schedule.analyze_aborted(state, out, event, ran=ran)
+        case WorkKind.MEASURE:
+            timing_schedule.measure_aborted(state, out, event, ran=ran)
+        case WorkKind.RECORD:
+            state.recording = None
+            _set_warning(state, out, "history", fault or None)
+        case _:
+            if unit is None:
+                return
+            if missed is not None:
+                state.touch([unit.key], missed)
+            if unit.key in state.touched:
+                if unit.compiler is work:
+                    unit.compiler = None
+                files.apply_touch(state, out, unit.key)
+            else:
+                units.failed(state, out, unit, work, fault or "it was stopped", event.at)
+
+
+def _record_finished(state: State, out: Effects, event: RecordFinished) -> None:
+    release(state, event.work)
+    state.recording = None
+    _set_warning(state, out, "history", event.problem)
+
+
+def _load_finished(state: State, out: Effects, event: LoadFinished) -> None:
+    release(state, event.work)
+    loading.load_finished(state, out, event)
+
+
+def _scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
+    # Renders that began before the scan found the news may have missed it: noted before the work is released.
+    files.scan_finished(state, out, event)
+    release(state, event.work)
+
+
+def _compile_started(state: State, out: Effects, event: CompileStarted) -> None:
+    unit = _unit_at(state, event.work)
+    if unit is not None:
+        show(out, unit)
+
+
+def _memory_measured(state: State, out: Effects, event: MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers
+    state.memory_bytes = event.capacity_bytes
+
+
+def _warning_changed(state: State, out: Effects, event: WarningChanged) -> None:
+    _set_warning(state, out, event.topic, event.message)
+
+
+def _set_warning(state: State, out: Effects, topic: str, message: str | None) -> None:
+    if state.warnings.get(topic) == message:
+        return
+    if message is None:
+        del state.warnings[topic]
+    else:
+        state.warnings[topic] = message
+    out.append(Changed(MAIN, "workspace"))
+
+
+HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
+    LoadFinished: _load_finished,
+    ScanFinished: _scan_finished,
+    RenderFinished: _render_finished,
+    LookUpFinished: _look_up_finished,
+    CheckFinished: _check_finished,
+    CompileFinished: _compile_finished,
+    AnalyzeFinished: analysis_schedule.analyze_finished,
+    AnalyzeRequested: analysis_schedule.analyze_requested,
+    MeasureFinished: timing_schedule.measure_finished,
+    MeasureRequested: timing_schedule.measure_requested,
+    MeasureDropped: timing_schedule.measure_dropped,
+    RecordFinished: _record_finished,
+    WorkAborted: _work_aborted,
+    CompileStarted: _compile_started,
+    CompilerOutput: _compiler_output,
+    PassFinished: _pass_finished,
+    FilesChanged: files.files_changed,
+    OverlayChanged: clients.overlay_changed,
+    OptionsChanged: clients.options_changed,
+    FocusChanged: clients.focus_changed,
+    BuildRequested: build_requests.build_requested,
+    RequestDropped: build_requests.request_dropped,
+    CancelRequested: clients.cancel_requested,
+    ClientLost: clients.client_lost,
+    MemoryMeasured: _memory_measured,
+    WarningChanged: _warning_changed,
+    ArtifactsLost: files.artifacts_lost,
+    Continued: _continued,
+}
+"""One handler for each event."""

@@ -1,1 +1,0 @@
-"""Devices as things that several processes want: who may use one now."""

@@ -1,0 +1,95 @@
+"""Makes precompiled headers in the background, before they are needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from ckwatch.compile.precompiled_headers import family_of
+from ckwatch.compile.request import CompileRequest
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.targets import Language
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 1.0
+"""Nothing must have been to do for so long before a header is made."""
+
+KERNELS_KEPT = 16
+"""Kernels of which is known what they need: those compiled, found or edited last."""
+
+
+class BackgroundPch:
+    """Notes what is compiled, and makes what helps it while `is_busy` says that nothing else is to be done.
+
+    `making` tells whether a header is being made. A compile that comes meanwhile does not wait for it.
+    """
+
+    def __init__(self, tools: BuildTools, is_busy: Callable[[], bool]) -> None:
+        self._tools = tools
+        self._is_busy = is_busy
+        self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool, bool]] = {}
+        self._news = anyio.Event()
+        self.making = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be headers to make."""
+        return self.making or bool(self._noted)
+
+    def note(self, request: CompileRequest, *, built: bool, compiled: bool) -> None:
+        """A request like this may come again; `built`: its source compiles, `compiled`: it was just now.
+
+        Only for kernels that are being worked on, templates are instantiated ahead: that takes half a minute.
+        """
+        if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
+            return
+        key = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
+        _, was_built, was_compiled = self._noted.pop(key, (request, False, False))
+        self._noted[key] = (request, built or was_built, compiled or was_compiled)
+        while len(self._noted) > KERNELS_KEPT:
+            del self._noted[next(iter(self._noted))]
+        self._news.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._news.wait()
+            rested_s = 0.0
+            while rested_s < IDLE_S:
+                await anyio.sleep(IDLE_S / 4)
+                rested_s = 0.0 if self._is_busy() else rested_s + IDLE_S / 4
+            if not self._noted:
+                self._news = anyio.Event()
+                continue
+            key = next(reversed(self._noted))
+            self.making = True
+            made = False
+            try:
+                made = await self._make_one(*self._noted[key])
+            except CkwatchError as error:  # a compile would meet it too, and tells it
+                log.info("no precompiled header: %s", error)
+            finally:
+                self.making = False
+            if not made:
+                self._noted.pop(key, None)
+
+    async def _make_one(self, request: CompileRequest, built: bool, compiled: bool) -> bool:
+        """Make one header that is lacking; False when there is none to make, or none can be made."""
+        compiler = self._tools.compiler
+        ladder = None if compiler is None else compiler.builder.ladder
+        plan = None if ladder is None else await ladder.plan(request)
+        if ladder is None or plan is None:
+            return False
+        if built and compiled:
+            await anyio.to_thread.run_sync(ladder.warming.built, request, plan)
+        lacking = await anyio.to_thread.run_sync(partial(ladder.warming.lacking, warm=compiled), request, plan)
+        if not lacking:
+            await anyio.to_thread.run_sync(ladder.warming.headers.tidy)
+            return False
+        return await ladder.warming.make(lacking[0], request, plan)

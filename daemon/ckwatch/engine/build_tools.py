@@ -1,0 +1,179 @@
+"""The compiler, the store and the render workers that a workspace's settings lead to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import CancelScope, to_thread
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
+from ckwatch.compile.store.entries import Artifact, verified
+from ckwatch.compile.store.header_sets import PathRoots
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain, find_nvcc
+from ckwatch.core.events import HeaderFacts
+from ckwatch.model.errors import ToolchainError
+from ckwatch.render.cache import RenderCache
+from ckwatch.render.worker_pool import RenderPool
+from ckwatch.system.processes import Launcher, run_process
+from ckwatch.workspace.settings import Settings, ToolchainSection
+
+if TYPE_CHECKING:
+    from ckwatch.compile.staged_build import StagedCompiler
+
+HEADER_SETS_KEPT = 500
+
+FindToolchain = Callable[[ToolchainSection, Mapping[str, str]], Toolchain]
+"""Raises ToolchainError when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerWithStore:
+    """A compiler and the store it fills."""
+
+    toolchain: Toolchain | NvccToolchain
+    builder: Builder
+    roots: PathRoots
+
+
+class BuildTools:
+    """Found anew when the settings change. `compiler` is None while `problem` says why there is none."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        renders: int,
+        launch: Launcher = run_process,
+        find_toolchain: FindToolchain = discover,
+    ) -> None:
+        self._environment = environment
+        self._find_toolchain = find_toolchain
+        self._renders = renders
+        self._launch = launch
+        self._pools: dict[tuple[Path, ...], RenderPool] = {}
+        self._stores: dict[Path, ArtifactStore] = {}
+        self._headers: dict[str, HeaderFacts] = {}
+        self._precompile = True
+        self.store: ArtifactStore | None = None
+        self.compiler: CompilerWithStore | None = None
+        self.problem: str | None = None
+
+    def _nvcc_alone(self) -> NvccToolchain | None:
+        """What a machine without ROCm can compile with, where it has that."""
+        with suppress(ToolchainError):
+            return find_nvcc(self._environment)
+        return None
+
+    def find(self, settings: Settings, *, cuda: bool = False) -> None:
+        """Look for the compiler and open the store; runs in a thread, one call at a time.
+
+        `cuda`: where there is no HIP compiler, nvcc alone will do.
+        """
+        folder = settings.store.folder or default_folder()
+        store = self._stores.get(folder)
+        if store is None:
+            store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
+        store.size_limit_bytes = settings.store.size_limit_bytes
+        try:
+            toolchain: Toolchain | NvccToolchain = self._find_toolchain(settings.toolchain, self._environment)
+        except ToolchainError as error:
+            nvcc = self._nvcc_alone() if cuda else None
+            if nvcc is None:
+                self.store, self.compiler, self.problem = store, None, str(error)
+                return
+            toolchain = nvcc
+        known = self.compiler
+        if known is None or known.toolchain.identity != toolchain.identity or self.store is not store:
+            make = partial(self._make_ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
+            builder = Builder(toolchain, store, launch=self._launch, make_ladder=make)
+            self.compiler = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
+        self._precompile = settings.compile.precompile
+        self.store, self.problem = store, None
+
+    @property
+    def precompiles(self) -> bool:
+        """Whether precompiled headers are wanted, and there is what could use them."""
+        return self._precompile and self.takes_apart
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether the passes of a compile can be run apart, as far as is known."""
+        builder = None if self.compiler is None else self.compiler.builder
+        return builder is not None and builder.takes_apart
+
+    def _make_ladder(self, toolchain: Toolchain, store: ArtifactStore) -> StagedCompiler:
+        from ckwatch.compile.staged_build import StagedCompiler
+
+        return StagedCompiler(toolchain, store, self._launch, precompile=lambda: self._precompile)
+
+    @property
+    def identity(self) -> str:
+        """Changes with the compiler."""
+        return "" if self.compiler is None else self.compiler.toolchain.identity
+
+    def renderers(self, folders: tuple[Path, ...]) -> RenderPool:
+        """The render workers for a template search path."""
+        pool = self._pools.get(folders)
+        if pool is None:
+            pool = self._pools[folders] = RenderPool(folders, self._renders)
+        return pool
+
+    def render_cache(self, folders: tuple[Path, ...]) -> RenderCache | None:
+        """Kept renders of earlier runs."""
+        store = self.store
+        return None if store is None else RenderCache(store.folder / "renders", folders, store.contents.look().digest)
+
+    def load_product(self, path: Path) -> bytes:
+        """A file of an artifact, as it was stored; for a thread. Raises LostArtifactError and StoreError."""
+        return verified(path) if self.store is None else self.store.load(path)
+
+    def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
+        """The headers that a compile read, one object per set; runs in a thread."""
+        known = self._headers.get(artifact.headers)
+        compiler, store = self.compiler, self.store
+        if known is not None or compiler is None or store is None:
+            return known
+        found = store.headers_of(artifact)
+        if found is None:
+            return None
+        expand = compiler.roots.expand
+        facts = HeaderFacts(
+            artifact.headers,
+            {expand(path): digest for path, digest in found.present.items()},
+            frozenset(expand(path) for path in found.absent),
+        )
+        if len(self._headers) >= HEADER_SETS_KEPT:
+            del self._headers[next(iter(self._headers))]
+        return self._headers.setdefault(artifact.headers, facts)
+
+    async def tidy(self) -> None:
+        """Keep the store and the kept renders within their size, and write memos."""
+        for store in list(self._stores.values()):
+            await to_thread.run_sync(store.collect_garbage)
+            await to_thread.run_sync(store.contents.save)
+        for folders in self._pools:
+            cache = self.render_cache(folders)
+            if cache is not None:
+                await to_thread.run_sync(cache.prune)
+                break
+
+    async def aclose(self) -> None:
+        """End the render workers and close the stores."""
+        with CancelScope(shield=True):
+            for pool in self._pools.values():
+                await pool.__aexit__(None, None, None)
+            for store in self._stores.values():
+                await to_thread.run_sync(partial(store.close))
+
+
+def default_jobs() -> int:
+    """Compilers at a time: one per core; memory is minded when each starts."""
+    return len(os.sched_getaffinity(0))

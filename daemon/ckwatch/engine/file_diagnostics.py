@@ -1,0 +1,78 @@
+"""The diagnostics of a file: which units have any in it, folded into one list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ckwatch.checks.fold import fold
+from ckwatch.core.events import MAIN, UnitKey
+from ckwatch.core.state import State
+from ckwatch.engine.to_wire import diagnostic_to_wire
+from ckwatch.model import diagnostics as model
+from ckwatch.wire import state as wire
+
+DiagnosticsByUnit = Mapping[str, tuple[model.Diagnostic, ...]]
+
+
+def fold_diagnostics(
+    workspace: Iterable[model.Diagnostic], fresh: DiagnosticsByUnit, stale: DiagnosticsByUnit, unit_count: int
+) -> tuple[wire.Diagnostic, ...]:
+    """The workspace's own diagnostics, then the units', equal ones once.
+
+    One is stale when all units in which it arises are being worked on.
+    """
+    own = (diagnostic_to_wire(diagnostic, stale=False) for diagnostic in workspace)
+    units = fold({**fresh, **stale}, unit_count)
+    return (*own, *(diagnostic_to_wire(one, stale=not any(unit in fresh for unit in one.units)) for one in units))
+
+
+class DiagnosedFiles:
+    """Which units have diagnostics in which file, kept up to date unit by unit."""
+
+    def __init__(self) -> None:
+        self._files: dict[UnitKey, frozenset[str]] = {}
+        self._units: dict[tuple[str, str], dict[str, None]] = {}
+
+    def update(self, key: UnitKey, files: frozenset[str]) -> None:
+        """The unit has diagnostics in `files` and in no others."""
+        old = self._files.get(key, frozenset())
+        for path in old - files:
+            units = self._units[key.scope, path]
+            units.pop(key.unit, None)
+            if not units:
+                del self._units[key.scope, path]
+        for path in files - old:
+            self._units.setdefault((key.scope, path), {})[key.unit] = None
+        if files:
+            self._files[key] = files
+        else:
+            self._files.pop(key, None)
+
+    def units(self, scope: str, path: str) -> list[str]:
+        """The units of exactly this scope."""
+        return list(self._units.get((scope, path), ()))
+
+    def paths(self, scope: str) -> list[str]:
+        """The files in which units of exactly this scope have diagnostics."""
+        return [path for name, path in self._units if name == scope]
+
+
+def file_diagnostics(
+    state: State, diagnosed: DiagnosedFiles, scope: str, path: str
+) -> tuple[tuple[model.Diagnostic, ...], DiagnosticsByUnit, DiagnosticsByUnit, int]:
+    """What `folded` makes the diagnostics of a file of."""
+    view = state.scopes.get(scope, state.main)
+    own = view if view.workspace is not None else state.main
+    names = dict.fromkeys(diagnosed.units(MAIN, path))
+    if scope != MAIN:
+        names |= dict.fromkeys(diagnosed.units(scope, path))
+    fresh: dict[str, tuple[model.Diagnostic, ...]] = {}
+    stale: dict[str, tuple[model.Diagnostic, ...]] = {}
+    for name in names:
+        unit = state.seen(scope, name)
+        here = () if unit is None else tuple(one for one in unit.diagnostics if one.span.path == path)
+        if unit is not None and here:
+            (fresh if unit.fresh or unit.heard else stale)[name] = here
+    readers = sum(key.scope == MAIN for key in state.graph.readers(path))
+    kernels = sum(len(kernel.units) for kernel in own.kernels.values() if kernel.kernel.path == path)
+    return own.diagnostics.get(path, ()), fresh, stale, max(readers, kernels, len(names))

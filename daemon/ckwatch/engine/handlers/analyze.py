@@ -1,0 +1,284 @@
+"""Analyzes code objects: the figures of a unit, compared with its previous artifact and its baseline.
+
+A report is made once for each artifact and kept on disk with it, and goes with it when it is evicted from the store.
+It is made anew where it was made by other code of ours, or by other tools, than what is there now, and where it is
+damaged. What came of a tool that was killed or took too long is shown, but not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from pydantic import TypeAdapter
+
+import ckwatch.codeobject
+from ckwatch.bench.history.artifacts import Artifacts
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.codeobject.occupancy import limits_of
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, headline, main_kernel
+from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warnings_of
+from ckwatch.codeobject.tools.analyze import analyze
+from ckwatch.compile.request import ProductKind
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.core.effects import Analyze
+from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+
+REPORT_FILE = "report.json"
+
+REPORTS_KEPT = 100
+"""Reports that are kept in memory; each has some kilobytes."""
+
+
+class ReportCache:
+    """By artifact (`CompileFacts.artifact`). `launch` starts LLVM's tools."""
+
+    def __init__(self, tools: BuildTools, launch: Launcher = run_process) -> None:
+        self._tools = tools
+        self._launch = launch
+        self._known: dict[str, CodeObjectReport] = {}
+        self._turn = anyio.Lock()
+
+    async def of(self, artifact: str, path: Path, arch: str) -> CodeObjectReport:
+        """What the code object at `path` tells.
+
+        Raises CkwatchError where no tools are there that could read it, LostArtifactError where it is not what was
+        stored.
+        """
+        async with self._turn:
+            known = await self.kept(artifact)
+            if known is not None:
+                return known
+            await to_thread.run_sync(self._tools.load_product, path)  # what the tools read is what was compiled
+            compiler = self._tools.compiler
+            toolchain = None if compiler is None else compiler.toolchain
+            if not isinstance(toolchain, Toolchain):
+                raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
+            watched = _WatchedLauncher(self._launch)
+            found = await analyze(path, toolchain, arch.partition(":")[0], launcher=watched)
+            if watched.undisturbed and found.kernels:
+                self._remember(artifact, found)
+                await to_thread.run_sync(self._keep, artifact, found)
+            return found
+
+    async def kept(self, artifact: str) -> CodeObjectReport | None:
+        """The report if it is kept."""
+        known = self._known.get(artifact)
+        if known is None:
+            known = await to_thread.run_sync(self._read, artifact)
+            if known is not None:
+                self._remember(artifact, known)
+        return known
+
+    def holds(self, artifact: str) -> bool:
+        """Whether the report is one that may be relied upon later: no tool was disturbed."""
+        return artifact in self._known
+
+    async def past(self, artifact: str, arch: str) -> CodeObjectReport | None:
+        """The report of an artifact that may have been evicted; None then."""
+        known = await self.kept(artifact)
+        path = None if known is not None else await to_thread.run_sync(self._code_object, artifact)
+        if path is None:
+            return known
+        try:
+            return await self.of(artifact, path, arch)
+        except CkwatchError:
+            return None
+
+    def _remember(self, artifact: str, report: CodeObjectReport) -> None:
+        self._known.pop(artifact, None)
+        self._known[artifact] = report
+        if len(self._known) > REPORTS_KEPT:
+            del self._known[next(iter(self._known))]
+
+    def _code_object(self, artifact: str) -> Path | None:
+        store = self._tools.store
+        entry = None if store is None else store.entry(*_store_keys(artifact))
+        return None if entry is None else entry.code_object
+
+    def _read(self, artifact: str) -> CodeObjectReport | None:
+        store = self._tools.store
+        content = None if store is None else store.derived(*_store_keys(artifact), REPORT_FILE)
+        return None if content is None else report_from_bytes(content, self._tools.identity)
+
+    def _keep(self, artifact: str, report: CodeObjectReport) -> None:
+        if self._tools.store is not None:
+            self._tools.store.keep_derived(
+                *_store_keys(artifact), REPORT_FILE, report_to_bytes(report, self._tools.identity)
+            )
+
+
+class _WatchedLauncher:
+    """Starts tools, and knows whether each came to its end by itself."""
+
+    def __init__(self, launch: Launcher) -> None:
+        self._launch = launch
+        self.undisturbed = True
+
+    async def __call__(self, arguments: Sequence[str], **options: Any) -> ProcessResult:
+        try:
+            finished = await self._launch(arguments, **options)
+        except ToolchainError:
+            self.undisturbed = False
+            raise
+        self.undisturbed = self.undisturbed and finished.verdict is ExitReason.EXITED
+        return finished
+
+
+@cache
+def code_version() -> int:
+    """A number for the code that makes reports and figures, for a thread: what was kept by another is not shown."""
+    room = Path(ckwatch.codeobject.__file__).parent
+    digest = hashlib.sha256()
+    for path in (*sorted(room.rglob("*.py")), Path(__file__)):
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest()[:6], "big")
+
+
+def report_to_bytes(report: CodeObjectReport, tools: str) -> bytes:
+    """A line that says what follows, and the report as JSON."""
+    body = _report_adapter().dump_json(report)
+    head = {"made_by": code_version(), "tools": tools, "sha256": hashlib.sha256(body).hexdigest()}
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def report_from_bytes(content: bytes, tools: str) -> CodeObjectReport | None:
+    """The report; None where it is damaged, made by other code or by other tools than `tools`, if there are any."""
+    head, _, body = content.partition(b"\n")
+    try:
+        said = json.loads(head)
+        written_by = {"made_by": code_version(), "tools": tools or said["tools"]}
+        if said != {**written_by, "sha256": hashlib.sha256(body).hexdigest()}:
+            return None
+        return _report_adapter().validate_json(body)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _store_keys(artifact: str) -> tuple[str, str]:
+    """The keys of what was compiled and of the headers."""
+    key, _, headers = artifact.partition(".")
+    return key, headers
+
+
+@cache
+def _report_adapter() -> TypeAdapter[CodeObjectReport]:
+    return TypeAdapter(CodeObjectReport)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierReports:
+    """What a unit's artifact is compared with; None where there is nothing, or it was evicted."""
+
+    previous: CodeObjectReport | None = None
+    baseline: CodeObjectReport | None = None
+    baseline_name: str = ""
+
+
+class ArtifactAnalyzer:
+    """Looks into what units compiled to, and remembers it in the history."""
+
+    def __init__(self, reports: ReportCache, memoirs: HistoryRecorder) -> None:
+        self.reports = reports
+        self._memoirs = memoirs
+
+    async def analyze(self, effect: Analyze) -> AnalyzeFinished:
+        """The figures of a unit's artifact; none where nothing is kept, or nothing can be told.
+
+        Raises CkwatchError where no tools are there.
+        """
+        result = effect.result
+        if effect.depth is AnalysisDepth.KEPT:
+            report = await self.reports.kept(result.artifact)
+        else:
+            path = Path(result.products[ProductKind.CODE_OBJECT.value])
+            report = await self.reports.of(result.artifact, path, effect.unit.arch)
+        if report is None:
+            return AnalyzeFinished(effect.work, None, at=time.time())
+        earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.before)
+        figures = await to_thread.run_sync(figures_of, result.artifact, report, earlier)
+        if figures is not None and effect.work.key.scope == MAIN and self.reports.holds(result.artifact):
+            await self._record(effect.unit.id, figures)
+        return AnalyzeFinished(effect.work, figures, at=time.time())
+
+    async def earlier(self, unit: str, artifact: str, arch: str, before: str = "") -> EarlierReports:
+        """What the artifact is compared with. `before` counts where the history knows of none before."""
+        known, baseline = await to_thread.run_sync(self._keys, unit, artifact)
+        previous = known or (before if before != artifact else "")
+        return EarlierReports(
+            await self.reports.past(previous, arch) if previous else None,
+            await self.reports.past(baseline[1], arch) if baseline is not None else None,
+            "" if baseline is None else baseline[0],
+        )
+
+    def _keys(self, unit: str, artifact: str) -> tuple[str | None, tuple[str, str] | None]:
+        artifacts, timings = self._memoirs.artifacts, self._memoirs.timings
+        if artifacts is None or timings is None:
+            return None, None
+        try:
+            return artifacts.before(unit, artifact), timings.baseline_artifact(unit)
+        except HistoryError:
+            return None, None  # the user is told of a history that cannot be used
+
+    async def _record(self, unit: str, figures: ArtifactFigures) -> None:
+        artifacts = self._memoirs.artifacts
+        if artifacts is not None:
+            with suppress(HistoryError):
+                await to_thread.run_sync(_add_to_history, artifacts, unit, figures)
+
+
+def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports) -> ArtifactFigures | None:
+    """The figures of the kernel that does the work; None for a code object in which nothing could be read.
+
+    `shown` is JSON: the fields of `ckwatch.wire.state.Figures` but for those that tell how they stand.
+    """
+    kernel = main_kernel(report)
+    if kernel is None:
+        return None
+    resources, occupancy, loop = kernel.resources, kernel.occupancy, kernel.loop
+    limits = limits_of(report.arch)
+    shown: dict[str, Any] = {
+        "kernel": resources.name,
+        "kernels": len(report.kernels),
+        "vgprs": resources.vgprs,
+        "agprs": resources.agprs,
+        "sgprs": resources.sgprs,
+        "vgpr_spills": resources.vgpr_spills,
+        "sgpr_spills": resources.sgpr_spills,
+        "scratch_bytes": resources.scratch_bytes,
+        "lds_bytes": resources.lds_bytes,
+        "occupancy": None if occupancy is None else occupancy.waves_per_simd,
+        "limited_by": "" if occupancy is None else occupancy.limited_by.value,
+        "next_step": "" if occupancy is None else occupancy.next_step,
+        "matrix_use": None if loop is None else loop.matrix_use,
+        "loop_cycles": None if loop is None else loop.cycles,
+        "changes": _changes(earlier.previous, report, kernel),
+        "baseline_changes": _changes(earlier.baseline, report, kernel),
+        "headline": headline(report),
+    }
+    warned = warnings_of(report, earlier.previous, None if limits is None else limits.workgroup_lds_bytes)
+    return ArtifactFigures(artifact, json.dumps(shown, separators=(",", ":")).encode(), warned)
+
+
+def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: KernelReport) -> list[str]:
+    old = None if before is None else next((old for old, each in match_kernels(before, now) if each is kernel), None)
+    return [] if old is None else changed_figures(old, kernel)
+
+
+def _add_to_history(artifacts: Artifacts, unit: str, figures: ArtifactFigures) -> None:
+    assert isinstance(figures.shown, bytes)  # noqa: S101  # `figures_of` has made it
+    content = {"shown": figures.shown.decode(), "warned": [asdict(one) for one in figures.warned]}
+    artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=code_version())

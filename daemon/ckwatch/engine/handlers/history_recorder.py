@@ -1,0 +1,190 @@
+"""Records results in the history, and reads them back at the next start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio.lowlevel
+from anyio import to_thread
+
+from ckwatch.bench.history.artifacts import Artifacts
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.runs import History, UnitRecord
+from ckwatch.bench.history.timings import Timings
+from ckwatch.core.effects import Record
+from ckwatch.core.events import Cause, RememberedUnit, UnitKey, Work, WorkKind
+from ckwatch.core.state import State, UnitState
+from ckwatch.wire.messages import Run
+from ckwatch.wire.state import Cause as WireCause
+
+UNITS_AT_ONCE = 50
+"""Units that are looked at before others have their turn on the event loop: two milliseconds."""
+
+RETRY_S = 30.0
+"""After a history could not be written, it is left alone for so long; results go on in memory."""
+
+
+Mark = tuple[int, float]
+"""A hash of what makes a record another one, and when it was made: all that has to be known of what is written."""
+
+
+class HistoryRecorder:
+    """The history of one workspace, used by one task at a time. `problem` is shown to users."""
+
+    def __init__(self, path: Path) -> None:
+        self._history = History(path)
+        self._opened = False
+        self._unwritten: dict[str, UnitRecord] = {}
+        self._removed: dict[str, None] = {}
+        self._known: dict[str, Mark] = {}
+        self._tried_at = 0.0
+        self.problem: str | None = None
+
+    @property
+    def timings(self) -> Timings | None:
+        """The timings of units, None while the history cannot be used."""
+        return self._history.timings if self._opened else None
+
+    @property
+    def artifacts(self) -> Artifacts | None:
+        """The artifacts that units had, None while the history cannot be used."""
+        return self._history.artifacts if self._opened else None
+
+    async def open(self) -> Mapping[str, RememberedUnit]:
+        """What earlier daemons left; nothing, and a problem, where it cannot be read."""
+        try:
+            return await to_thread.run_sync(self._remember)
+        except HistoryError as error:
+            self.problem = str(error)
+            return {}
+
+    async def record(self, state: State, effect: Record) -> str | None:
+        """Write what is new; what is wrong with the history, if anything."""
+        for count, name in enumerate(effect.units):
+            if count % UNITS_AT_ONCE == UNITS_AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
+            unit = state.main.units.get(name)
+            record = None if unit is None else _record_of(unit)
+            if record is not None and not _is_known(self._known.get(name), record):
+                self._known[name] = _mark_of(record)
+                self._unwritten[name] = record
+                self._removed.pop(name, None)
+        for name in effect.removed:
+            if name not in state.main.units:
+                self._known.pop(name, None)
+                self._unwritten.pop(name, None)
+                self._removed[name] = None
+        if not self._unwritten and not self._removed:
+            return self.problem
+        if self.problem is not None and time.monotonic() - self._tried_at < RETRY_S:
+            return self.problem
+        records, removed = list(self._unwritten.values()), list(self._removed)
+        self._tried_at = time.monotonic()
+        try:
+            if not self._opened:
+                await to_thread.run_sync(self._open)
+            await to_thread.run_sync(self._history.record, records, removed)
+        except HistoryError as error:
+            self.problem = str(error)
+            return self.problem
+        for record in records:
+            if self._unwritten.get(record.unit) is record:
+                del self._unwritten[record.unit]
+        for name in removed:
+            self._removed.pop(name, None)
+        self.problem = self._history.notice
+        return self.problem
+
+    async def runs(self, unit: str, limit: int) -> list[Run]:
+        """The unit's past compiles, newest first. Raises HistoryError."""
+        records = await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
+        return [
+            Run(
+                outcome=record.outcome,
+                key=record.key,
+                finished_at=record.finished_at,
+                seconds=record.seconds,
+                from_store=record.from_store,
+                cause=tuple(WireCause(what=what, at=at) for what, at in record.cause),
+            )
+            for record in records
+        ]
+
+    async def note_start(self, pid: int, version: str) -> None:
+        """A daemon has started."""
+        if self._opened:
+            try:
+                await to_thread.run_sync(self._history.note_start, time.time(), pid, version)
+            except HistoryError as error:
+                self.problem = str(error)
+
+    async def close(self, state: State) -> None:
+        """A daemon ends; what it has told of units and not yet written is written now."""
+        if self._opened and self.problem is None:
+            last = Work(0, WorkKind.RECORD, UnitKey("", ""))
+            await self.record(state, Record(last, tuple(state.main.units), tuple(state.removed)))
+        if self._opened:
+            await to_thread.run_sync(self._close)
+
+    def _remember(self) -> Mapping[str, RememberedUnit]:
+        records = self._open()
+        self._known = {name: _mark_of(record) for name, record in records.items()}
+        return {name: _remembered(record) for name, record in records.items()}
+
+    def _open(self) -> dict[str, UnitRecord]:
+        self._history.open()
+        self._opened = True
+        self.problem = self._history.notice
+        return self._history.units()
+
+    def _close(self) -> None:
+        try:
+            self._history.prune()
+            self._history.note_end(time.time())
+        except HistoryError:
+            pass  # it was shown while the daemon ran
+        finally:
+            self._history.close()
+
+
+def _record_of(unit: UnitState) -> UnitRecord | None:
+    result, render = unit.result, unit.render
+    if render is None or not render.ok or not unit.fresh:
+        return None
+    cause = tuple((link.what, link.at) for link in unit.cause.chain)
+    if result is None or result.tokens != render.tokens:
+        return UnitRecord(unit.key.unit, render.tokens, "", "checked", 0.0, 0.0, 0, True, dict(render.reads), cause)
+    return UnitRecord(
+        unit.key.unit,
+        render.tokens,
+        result.key,
+        result.outcome.value,
+        result.finished_at,
+        result.seconds,
+        result.peak_memory_bytes,
+        result.from_store,
+        dict(render.reads),
+        cause,
+    )
+
+
+def _mark_of(record: UnitRecord) -> Mark:
+    return hash((record.token_key, record.key, record.outcome, frozenset(record.reads.items()))), record.finished_at
+
+
+def _is_known(old: Mark | None, new: UnitRecord) -> bool:
+    """Whether it is the same result, perhaps found once more."""
+    mark = _mark_of(new)
+    return old is not None and old[0] == mark[0] and (new.from_store or old[1] == mark[1])
+
+
+def _remembered(record: UnitRecord) -> RememberedUnit:
+    cause: Cause | None = None
+    for what, at in reversed(record.cause):
+        cause = Cause(what, at, cause)
+    return RememberedUnit(
+        record.token_key, record.reads, cause or Cause("an earlier run", record.finished_at),
+        record.peak_memory_bytes, record.finished_at,
+    )  # fmt: skip

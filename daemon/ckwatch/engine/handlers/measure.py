@@ -1,0 +1,332 @@
+"""Times units: chooses a device, asks a worker, and keeps the timing in the history.
+
+Two benchmarks are one where the same code was measured on the same problem, device and driver, in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.git_commit import commit_of
+from ckwatch.bench.history.timings import TimingRecord
+from ckwatch.bench.job import Contestant, Job, Precision
+from ckwatch.bench.report import KERNEL_FAILURES, BenchmarkFailure, BenchmarkReport, Devices
+from ckwatch.bench.runtimes.selection import can_run
+from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
+from ckwatch.bench.worker_session import WORKER, find_devices, measure
+from ckwatch.compile.elf import code_digest
+from ckwatch.compile.request import ProductKind
+from ckwatch.core.effects import Measure
+from ckwatch.core.events import MAIN, MeasureFinished, ShapeTiming
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.queries.comparison import LIBRARY
+from ckwatch.engine.regressions import RegressionCheck
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernels import Shape, Unit
+from ckwatch.model.roofline import CacheState
+from ckwatch.model.targets import Language, language_of
+from ckwatch.workspace.settings import BenchSection
+
+LoadProduct = Callable[[Path], bytes]
+"""Reads a file of an artifact as it was stored: `ckwatch.store.verified`."""
+
+DEVICE_KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
+"""The kind of device that runs what a template of a language renders to."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    """How a worker is started: `launcher` in front of `command`."""
+
+    launcher: tuple[str, ...]
+    command: tuple[str, ...]
+
+    @classmethod
+    def of(cls, settings: BenchSection) -> WorkerCommand:
+        """The workspace's choice. Behind a launcher this Python's path means nothing."""
+        default = ("python3", *WORKER[1:]) if settings.launcher else WORKER
+        return cls(tuple(settings.launcher), tuple(settings.worker) or default)
+
+
+def device_kind(unit: Unit) -> str:
+    """`hip`, `cuda` or `cpu`."""
+    return DEVICE_KINDS[language_of(unit.kernel.template)]
+
+
+def suitable_device(found: Devices, unit: Unit, wanted: str) -> DeviceFacts | str:
+    """The device that the unit is timed on, or why there is none. `wanted` is `[bench] device`; it chooses among
+    devices of the kind that it names."""
+    kind = device_kind(unit)
+    devices = [device for device in found.devices if device.kind == kind]
+    absent = next((one for one in found.absent if one.kind == kind), None)
+    if not devices:
+        why = f": {absent.why}" if absent is not None else ""
+        hint = f"\n{absent.hint}" if absent is not None and absent.hint else ""
+        return f"no {kind} device{why}{hint}"
+    named = [device for device in devices if wanted in (device.name, device.pci)]
+    if not named and (wanted == kind or wanted.startswith((f"{kind}:", "0000:"))) and wanted != "auto":
+        return f"there is no device {wanted}; there are {', '.join(device.name for device in devices)}"
+    choice = named or devices
+    fitting = [device for device in choice if can_run(unit.arch, device)]
+    if not fitting:
+        there = ", ".join(f"{device.name} ({device.arch})" for device in choice)
+        return f"no device for {unit.arch}: there is {there}"
+    return fitting[0]
+
+
+def job_of(
+    unit: Unit, problem: KernelProblem, device: DeviceFacts, contestants: tuple[Contestant, ...], settings: BenchSection
+) -> Job:
+    """The measurement of these contestants on one device."""
+    return Job(
+        device=device.identity if device.pci is not None else device.name,
+        kind=device.kind,
+        arch=unit.arch,
+        problem=problem,
+        contestants=contestants,
+        caches=tuple(CacheState(cache) for cache in dict.fromkeys(settings.caches)),
+        precision=Precision(
+            budget_s=settings.budget_s,
+            minimum_s=min(Precision().minimum_s, settings.budget_s),
+            relative_error=settings.relative_error,
+        ),
+        lease_wait_s=settings.lease_wait_s,
+        shared=settings.shared,
+        threads=settings.threads,
+    )
+
+
+def benchmark_key(
+    products: Mapping[str, str], load: LoadProduct, problem: KernelProblem, device: DeviceFacts, settings: BenchSection
+) -> str:
+    """Equal where the same code was measured on the same problem, device and driver, in the same way; for a thread.
+
+    `load` reads a file of the artifact, and what it raises passes. Raises CkwatchError for one that is no object.
+    """
+    path = products.get(ProductKind.OBJECT.value) or products[ProductKind.SHARED_OBJECT.value]
+    try:
+        code = code_digest(load(Path(path)))
+    except ValueError as error:
+        raise CkwatchError(f"{path} cannot be read: {error}", "build the unit with --force") from error
+    machine = [*settings.launcher] or [socket.gethostname()]
+    place = (device.identity, device.description, device.arch, device.driver, device.runtime)
+    parts = (PROTOCOL, code, asdict(problem), place, machine, settings.caches, settings.threads)
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+DEVICES_RETRY_S = 30.0
+"""Where there was no device, it is looked for again after so long."""
+
+PREVIOUS_CONTESTANT = "before"
+"""The contestant that is an earlier artifact."""
+
+DETAIL_CHARACTERS = 2000
+"""Characters of what a worker printed that are told where it, and not the kernel, is at fault."""
+
+OnStage = Callable[[str, str, str], None]
+"""Is told unit, shape, and what is done."""
+
+
+class MeasureRunner:
+    """Times units, one at a time. `on_stage` is told what the worker does."""
+
+    def __init__(self, root: Path, loads: ViewLoader, tools: BuildTools, memoirs: HistoryRecorder) -> None:
+        self._root = root
+        self._loads = loads
+        self._tools = tools
+        self._memoirs = memoirs
+        self._verdicts = RegressionCheck(memoirs)
+        self._asking = anyio.Lock()
+        self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
+        self.on_stage: OnStage = lambda _unit, _shape, _stage: None
+
+    @property
+    def settings(self) -> BenchSection:
+        """The workspace's."""
+        return self._loads.workspace(MAIN).settings.bench
+
+    async def devices(self, *, again: bool = False) -> Devices | BenchmarkFailure:
+        """What the worker's machine has. What is known is told; where there was nothing, it is looked anew in time."""
+        worker = WorkerCommand.of(self.settings)
+        async with self._asking:
+            known, now = self._found, time.monotonic()
+            if known is not None and known[0] == worker and not again:
+                useless = isinstance(known[1], BenchmarkFailure) or not known[1].devices
+                if not useless or now - known[2] < DEVICES_RETRY_S:
+                    return known[1]
+            found = await find_devices(worker.command, worker.launcher, folder=self._root)
+            self._found = (worker, found, now)
+            return found
+
+    async def measure(self, effect: Measure) -> MeasureFinished:
+        """A timing, from the history where it has one.
+
+        Raises CkwatchError when the host cannot, LostArtifactError when the store has not what was compiled.
+        """
+        unit, settings = effect.unit, self.settings
+        shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
+        if shape is None:
+            return MeasureFinished(effect.work, None, f"there is no shape '{effect.shape}' any more", at=time.time())
+        found = await self.devices()
+        device = (
+            _sentence(found)
+            if isinstance(found, BenchmarkFailure)
+            else suitable_device(found, unit, effect.device or settings.device)
+        )
+        if isinstance(device, str):
+            return MeasureFinished(effect.work, None, device, at=time.time())
+        problem = problem_of(unit.kernel.operation, shape, unit.arch)
+        key = await to_thread.run_sync(
+            benchmark_key, effect.result.products, self._tools.load_product, problem, device, settings
+        )
+        record = TimingRecord(
+            unit=unit.id,
+            kernel=unit.kernel.name,
+            instance=unit.instance.name,
+            arch=unit.arch,
+            shape=shape.name,
+            contestant=unit.id,
+            artifact_key=effect.result.artifact,
+            benchmark_key=key,
+            taken_at=time.time(),
+            parameters=dict(unit.instance.parameters),
+            sizes=dict(shape.sizes),
+            runtime=dict(shape.runtime),
+            problem=problem,
+            toolchain=self._tools.identity,
+        )
+        known = None if effect.force else await self._known(key)
+        if known is not None:
+            return await self._told(effect, shape, await self._taken_over(record, known), 0.0)
+        began = time.monotonic()
+        commit = await commit_of(self._root)
+        outcome = await self._ask_for(effect, record, device)
+        record = replace(record, commit=commit, taken_at=time.time())
+        if isinstance(outcome, BenchmarkReport):
+            record = replace(record, report=outcome)
+        elif outcome.kind in KERNEL_FAILURES:
+            record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
+        else:
+            self._found = None  # perhaps it is another device by now
+            return MeasureFinished(effect.work, None, _sentence(outcome), at=time.time())
+        return await self._told(effect, shape, await self._kept(record), time.monotonic() - began)
+
+    async def _known(self, key: str) -> TimingRecord | None:
+        timings = self._memoirs.timings
+        try:
+            return None if timings is None else await to_thread.run_sync(timings.by_key, key)
+        except HistoryError:
+            return None  # the user is told of a history that cannot be used; measuring goes on without it
+
+    async def _taken_over(self, record: TimingRecord, known: TimingRecord) -> TimingRecord:
+        """The record of the same code under this unit's name."""
+        if (known.unit, known.artifact_key, known.shape) == (record.unit, record.artifact_key, record.shape):
+            return known
+        return await self._kept(
+            replace(
+                record,
+                report=known.report,
+                failure=known.failure,
+                contestant=known.contestant,
+                taken_at=known.taken_at,
+                commit=known.commit,
+            )
+        )
+
+    async def _kept(self, record: TimingRecord) -> TimingRecord:
+        timings = self._memoirs.timings
+        try:
+            numbers = [] if timings is None else await to_thread.run_sync(timings.add, [record])
+        except HistoryError:
+            return record
+        return replace(record, id=numbers[0]) if numbers else record
+
+    async def _ask_for(
+        self, effect: Measure, record: TimingRecord, device: DeviceFacts
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """Have the unit's artifact measured, and the vendor's library beside it."""
+        own = Contestant(name=record.contestant, artifact=0, symbol=_symbol(effect))
+        assert record.problem is not None  # noqa: S101  # `measure` has just set it
+        comparable = self.settings.library and record.problem.gemm is not None
+        contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
+        content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
+        job = job_of(effect.unit, record.problem, device, contestants, self.settings)
+        return await self._ask(job, [content], effect.shape)
+
+    async def _ask(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
+        worker = WorkerCommand.of(self.settings)
+        name = job.contestants[0].name
+
+        def heard(message: WorkerMessage) -> None:
+            if isinstance(message, WaitingForDevice):
+                self.on_stage(name, shape, f"waits for the device: {message.holder}")
+            elif isinstance(message, WorkerStage):
+                self.on_stage(name, shape, message.name)
+
+        return await measure(
+            job,
+            artifacts,
+            command=worker.command,
+            launcher=worker.launcher,
+            time_limit_s=self.settings.time_limit_s,
+            on_message=heard,
+            folder=self._root,
+        )
+
+    async def _told(self, effect: Measure, shape: Shape, record: TimingRecord, seconds: float) -> MeasureFinished:
+        """The record as it is shown, compared with others."""
+        again = partial(self._interleaved, effect) if seconds else None
+        rows, diagnostics = await self._verdicts.of(effect.unit, shape, record, self.settings.regression, again)
+        timing = ShapeTiming(shape.name, effect.result.artifact, rows, diagnostics, seconds)
+        return MeasureFinished(effect.work, timing, at=time.time())
+
+    async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:
+        """Both artifacts in turns, ours first; None when the other has gone, or it did not work."""
+        store, device = self._tools.store, record.device
+        if store is None or device is None or record.problem is None or other.problem != record.problem:
+            return None
+        key, _, headers = other.artifact_key.partition(".")
+        theirs = await to_thread.run_sync(store.entry, key, headers)
+        if theirs is None or theirs.shared_object is None or len(theirs.record.exports) != 1:
+            return None
+        try:
+            before = await to_thread.run_sync(self._tools.load_product, theirs.shared_object)
+        except CkwatchError:
+            return None
+        contents = [await to_thread.run_sync(self._tools.load_product, _shared_object(effect)), before]
+        contestants = (
+            Contestant(name=effect.unit.id, artifact=0, symbol=_symbol(effect)),
+            Contestant(name=PREVIOUS_CONTESTANT, artifact=1, symbol=theirs.record.exports[0]),
+        )
+        job = job_of(effect.unit, record.problem, device, contestants, self.settings)
+        outcome = await self._ask(job, contents, effect.shape)
+        return None if isinstance(outcome, BenchmarkFailure) else outcome
+
+
+def _shared_object(effect: Measure) -> Path:
+    return Path(effect.result.products[ProductKind.SHARED_OBJECT.value])
+
+
+def _symbol(effect: Measure) -> str:
+    return effect.result.tokens.partition(":")[0]
+
+
+def _sentence(failure: BenchmarkFailure) -> str:
+    return "\n".join(
+        part for part in (failure.message, failure.hint, failure.detail.strip()[:DETAIL_CHARACTERS]) if part
+    )

@@ -1,0 +1,223 @@
+"""What a unit's code object tells: analysis, predicted ranking, and how far predictions were off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.timings import Timings
+from ckwatch.codeobject.occupancy import limits_of
+from ckwatch.codeobject.prediction import (
+    MeasuredPrediction,
+    PredictionTarget,
+    calibrate,
+    predict,
+    target_of,
+    target_of_device,
+)
+from ckwatch.codeobject.ranking import RankingCandidate, rank
+from ckwatch.codeobject.report import CodeObjectReport
+from ckwatch.compile.request import ProductKind
+from ckwatch.core.events import AnalyzeRequested
+from ckwatch.core.state import UnitState
+from ckwatch.engine.handlers.analyze import ArtifactAnalyzer
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.to_wire import unit_timings_to_wire
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.kernel_problem import problem_of
+from ckwatch.model.kernels import Outcome
+from ckwatch.model.roofline import CacheState
+from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
+from ckwatch.wire.benchmarks import Timing
+
+ReportOf = Callable[[UnitState], Awaitable[CodeObjectReport]]
+"""Raises CkwatchError for a unit without a code object."""
+
+
+async def calibration_of(units: Iterable[UnitState], report_of: ReportOf, timings: Timings | None) -> Calibrated:
+    """Over all timings with a cold cache of the units' present artifacts. `timings` tell more of the devices."""
+    pairs: list[MeasuredPrediction] = []
+    notes: dict[str, None] = {}
+    timed = 0
+    for unit in list(units):
+        rows = [row for row in unit_timings_to_wire(unit) if is_comparable(row)]
+        if not rows:
+            continue
+        timed += len(rows)
+        try:
+            report = await report_of(unit)
+        except CkwatchError as error:
+            notes[error.message] = None
+            continue
+        found, told = await to_thread.run_sync(_pairs, unit, report, rows, timings)
+        pairs += found
+        notes |= dict.fromkeys(told)
+    return Calibrated(calibration=await to_thread.run_sync(calibrate, pairs), timed=timed, notes=tuple(notes))
+
+
+def is_comparable(row: Timing) -> bool:
+    """Whether it is a fresh timing with a cold cache, which is what predictions are for."""
+    return (row.cache, row.standing, row.failure) == (CacheState.COLD.value, "fresh", None) and row.median_us > 0
+
+
+def _pairs(
+    unit: UnitState, report: CodeObjectReport, rows: list[Timing], timings: Timings | None
+) -> tuple[list[MeasuredPrediction], list[str]]:
+    """The timings that have a prediction, and why the others have none."""
+    shapes = {shape.name: shape for shape in unit.unit.kernel.shapes}
+    pairs, notes = [], []
+    for row in rows:
+        target = target_of_device(_device_facts(row, timings))
+        if target is None:
+            notes.append(f"no predictions for {row.device_description} ({row.arch})")
+            continue
+        problem = problem_of(unit.unit.kernel.operation, shapes[row.shape], unit.unit.arch)
+        predicted = predict(report, unit.unit.instance.parameters, problem, target)
+        if predicted.time_us is None:
+            notes += [f"{row.unit} on {row.shape}: {note}" for note in predicted.notes]
+            continue
+        pairs.append(
+            MeasuredPrediction(
+                unit=row.unit,
+                shape=row.shape,
+                device=f"{row.device} ({row.device_description})",
+                predicted_us=predicted.time_us,
+                measured_us=row.median_us,
+                bound_us=predicted.bound_us,
+            )
+        )
+    return pairs, notes
+
+
+def _device_facts(row: Timing, timings: Timings | None) -> DeviceFacts:
+    """As it was measured, with its number of compute units; else as far as the timing tells."""
+    try:
+        record = None if timings is None else timings.one(row.id)
+    except HistoryError:
+        record = None
+    if record is not None and record.device is not None:
+        return record.device
+    return DeviceFacts(name=row.device, description=row.device_description, arch=row.arch, pci=row.pci)
+
+
+class AnalysisQueries:
+    """Answers by the reports of artifacts."""
+
+    def __init__(self, runtime: EngineLoop, insights: ArtifactAnalyzer) -> None:
+        self._runtime = runtime
+        self._insights = insights
+
+    async def of(self, unit: UnitState) -> Analysis:
+        """What the unit's last artifact tells. Raises CkwatchError for a unit without a code object."""
+        report = await self._report(unit)
+        assert unit.result is not None  # noqa: S101  # `_report` has looked
+        before = "" if unit.figures is None else unit.figures.artifact
+        earlier = await self._insights.earlier(unit.key.unit, unit.result.artifact, unit.unit.arch, before)
+        await self._runtime.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
+        limits = limits_of(report.arch)
+        target = target_of(unit.unit.arch)
+        shapes = () if target is None else await to_thread.run_sync(_predictions, unit, report, target)
+        return Analysis(
+            unit=unit.key.unit,
+            artifact_key=unit.result.key,
+            fresh=unit.fresh,
+            report=report,
+            shapes=shapes,
+            previous=earlier.previous,
+            baseline=earlier.baseline,
+            baseline_name=earlier.baseline_name,
+            lds_limit_bytes=None if limits is None else limits.workgroup_lds_bytes,
+        )
+
+    async def calibration(self, units: list[UnitState], timings: Timings | None) -> Calibrated:
+        """How far predictions were off, of the units with a fresh timing on a part that predictions know."""
+        return await calibration_of(units, self._report, timings)
+
+    async def ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
+        """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
+        first = units[0].unit
+        known = next((one for one in first.kernel.shapes if one.name == shape), None)
+        if known is None:
+            there = ", ".join(one.name for one in first.kernel.shapes) or "none"
+            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {there}")
+        try:
+            target = target_of(first.arch, part)
+        except ValueError as error:
+            raise CkwatchError(str(error)) from None
+        if target is None:
+            raise CkwatchError(
+                f"there is no prediction for {first.arch}", "`ckwatch inspect` tells resources and loops"
+            )
+        entries, measured = [], {}
+        for unit in units:
+            name = unit.unit.instance.name
+            why_not, report = _why_not(unit), None
+            if not why_not:
+                report = await self._report(unit)
+            entries.append(
+                RankingCandidate(name=name, parameters=unit.unit.instance.parameters, report=report, why_not=why_not)
+            )
+            if (time_us := _measured_time(unit, shape)[0]) is not None:
+                measured[name] = time_us
+        problem = problem_of(first.kernel.operation, known, first.arch)
+        rows = await to_thread.run_sync(partial(rank, entries, problem, target))
+        return PredictedRanking(
+            kernel=kernel,
+            shape=shape,
+            arch=first.arch,
+            part=target.part.name,
+            cache=CacheState.COLD.value,
+            rows=rows,
+            measured_us=measured,
+        )
+
+    async def _report(self, unit: UnitState) -> CodeObjectReport:
+        result = unit.result
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None or not unit.unit.arch.startswith("gfx"):
+            why = _why_not(unit) or "it has no AMD code object"
+            raise CkwatchError(f"'{unit.key.unit}' cannot be inspected: {why}", "build it first")
+        return await self._insights.reports.of(result.artifact, Path(path), unit.unit.arch)
+
+
+def of_arch(units: list[UnitState], arch: str) -> list[UnitState]:
+    """The units of a kernel that are compiled for an arch. Raises CkwatchError where there is none."""
+    mine = [unit for unit in units if unit.unit.arch == arch]
+    if not mine:
+        kernel = units[0].unit.kernel.name
+        there = ", ".join(dict.fromkeys(unit.unit.arch for unit in units))
+        raise CkwatchError(f"'{kernel}' is not compiled for {arch}", f"it is for {there}")
+    return mine
+
+
+def _why_not(unit: UnitState) -> str:
+    """Why the unit has no artifact; empty where it has one."""
+    if unit.result is not None and unit.result.outcome is Outcome.BUILT:
+        return ""
+    errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
+    return errors[0] if errors else "it was not built"
+
+
+def _predictions(unit: UnitState, report: CodeObjectReport, target: PredictionTarget) -> tuple[ShapePrediction, ...]:
+    found = []
+    for shape in unit.unit.kernel.shapes:
+        problem = problem_of(unit.unit.kernel.operation, shape, unit.unit.arch)
+        prediction = predict(report, unit.unit.instance.parameters, problem, target)
+        measured_us, device = _measured_time(unit, shape.name)
+        found.append(ShapePrediction(shape=shape.name, prediction=prediction, measured_us=measured_us, device=device))
+    return tuple(found)
+
+
+def _measured_time(unit: UnitState, shape: str) -> tuple[float | None, str]:
+    """The fresh timing with a cold cache, and where it was taken."""
+    for row in unit_timings_to_wire(unit):
+        if row.shape == shape and is_comparable(row):
+            return row.median_us, row.device
+    return None, ""

@@ -1,0 +1,348 @@
+"""Benchmarks: running ones that somebody follows, and questions about timings, rankings and baselines.
+
+Units are built first, then timed, and each timing is reported when it is there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from anyio import CancelScope, to_thread
+from anyio.streams.memory import MemoryObjectSendStream
+
+from ckwatch.bench.history.database import HistoryError
+from ckwatch.bench.history.timings import Timings
+from ckwatch.bench.report import BenchmarkFailure
+from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested
+from ckwatch.core.state import State, UnitState
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
+from ckwatch.engine.handlers.measure import MeasureRunner
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.build import FollowedBuilds
+from ckwatch.engine.queries.comparison import compare_timings
+from ckwatch.engine.queries.ranking import rank_units
+from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
+from ckwatch.engine.to_wire import unit_timings_to_wire
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.model.kernels import Outcome
+from ckwatch.model.roofline import CacheState
+from ckwatch.model.unit_patterns import select_units, suggest_pattern
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
+
+NOT_BUILT = "it was not built"
+REMOVED = "it is no more"
+CHANGED = "it was edited or cancelled meanwhile"
+
+
+@dataclass(slots=True)
+class _FollowedBenchmark:
+    """One request. `pending`: shapes that are not told yet, by unit, and the number of the request for them."""
+
+    send: MemoryObjectSendStream[BenchLine]
+    shapes: tuple[str, ...] | None
+    force: bool
+    device: str | None
+    pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
+    begun: set[tuple[str, str]] = field(default_factory=set)
+    built: bool = False
+    ended: bool = False
+
+    def tell(self, line: BenchLine) -> None:
+        """Lines are no more than a few for each unit and shape."""
+        if not self.ended:
+            self.send.send_nowait(line)
+
+    def end_if_all_is_told(self) -> None:
+        """Tell the end, once."""
+        if self.built and not self.pending and not self.ended:
+            self.tell(BenchLine(event="done"))
+            self.ended = True
+            self.send.close()
+
+
+class FollowedBenchmarks:
+    """The benchmarks that are followed now."""
+
+    def __init__(self, runtime: EngineLoop, builds: FollowedBuilds, measurements: MeasureRunner) -> None:
+        self._runtime = runtime
+        self._builds = builds
+        self._numbers = itertools.count(1)
+        self._followed: list[_FollowedBenchmark] = []
+        measurements.on_stage = self._stage
+
+    @asynccontextmanager
+    async def bench(
+        self,
+        patterns: Sequence[str] | None,
+        shapes: Sequence[str] | None,
+        *,
+        device: str | None = None,
+        force: bool = False,
+    ) -> AsyncIterator[AsyncIterator[BenchLine]]:
+        """The lines of a benchmark; leaving the context before `done` gives up what nobody else wants.
+
+        Raises UnknownUnitError when a pattern means no unit, CkwatchError when no unit has such a shape.
+        """
+        async with self._builds.build(MAIN, patterns, force=False, check_only=False) as lines:
+            self._require_shapes(patterns, shapes)
+            send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
+            following = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device)
+            self._followed.append(following)
+            try:
+                async with plain_errors(), anyio.create_task_group() as tasks:
+
+                    async def build() -> None:
+                        async for line in lines:
+                            if line.event == "unit" and line.id is not None:
+                                await self._built(following, line.id, line.problem)
+                        following.built = True
+                        following.end_if_all_is_told()
+
+                    tasks.start_soon(build)
+                    tasks.start_soon(self._watch, following)
+                    yield receive
+                    tasks.cancel_scope.cancel()
+            finally:
+                self._followed.remove(following)
+                send.close()
+                receive.close()
+                if following.pending:
+                    with CancelScope(shield=True):
+                        await self._runtime.post(MeasureDropped(tuple(following.pending), at=time.time()))
+
+    def _require_shapes(self, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
+        members = self._runtime.state.members(MAIN)
+        names, _ = select_units(members, None if patterns is None else tuple(patterns))
+        there = dict.fromkeys(shape.name for name in names for shape in members[name].kernel.shapes)
+        for shape in shapes or ():
+            if shape not in there:
+                known = f"there are {', '.join(there)}" if there else "their kernel files have no [[shape]]"
+                raise CkwatchError(f"none of these units has a shape '{shape}'", known)
+
+    async def _built(self, following: _FollowedBenchmark, name: str, problem: str | None) -> None:
+        unit = self._runtime.state.main.units.get(name)
+        if unit is None or problem is not None or unit.outcome != "built":
+            following.tell(BenchLine(event="skipped", unit=name, text=problem or NOT_BUILT))
+            return
+        shapes = [shape.name for shape in unit.unit.kernel.shapes]
+        wanted = dict.fromkeys(name for name in shapes if following.shapes is None or name in following.shapes)
+        if not wanted:
+            text = "its kernel file has no [[shape]] to be timed on" if not shapes else "it has none of these shapes"
+            following.tell(BenchLine(event="skipped", unit=name, text=text))
+            return
+        number = next(self._numbers)
+        following.pending[name] = (number, wanted)
+        await self._runtime.post(
+            MeasureRequested(number, (name,), tuple(wanted), following.force, following.device, at=time.time())
+        )
+
+    async def _watch(self, following: _FollowedBenchmark) -> None:
+        """Tell what is there after each change, until cancelled."""
+        feed = self._runtime.feed
+        while True:
+            seq = feed.seq
+            for name in list(following.pending):
+                self._look(following, name)
+            following.end_if_all_is_told()
+            await feed.wait(seq)
+
+    def _look(self, following: _FollowedBenchmark, name: str) -> None:
+        number, shapes = following.pending[name]
+        state = self._runtime.state
+        if state.measure_requests < number:
+            return
+        unit = state.main.units.get(name)
+        for shape in list(shapes):
+            if unit is None or shape not in unit.to_measure:
+                del shapes[shape]
+                self._tell(following, name, unit, shape)
+        if not shapes:
+            del following.pending[name]
+
+    def _tell(self, following: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
+        rows = [] if unit is None else [row for row in unit_timings_to_wire(unit) if row.shape == shape]
+        fresh = [row for row in rows if row.standing == "fresh"]
+        for row in fresh:
+            following.tell(BenchLine(event="timing", unit=name, shape=shape, timing=row))
+        if not fresh:
+            why = REMOVED if unit is None else unit.unmeasured or CHANGED
+            following.tell(BenchLine(event="skipped", unit=name, shape=shape, text=why))
+
+    def _stage(self, unit: str, shape: str, stage: str) -> None:
+        for following in self._followed:
+            if unit not in following.pending or shape not in following.pending[unit][1]:
+                continue
+            if (unit, shape) not in following.begun:
+                following.begun.add((unit, shape))
+                following.tell(BenchLine(event="began", unit=unit, shape=shape))
+            following.tell(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
+
+
+NOT_UNITS = ("previous", "library", "baseline")
+"""What a unit may be compared with besides units; `baseline:NAME` too."""
+
+
+UNITS_AT_ONCE = 50
+"""Units that one event names."""
+
+
+class BenchmarkQueries:
+    """Fits `ckwatch.server.engine_api.BenchmarkEngine`."""
+
+    def __init__(
+        self, runtime: EngineLoop, benches: FollowedBenchmarks, measurements: MeasureRunner, memoirs: HistoryRecorder
+    ) -> None:
+        self._runtime = runtime
+        self._benches = benches
+        self._measurements = measurements
+        self._memoirs = memoirs
+
+    @property
+    def _state(self) -> State:
+        return self._runtime.state
+
+    async def devices(self, *, again: bool) -> Devices:
+        """What units can be timed on. Raises CkwatchError when the worker cannot be asked."""
+        found = await self._measurements.devices(again=again)
+        if isinstance(found, BenchmarkFailure):
+            raise CkwatchError(found.message, found.hint or None)
+        launcher = self._measurements.settings.launcher
+        return Devices(
+            devices=tuple(
+                Device(name=one.name, description=one.description, arch=one.arch, pci=one.pci, driver=one.driver)
+                for one in found.devices
+            ),
+            absent={one.kind: f"{one.why}\n{one.hint}" if one.hint else one.why for one in found.absent},
+            host=" ".join(launcher) if launcher else socket.gethostname(),
+        )
+
+    def bench(
+        self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
+    ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
+        """As the protocol says."""
+        return self._benches.bench(patterns, shapes, device=device, force=force)
+
+    async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
+        """Past timings, newest first; those of a unit that is no more too. Raises UnknownUnitError, HistoryError."""
+        timings = self._timings()
+        records = await to_thread.run_sync(timings.of_unit, unit, shape, limit)
+        if not records and unit not in self._state.main.members:
+            raise await self._unknown(unit)
+        present = self._present([unit])[unit]
+        return await to_thread.run_sync(lambda: [row for one in records for row in record_to_wire(one, present)])
+
+    async def timing(self, number: int) -> list[TimingDetail]:
+        """A measurement with its samples, one for each cache state. Raises CkwatchError for an unknown number."""
+        record = await to_thread.run_sync(self._timings().one, number)
+        if record is None:
+            raise CkwatchError(f"there is no measurement {number}", "`ckwatch history UNIT --json` tells the numbers")
+        present = self._present([record.unit])[record.unit]
+        return await to_thread.run_sync(record_details_to_wire, record, present)
+
+    async def best(self, kernel: str, shape: str | None) -> list[RankedTiming]:
+        """A kernel's instances by time. Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape."""
+        kernels = {one.kernel.name: one for one in self._state.main.kernels.values()}
+        known = kernels.get(kernel)
+        if known is None:
+            there = f"there are {', '.join(kernels)}" if kernels else None
+            raise UnknownUnitError(f"there is no kernel '{kernel}'", there)
+        shapes = [one.name for one in known.kernel.shapes]
+        if shape is not None and shape not in shapes:
+            raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {', '.join(shapes) or 'none'}")
+        units = [unit.id for unit in known.units]
+        records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
+        present, refused = self._present(units), self._refused(units)
+        cache = CacheState.COLD if CacheState.COLD in self._measurements.settings.caches else CacheState.HOT
+        return await to_thread.run_sync(rank_units, records, present, refused, cache)
+
+    async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
+        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`.
+
+        Raises UnknownUnitError, and CkwatchError where there is nothing to compare.
+        """
+        ours = await self._one(unit)
+        others = against.partition(":")[0] in NOT_UNITS
+        theirs = against if others else await self._one(against)
+        present = self._present([ours] if others else [ours, theirs])
+        timings = self._timings()
+        return await to_thread.run_sync(lambda: compare_timings(timings, ours, theirs, shape, present=present))
+
+    async def set_baseline(self, name: str, patterns: Sequence[str] | None) -> list[str]:
+        """Let `name` mean the latest timings of units; those that have any. Raises UnknownUnitError, CkwatchError."""
+        names, unknown = select_units(self._state.members(MAIN), None if patterns is None else tuple(patterns))
+        if unknown is not None:
+            raise await self._unknown(unknown)
+        timings, at = self._timings(), time.time()
+        found = await to_thread.run_sync(lambda: [unit for unit in names if timings.set_baseline(unit, name, at) > 0])
+        if not found:
+            raise CkwatchError("none of these units has been timed", "`ckwatch bench` takes timings")
+        await self._compare_anew(found)
+        return found
+
+    async def baselines(self) -> list[Baseline]:
+        """All baselines, the one that was set last first."""
+        found = await to_thread.run_sync(self._timings().baselines)
+        return [Baseline(name=one.name, set_at=one.set_at, units=one.units, timings=one.timings) for one in found]
+
+    async def remove_baseline(self, name: str) -> int:
+        """Let `name` mean nothing; of how many units. Raises CkwatchError when it means nothing already."""
+        units = await to_thread.run_sync(self._timings().units_of_baseline, name)
+        count = await to_thread.run_sync(self._timings().remove_baseline, name)
+        if not count:
+            raise CkwatchError(f"there is no baseline '{name}'", "`ckwatch baseline list` lists them")
+        await self._compare_anew(units)
+        return count
+
+    async def _compare_anew(self, units: Sequence[str]) -> None:
+        """The figures of these units have another baseline."""
+        for first in range(0, len(units), UNITS_AT_ONCE):
+            some = tuple(units[first : first + UNITS_AT_ONCE])
+            await self._runtime.post(AnalyzeRequested(MAIN, some, again=True, at=time.time()))
+
+    def _timings(self) -> Timings:
+        timings = self._memoirs.timings
+        if timings is None:
+            raise HistoryError(self._memoirs.problem or "the history cannot be used")
+        return timings
+
+    def _present(self, units: Sequence[str]) -> dict[str, str | None]:
+        """The present artifact of each unit."""
+        return {name: _present_artifact(self._state.main.units.get(name)) for name in units}
+
+    def _refused(self, units: Sequence[str]) -> dict[str, str]:
+        """Why units have no artifact."""
+        reasons = {}
+        for name in units:
+            unit = self._state.main.units.get(name)
+            if unit is not None and unit.outcome is Outcome.FAILED:
+                errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
+                reasons[name] = errors[0] if errors else "it does not compile"
+        return reasons
+
+    async def _one(self, pattern: str) -> str:
+        """The one unit that a pattern names."""
+        names, unknown = select_units(self._state.members(MAIN), (pattern,))
+        if unknown is not None:
+            raise await self._unknown(pattern)
+        if len(names) != 1:
+            listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+            raise CkwatchError(f"'{pattern}' names {len(names)} units", f"name one of them: {listed}")
+        return names[0]
+
+    async def _unknown(self, name: str) -> CkwatchError:
+        units = list(self._state.members(MAIN).values())
+        hint = await to_thread.run_sync(suggest_pattern, units, name)
+        return UnknownUnitError(f"no kernel, instance or unit is called '{name}'", hint)
+
+
+def _present_artifact(unit: UnitState | None) -> str | None:
+    if unit is None or not unit.fresh or unit.outcome is not Outcome.BUILT or unit.result is None:
+        return None
+    return unit.result.artifact

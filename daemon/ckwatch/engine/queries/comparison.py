@@ -1,0 +1,162 @@
+"""Compares a unit's timings with other kept timings: of another unit, its previous artifact, a baseline, or the vendor's
+library.
+
+Only like is compared with like: the same shape with the same sizes, the same device, the same cache state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ckwatch.bench.history.timings import TimingRecord, Timings
+from ckwatch.bench.report import ContestantResult
+from ckwatch.bench.stats.comparison import MINIMUM_PAIRS, THRESHOLD, compare, compare_interleaved
+from ckwatch.engine.timings_to_wire import record_to_wire, summarize_samples
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.roofline import CacheState
+from ckwatch.wire.benchmarks import Compared, Comparison
+
+PREVIOUS = "previous"
+BASELINE = "baseline"
+LIBRARY = "library"
+"""What may be named in place of a unit, `baseline:NAME` too."""
+
+
+def compare_results(
+    ours: ContestantResult | None,
+    theirs: ContestantResult | None,
+    cache: CacheState,
+    against: str,
+    *,
+    threshold: float = THRESHOLD,
+) -> Comparison | None:
+    """Two measurements with this cache state by their intervals, as of such that were taken apart; None where one of
+    them has no samples."""
+    mine = None if ours is None else summarize_samples(ours.of(cache))
+    other = None if theirs is None else summarize_samples(theirs.of(cache))
+    if mine is None or other is None:
+        return None
+    found = compare(mine, other, threshold=threshold)
+    return Comparison(verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=other.median_us)
+
+
+def compare_interleaved_results(
+    ours: ContestantResult,
+    theirs: ContestantResult,
+    cache: CacheState,
+    against: str,
+    blocks: int,
+    *,
+    threshold: float = THRESHOLD,
+) -> Comparison | None:
+    """Two contestants of one report that had `blocks` turns each, turn by turn. With too few turns to tell anything by
+    them it is `comparison`; None without samples."""
+    mine, other = ours.of(cache), theirs.of(cache)
+    known = summarize_samples(other)
+    if mine is None or other is None or known is None or summarize_samples(mine) is None:
+        return None
+    if min(blocks, len(mine.times_us), len(other.times_us)) < 2 * MINIMUM_PAIRS:
+        return compare_results(ours, theirs, cache, against, threshold=threshold)
+    found = compare_interleaved(mine.times_us, other.times_us, blocks, threshold=threshold)
+    return Comparison(
+        verdict=found.verdict.value, ratio=found.ratio, against=against, other_median_us=known.median_us,
+        interleaved=True,
+    )  # fmt: skip
+
+
+def compare_with_contestant(
+    record: TimingRecord, contestant: str, cache: CacheState, *, threshold: float = THRESHOLD
+) -> Comparison | None:
+    """A unit against another contestant of its report, such as the library: turn by turn where they had turns in
+    common. None where the report has no such contestant, or no samples of it."""
+    ours, theirs = record.measured, record.measured_of(contestant)
+    if ours is None or theirs is None:
+        return None
+    turns = {0 if samples is None else samples.blocks for samples in (ours.of(cache), theirs.of(cache))}
+    blocks = min(turns) if len(turns) == 1 else 1
+    return compare_interleaved_results(ours, theirs, cache, contestant, blocks, threshold=threshold)
+
+
+def compare_timings(
+    timings: Timings, unit: str, against: str, shape: str | None = None, *, present: Mapping[str, str | None]
+) -> list[Compared]:
+    """The latest timings of `unit` against those of another unit, or against `previous`, `baseline`, `baseline:NAME`
+    (without a name the one that was set last), `library`. `present`: the keys of the units' present artifacts.
+
+    Raises CkwatchError where one of the two has no timings at all, HistoryError where they cannot be read.
+    """
+    ours = [one for one in timings.latest(unit) if one.report is not None and shape in (None, one.shape)]
+    if not ours:
+        where = "" if shape is None else f" on the shape '{shape}'"
+        raise CkwatchError(f"'{unit}' has no timings{where}", "`ckwatch bench` takes them")
+    return [row for side in _pairs(timings, unit, against, ours) for row in _rows(side, present)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A record of ours, the one that it is to be compared with, and if there is none, why. The library has no record:
+    it is in ours, and there is no reason why not."""
+
+    ours: TimingRecord
+    theirs: str
+    other: TimingRecord | None
+    why_not: str = ""
+
+
+def _pairs(timings: Timings, unit: str, against: str, ours: Sequence[TimingRecord]) -> list[_Pair]:
+    """What each of ours is compared with. Raises CkwatchError where there is nothing of that kind at all."""
+    kind, _, name = against.partition(":")
+    if against == PREVIOUS:
+        before = [(one, timings.previous(one)) for one in ours]
+        if not any(other for _, other in before):
+            raise CkwatchError(f"'{unit}' has timings of one artifact only", "`ckwatch history` lists them")
+        return [_Pair(one, PREVIOUS, other, "" if other else "no other artifact was timed") for one, other in before]
+    if against == LIBRARY:
+        if not any(one.measured_of(LIBRARY) for one in ours):
+            raise CkwatchError(f"no library was timed beside '{unit}'", "`library = true` under [bench], and a GEMM")
+        why = "no library was timed beside it"
+        return [_Pair(one, LIBRARY, None, "" if one.measured_of(LIBRARY) else why) for one in ours]
+    if kind == BASELINE:
+        others, title = timings.baseline(unit, name or None), f"{BASELINE} {name}" if name else BASELINE
+        if not others:
+            which = f"the baseline '{name}'" if name else "any baseline"
+            raise CkwatchError(f"'{unit}' has no timings in {which}", "`ckwatch baseline set NAME` sets one")
+    else:
+        others, title = [one for one in timings.latest(against) if one.report is not None], against
+        if not others:
+            raise CkwatchError(f"'{against}' has no timings", "`ckwatch bench` takes them")
+    return [_pair_with(one, title, others) for one in ours]
+
+
+def _pair_with(ours: TimingRecord, theirs: str, others: Iterable[TimingRecord]) -> _Pair:
+    """The record among `others` that was taken like ours."""
+    why = f"{theirs} has no timing on this shape"
+    for other in others:
+        if other.shape != ours.shape:
+            continue
+        if (other.sizes, other.runtime) != (ours.sizes, ours.runtime):
+            why = f"{theirs} was timed when the shape had other sizes"
+        elif other.place != ours.place:
+            why = f"{theirs} was timed on another device"
+        elif other.id == ours.id:
+            why = f"{theirs} has this very timing: nothing was measured since"
+        else:
+            return _Pair(ours, theirs, other)
+    return _Pair(ours, theirs, None, why)
+
+
+def _rows(side: _Pair, present: Mapping[str, str | None]) -> Iterator[Compared]:
+    theirs = {}
+    if side.other is not None:
+        theirs = {one.cache: one for one in record_to_wire(side.other, present.get(side.other.unit))}
+    for timing in record_to_wire(side.ours, present.get(side.ours.unit)):
+        if side.other is None:
+            found = compare_with_contestant(side.ours, side.theirs, CacheState(timing.cache))
+        else:
+            found = compare_results(side.ours.measured, side.other.measured, CacheState(timing.cache), side.theirs)
+        why = side.why_not or f"{side.theirs} was not timed with a {timing.cache} cache"
+        yield Compared(
+            shape=timing.shape, cache=timing.cache, ours=timing.unit, theirs=side.theirs, timing=timing,
+            other=theirs.get(timing.cache), comparison=found, why_not="" if found is not None else why,
+        )  # fmt: skip

@@ -1,0 +1,253 @@
+"""Questions of editors: vocabulary, templates, readers of a file, and which values of a parameter are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from ckwatch.checks.rules.candidates import candidate_values, check_candidates, instance_errors, nearest_first
+from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
+from ckwatch.checks.rules.reference import parameter_description
+from ckwatch.checks.rules.rule import Violation
+from ckwatch.core.events import MAIN
+from ckwatch.core.state import State, UnitState
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.kernels import ParameterValue as Parameter
+from ckwatch.model.kernels import Unit
+from ckwatch.render.outcome import RenderLimits
+from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
+from ckwatch.workspace.loading import Workspace
+from ckwatch.workspace.parameters import ARTICLE, kind_of
+from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
+
+
+class LanguageQueries:
+    """Fits `ckwatch.server.engine_api.LanguageEngine`."""
+
+    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
+        self._runtime = runtime
+        self._tools = tools
+        self._vocabulary: Vocabulary | None = None
+
+    @property
+    def _state(self) -> State:
+        return self._runtime.state
+
+    async def vocabulary(self) -> Vocabulary:
+        """Words and keys."""
+        if self._vocabulary is None:
+            self._vocabulary = await to_thread.run_sync(_vocabulary)
+        return self._vocabulary
+
+    async def templates(self, client: str | None) -> list[TemplateName]:
+        """Every template that a kernel file could name."""
+        folders = (await self._workspace(client)).template_folders
+        found = await to_thread.run_sync(_template_files, folders, self._overlays(client))
+        return [TemplateName(name=name, path=path) for name, path in found.items()]
+
+    async def template(self, client: str | None, name: str | None, path: str | None) -> TemplateDetail:
+        """A template by its name, or by its file's path. Raises CkwatchError where there is none."""
+        folders = (await self._workspace(client)).template_folders
+        if name is None and path is not None:
+            name = next(iter(_names_of(path, folders)), None)
+        if name is None:
+            raise CkwatchError(f"{path or 'nothing'} is in no template folder", _searched(list(map(str, folders))))
+        members = self._state.members(client or MAIN)
+        units = [unit for unit, member in members.items() if member.kernel.template == name]
+        operations = {id(member.kernel): member.kernel.operation for member in members.values()}
+        tensors = {tensor for one in operations.values() for tensor, _ in (*one.inputs, *one.outputs)}
+        found = await to_thread.run_sync(_template_detail, name, folders, self._overlays(client), tensors, units)
+        if found is None:
+            raise CkwatchError(f"there is no template '{name}'", _searched(list(map(str, folders))))
+        return found
+
+    async def readers(self, client: str | None, path: str) -> list[str]:
+        """The units that read a file: as a template or header when they were last made, or as their kernel file."""
+        await self._loaded()
+        scope = client or MAIN
+        graph = self._state.graph
+        readers = (*graph.readers(path), *graph.includers(path))
+        seen = {key.unit for key in readers if key.scope in (MAIN, scope)}
+        members = self._state.members(scope)
+        return [name for name, unit in members.items() if name in seen or unit.kernel.path == path]
+
+    async def values(self, request: ValuesRequest) -> list[ParameterValue]:
+        """What the instance rules say of a parameter's values: accepted ones first, then the nearest.
+
+        Raises UnknownUnitError.
+        """
+        await self._loaded()
+        scope = request.client or MAIN
+        state = self._state.seen(scope, request.unit) or self._state.seen(MAIN, request.unit)
+        if state is None:
+            raise UnknownUnitError(f"no unit is called '{request.unit}'")
+        unit = state.unit
+        if request.parameters is not None:
+            given = {name: value for name, one in request.parameters.items() if (value := _from_json(one)) is not None}
+            unit = _with_parameters(unit, given)
+        text = await self._text(state, unit, scope)
+        emitted = () if text is None else await to_thread.run_sync(rendered_instances, text)
+        present = unit.instance.parameters.get(request.parameter)
+        asked, wrong = self._asked(request, unit, emitted)
+        judged = None
+        if text is not None and present is not None:
+            judged = await to_thread.run_sync(
+                check_candidates, emitted, text, unit.arch, request.parameter, present, asked
+            )
+        if judged is not None:
+            found = {_typed(one.value): _parameter_value(one.value, one.refused_by) for one in judged}
+        else:
+            known = () if text is None else await to_thread.run_sync(instance_errors, emitted, text, unit.arch)
+            found = {_typed(value): await self._tried(unit, request, value, known, scope) for value in asked}
+        ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
+        return [*sorted(ordered, key=lambda one: not one.accepted), *wrong]
+
+    def _asked(
+        self, request: ValuesRequest, unit: Unit, emitted: Sequence[RenderedInstance]
+    ) -> tuple[list[Parameter], list[ParameterValue]]:
+        """The values to judge, and what is said of those that no parameter can have."""
+        if request.values is None:
+            operations = (parameter_description(one.device_operation, request.parameter) for one in emitted)
+            allowed = next((one.values for one in operations if one is not None), ())
+            instances = unit.kernel.instances
+            others = [one.parameters[request.parameter] for one in instances if request.parameter in one.parameters]
+            return candidate_values(unit.instance.parameters.get(request.parameter), allowed, others), []
+        asked: dict[object, Parameter] = {}
+        wrong = []
+        for one in request.values:
+            value = _from_json(one)
+            if value is None:
+                kinds = ", ".join(ARTICLE.values())
+                wrong.append(ParameterValue(value=one, accepted=False, why_not=f"a parameter is {kinds} of integers"))
+            else:
+                asked.setdefault(_typed(value), value)
+        return list(asked.values()), wrong
+
+    async def _text(self, state: UnitState, unit: Unit, scope: str) -> str | None:
+        """The unit's rendered text; None where its template has errors."""
+        if unit is not state.unit:
+            return (await self._rendered(unit, scope))[0]
+        view = self._state.scopes[state.key.scope]
+        generation, overlays = state.generation, dict(view.overlays)
+        text = await self._runtime.workshop.text(state.key, generation, unit, overlays, view.options)
+        return None if text is None else text.text
+
+    async def _tried(
+        self, unit: Unit, request: ValuesRequest, value: Parameter, known: Sequence[Violation], scope: str
+    ) -> ParameterValue:
+        """What rendering the unit with the value shows."""
+        changed = _with_parameters(unit, {**unit.instance.parameters, request.parameter: value})
+        text, mistake = await self._rendered(changed, scope)
+        if text is None:
+            return ParameterValue(value=_to_json(value), accepted=False, why_not=mistake)
+        found = await to_thread.run_sync(lambda: instance_errors(rendered_instances(text), text, unit.arch))
+        before = {one.rule for one in known}
+        return _parameter_value(
+            value, [one for one in found if one.rule not in before or request.parameter in one.parameters]
+        )
+
+    async def _rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
+        """The text, or None and why there is none."""
+        workspace = self._runtime.workshop.loads.workspace(scope)
+        limits = RenderLimits(workspace.settings.render.time_limit_s, workspace.settings.render.output_limit_bytes)
+        renderers = self._tools.renderers(workspace.template_folders)
+        outcome = await renderers.render(unit, limits, self._overlays(scope))
+        if outcome.rendered is not None:
+            return outcome.rendered.text, ""
+        errors = [one.message for one in outcome.diagnostics if one.severity is Severity.ERROR]
+        return None, next(iter(errors), "the template cannot be rendered")
+
+    def _overlays(self, client: str | None) -> Mapping[str, str]:
+        view = self._state.scopes.get(client or MAIN)
+        return {} if view is None else dict(view.overlays)
+
+    async def _workspace(self, client: str | None) -> Workspace:
+        await self._loaded()
+        problem = self._state.main.problem
+        if problem is not None:
+            raise CkwatchError(problem)
+        return self._runtime.workshop.loads.workspace(client or MAIN)
+
+    async def _loaded(self) -> None:
+        main = self._state.main
+        while not main.started and main.problem is None:
+            await self._runtime.feed.wait(self._runtime.feed.seq)
+
+
+# Jinja2 takes a tenth of a second to load, and a daemon that nobody writes with does without: it renders elsewhere.
+
+
+def _names_of(path: str, folders: Sequence[Path]) -> list[str]:
+    """What the template at `path` is called, by each folder of the search path that holds it."""
+    place = Path(path)
+    return [place.relative_to(folder).as_posix() for folder in folders if place.is_relative_to(folder)]
+
+
+def _template_files(folders: Sequence[Path], overlays: Mapping[str, str]) -> dict[str, str]:
+    """Every template that a kernel file could name, with its file, in order of the search path. In a thread."""
+    search = TemplateSearch(folders, overlays)
+    found = {name: search.find(name) for name in search.names() if name.endswith(TEMPLATE_SUFFIXES)}
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def _template_detail(
+    name: str, folders: Sequence[Path], overlays: Mapping[str, str], tensors: Iterable[str], units: Sequence[str]
+) -> TemplateDetail | None:
+    from ckwatch.engine.queries.language_templates import template_detail
+
+    return template_detail(name, folders, overlays, tensors, units)
+
+
+def _vocabulary() -> Vocabulary:
+    from ckwatch.engine.queries import language_vocabulary
+
+    return Vocabulary(
+        hooks=language_vocabulary.hooks(),
+        filters=language_vocabulary.filters(),
+        tests=language_vocabulary.tests(),
+        globals=language_vocabulary.global_names(),
+        tags=language_vocabulary.tags(),
+        kernel_file=language_vocabulary.kernel_file_keys(),
+        settings=language_vocabulary.settings_keys(),
+    )
+
+
+def _with_parameters(unit: Unit, parameters: Mapping[str, Parameter]) -> Unit:
+    return replace(unit, instance=replace(unit.instance, parameters=dict(parameters)))
+
+
+def _from_json(value: Any) -> Parameter | None:
+    """A value from JSON as a parameter; None where it can be none."""
+    if isinstance(value, tuple):
+        value = list(value)
+    if kind_of(value) is None:
+        return None
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _typed(value: Parameter) -> tuple[type, Parameter]:
+    return type(value), value
+
+
+def _to_json(value: Parameter) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _parameter_value(value: Parameter, refused_by: Sequence[Violation]) -> ParameterValue:
+    return ParameterValue(
+        value=_to_json(value),
+        accepted=not refused_by,
+        why_not="\n".join(one.message for one in refused_by),
+        refused_by=tuple(one.rule for one in refused_by),
+    )
+
+
+def _searched(folders: Sequence[str]) -> str:
+    return f"looked in: {', '.join(folders)}"

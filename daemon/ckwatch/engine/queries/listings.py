@@ -1,0 +1,287 @@
+"""The disassembly of a unit's kernels, with the source lines that the instructions came from.
+
+Source lines take a second compile of the device code, with line tables. Loaded when somebody looks at instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.checks.places import RenderedFile
+from ckwatch.checks.rebase import AnchoredText, position_rebaser
+from ckwatch.codeobject.disassembly import DisassembledFunction
+from ckwatch.codeobject.listing import listing_of
+from ckwatch.codeobject.listing_text import IsaView, isa_view
+from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
+from ckwatch.codeobject.source_lines import CallChain, move_call_chains, same_instructions, transfer_call_chains
+from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
+from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.request import CompileRequest, ProductKind
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.entries import META, Artifact, artifact_from_json
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
+from ckwatch.compile.work_folder import remove_work_folder
+from ckwatch.core.events import CompileFacts
+from ckwatch.core.state import UnitState
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.analysis import AnalysisQueries
+from ckwatch.engine.to_wire import span_to_wire
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.keys import TokenIndex
+from ckwatch.render.outcome import Rendered
+from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
+
+if TYPE_CHECKING:
+    from ckwatch.compile.staged_build import StagedCompiler
+
+STALE = "the kernel is of an earlier input: build it to see its source lines"
+DOES_NOT_COMPILE = "no source lines: the device code does not compile with line tables"
+NOT_YET = "source lines take a compile of the device code"
+
+
+@dataclass(slots=True)
+class KnownKernel:
+    """A kernel of an artifact. `frames` are the call chains by address, in the text `source` that was compiled at
+    `path`; None as long as they are not known. `rendered` is the text that was last seen to have the same tokens."""
+
+    function: DisassembledFunction
+    frames: dict[int, CallChain] | None = None
+    source: str = ""
+    path: str = ""
+    rendered: Rendered | None = None
+    notes: tuple[str, ...] = ()
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def lines(self) -> tuple[dict[int, CallChain] | None, RenderedFile | None]:
+        """The call chains in the rendered text, and that text; runs in a thread."""
+        if self.frames is None or self.rendered is None:
+            return self.frames, None
+        file = RenderedFile(self.path, self.rendered.source_map)
+        if self.rendered.text == self.source:
+            return self.frames, file
+        move = position_rebaser(self.path, old=_anchored(self.source), new=_anchored(self.rendered.text))
+        return move_call_chains(self.frames, self.path, move), file
+
+
+class SourceLines:
+    """One compile at a time: it is done to understand, and builds come first."""
+
+    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
+        self._runtime = runtime
+        self._tools = tools
+        self._turn = anyio.Lock()
+        self._failed: dict[str, str] = {}
+
+    async def add(
+        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+    ) -> str:
+        """Find out where the instructions of a kernel of `result` came from; why that cannot be told, or "".
+
+        With `compile_it` the device code is compiled when that has not been done. Raises nothing of its own.
+        """
+        async with known.lock:
+            try:
+                return await self._add(known, unit, result, code_object, compile_it=compile_it)
+            except CkwatchError as error:
+                return f"no source lines: {error.message}"
+            except (OSError, ValueError) as error:
+                return f"no source lines: the artifact cannot be read: {error}"
+
+    async def _add(
+        self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
+    ) -> str:
+        compiler, store = self._tools.compiler, self._tools.store
+        fresh = unit.fresh and unit.result is result
+        rendered = await self._rendered(unit, result) if fresh else None
+        if rendered is None:
+            return STALE if known.frames is None else ""
+        known.rendered = rendered
+        if known.frames is not None:
+            return ""
+        toolchain = None if compiler is None else compiler.toolchain
+        if compiler is None or store is None or toolchain is None or isinstance(toolchain, NvccToolchain):
+            return f"no source lines: {self._tools.problem or 'there is no compiler'}"
+        if result.artifact in self._failed:
+            return self._failed[result.artifact]
+        stored = await to_thread.run_sync(_stored_lines, code_object)
+        workspace = self._runtime.workshop.loads.workspace(unit.key.scope)
+        source = await to_thread.run_sync(lambda: stored.source_text)
+        request = replace(compile_request(workspace, unit.unit, rendered), source=source, symbol=stored.record.symbol)
+        found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
+        if found is not None:
+            return await self._read(known, request, found, toolchain)
+        if not compile_it:
+            return NOT_YET
+        async with self._turn:
+            # Another kernel of the same artifact may have waited here, too.
+            found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
+            if found is not None:
+                return await self._read(known, request, found, toolchain)
+            note = await self._compile(known, request, toolchain, compiler.builder.ladder, store)
+        if note == DOES_NOT_COMPILE:
+            self._failed[result.artifact] = note
+        return note
+
+    async def _compile(
+        self,
+        known: KnownKernel,
+        request: CompileRequest,
+        toolchain: Toolchain,
+        ladder: StagedCompiler | None,
+        store: ArtifactStore,
+    ) -> str:
+        with anyio.CancelScope(shield=True):
+            folder = await to_thread.run_sync(store.work_folder)
+        try:
+            lined = await compile_with_lines(request, toolchain, store, ladder, folder)
+            if lined.code_object is not None:
+                return await self._read(known, request, lined.code_object, toolchain)
+        finally:
+            await remove_work_folder(folder)
+        failure = lined.failure
+        if failure is not None and failure.fault is not None:
+            return f"no source lines: {failure.message}"
+        return DOES_NOT_COMPILE
+
+    async def _read(self, known: KnownKernel, request: CompileRequest, lined: Path, toolchain: Toolchain) -> str:
+        function = await disassemble(lined, toolchain, known.function.symbol)
+        if not await to_thread.run_sync(same_instructions, function, known.function):
+            return "no source lines: with line tables the compiler makes other code of this kernel"
+        lines = await source_lines_of(lined, toolchain, function)
+        known.frames = await to_thread.run_sync(transfer_call_chains, lines.frames, function, known.function)
+        known.source, known.path = request.source, request.language.source_name
+        if lines.innermost_only:
+            known.notes = ("there is no llvm-symbolizer: of each instruction only the innermost line is known",)
+        return ""
+
+    async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
+        """The unit's text, if it still is what the result is of."""
+        scope = self._runtime.state.scopes[unit.key.scope]
+        overlays = dict(scope.overlays)
+        outcome = await self._runtime.workshop.outcome(unit.key, unit.unit, overlays, scope.options)
+        found = outcome.rendered
+        if found is None or f"{found.symbol}:{found.token_key}" != result.tokens:
+            return None
+        return found
+
+
+def _stored_lines(code_object: Path) -> Artifact:
+    return artifact_from_json((code_object.parent / META).read_bytes(), code_object.parent)
+
+
+def _anchored(text: str) -> AnchoredText:
+    return AnchoredText(text, TokenIndex(text))
+
+
+KERNELS_KEPT = 20
+"""Kernels whose instructions are kept; each has some megabytes with its lines."""
+
+
+class IsaListings:
+    """Listings of artifacts."""
+
+    def __init__(self, runtime: EngineLoop, tools: BuildTools, analyses: AnalysisQueries) -> None:
+        self._runtime = runtime
+        self._tools = tools
+        self._analyses = analyses
+        self._lines = SourceLines(runtime, tools)
+        self._known: dict[tuple[str, str], KnownKernel] = {}
+
+    async def of(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
+        """The listing of a kernel, by its name or symbol, the main one for None; with `lines` it may take a compile.
+
+        Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. Why there are no
+        lines is told in a note.
+        """
+        result, fresh = unit.result, unit.fresh  # may change while the report is made
+        report = (await self._analyses.of(unit)).report
+        compiler = self._tools.compiler
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None:
+            raise CkwatchError(f"'{unit.key.unit}' has no code object any more", "build it")
+        if compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
+        toolchain = compiler.toolchain
+        kernel = _chosen_kernel(report, name, unit.key.unit)
+        key = (result.artifact, kernel.resources.symbol)
+        known = self._known.pop(key, None)
+        if known is None:
+            await to_thread.run_sync(self._tools.load_product, Path(path))
+            known = KnownKernel(await disassemble(Path(path), toolchain, key[1]))
+        self._known[key] = known
+        if len(self._known) > KERNELS_KEPT:
+            del self._known[next(iter(self._known))]
+        why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
+        workspace = self._runtime.workshop.loads.workspace(unit.key.scope)
+        folders = (Path(self._runtime.state.root), *workspace.template_folders, *toolchain.roots.values())
+        roots = {str(folder): str(folder) for folder in folders}
+        found = await to_thread.run_sync(_laid_out, known, kernel, roots)
+        notes = (*((why_not,) if why_not else ()), *known.notes)
+        answer = partial(_answer, found, kernel, notes)
+        return await to_thread.run_sync(partial(answer, unit.key.unit, result.key, report, fresh=fresh))
+
+
+def _chosen_kernel(report: CodeObjectReport, name: str | None, unit: str) -> KernelReport:
+    main = main_kernel(report)
+    if main is None:
+        raise CkwatchError(f"'{unit}' has no kernel to show", "; ".join(report.notes) or None)
+    if name is None:
+        return main
+    found = next((one for one in report.kernels if name in (one.resources.name, one.resources.symbol)), None)
+    if found is None:
+        there = ", ".join(one.resources.name for one in report.kernels)
+        raise CkwatchError(f"'{unit}' has no kernel '{name}'", f"it has {there}")
+    return found
+
+
+def _laid_out(known: KnownKernel, kernel: KernelReport, roots: dict[str, str]) -> IsaView:
+    frames, rendered = known.lines()
+    name = kernel.resources.name
+    listing = listing_of(known.function, name=name, main=kernel.loop, frames=frames, rendered=rendered)
+    return isa_view(listing, rendered, roots)
+
+
+def _answer(
+    found: IsaView,
+    kernel: KernelReport,
+    notes: tuple[str, ...],
+    unit: str,
+    artifact_key: str,
+    report: CodeObjectReport,
+    *,
+    fresh: bool,
+) -> Isa:
+    return Isa(
+        unit=unit,
+        artifact_key=artifact_key,
+        fresh=fresh,
+        kernel=kernel.resources.name,
+        kernels=tuple(one.resources.name for one in report.kernels),
+        text=found.text,
+        lines=tuple(
+            IsaLine.model_construct(
+                line=one.line,
+                rendered=one.rendered,
+                span=None if one.span is None else span_to_wire(one.span),
+                header=one.header,
+                mnemonic=one.mnemonic,
+                explanation=one.explanation,
+            )
+            for one in found.lines
+        ),
+        folds=tuple(
+            IsaFold(start=one.start, end=one.end, kind=one.kind, label=one.label, main=one.main) for one in found.folds
+        ),
+        mnemonics=dict(found.mnemonics),
+        has_lines=found.has_lines,
+        notes=(*notes, *found.notes),
+    )

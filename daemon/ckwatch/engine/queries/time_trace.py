@@ -1,0 +1,150 @@
+"""Where a unit's compile time goes: it is compiled once more with clang's time trace, and nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from heapq import nlargest
+from pathlib import Path
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
+
+from ckwatch.compile.rendered_unit import build_diagnostics, compile_request
+from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
+from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
+from ckwatch.core.state import UnitState
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.compile import line_reader
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.to_wire import diagnostic_to_wire
+from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.render.outcome import Rendered
+from ckwatch.wire import state as wire
+from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
+
+TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
+"""Templates of each pass that an answer names."""
+
+
+class TimeTraceQuery:
+    """Makes time traces, of one unit at a time: it is done to understand, and what is built comes first."""
+
+    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
+        self._runtime = runtime
+        self._tools = tools
+        self._turn = anyio.Lock()
+
+    async def trace(self, unit: UnitState, target: Path | None) -> TimeTrace:
+        """Where the time of each pass goes, or why the unit does not compile. `target`: a file for the traces.
+
+        Raises CkwatchError when `target` cannot be written, ToolchainError when there is no compiler, or when it fails
+        in a way that says nothing of the kernel.
+        """
+        answer = TimeTrace(unit=unit.key.unit, granularity_us=GRANULARITY_US)
+        workshop = self._runtime.workshop
+        scope = self._runtime.state.scopes[unit.key.scope]
+        overlays = dict(scope.overlays)
+        outcome = await workshop.outcome(unit.key, unit.unit, overlays, scope.options)
+        rendered = outcome.rendered
+        if rendered is None or any(found.severity is Severity.ERROR for found in outcome.diagnostics):
+            return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
+        compiler = self._tools.compiler
+        if compiler is None:
+            message, _, hint = (self._tools.problem or "there is no compiler").rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
+        request = compile_request(workshop.loads.workspace(unit.key.scope), unit.unit, rendered)
+        limiter = CapacityLimiter(min(2, self._runtime.state.jobs))
+        async with (
+            self._turn,
+            _partial_file(target) as traces,
+            TemporaryDirectory(prefix="ckwatch-time-") as work,
+        ):
+            traced = await trace_compile(request, compiler.toolchain, folder=Path(work), target=traces, limiter=limiter)
+            if traced.failure is None and traces is not None and target is not None:
+                await to_thread.run_sync(_place, traces, target)
+        if traced.failure is not None:
+            if traced.failure.fault is not None:
+                raise ToolchainError(traced.failure.message, "this says nothing of the kernel; try again")
+            found = await to_thread.run_sync(_placed, unit, rendered, request, traced.failure, overlays)
+            return answer.model_copy(update={"diagnostics": _diagnostics(found)})
+        return answer.model_copy(
+            update={"passes": tuple(map(_pass_time, traced.passes)), "path": None if target is None else str(target)}
+        )
+
+
+def _pass_time(traced: TracedPass) -> PassTime:
+    summary = traced.summary
+    costliest = {
+        cost.name
+        for cost in nlargest(TEMPLATES_BY_INCLUSIVE_TIME, summary.templates, key=lambda cost: cost.inclusive_s)
+    }
+    costliest |= {cost.name for cost in summary.templates[:TEMPLATES_BY_SELF_TIME]}
+    return PassTime(
+        side=traced.side.value,
+        name=traced.name,
+        seconds=traced.seconds,
+        stages={stage.value: seconds for stage, seconds in summary.stages.items()},
+        templates=tuple(
+            TemplateCost(name=cost.name, count=cost.count, inclusive_s=cost.inclusive_s, self_s=cost.self_s)
+            for cost in summary.templates
+            if cost.name in costliest
+        ),
+        template_count=len(summary.templates),
+        instantiation_count=sum(cost.count for cost in summary.templates),
+    )
+
+
+def _diagnostics(found: Iterable[Diagnostic]) -> tuple[wire.Diagnostic, ...]:
+    return tuple(diagnostic_to_wire(one, stale=False) for one in found)
+
+
+def _placed(
+    unit: UnitState, rendered: Rendered, request: CompileRequest, failure: CompileOutcome, overlays: Mapping[str, str]
+) -> tuple[Diagnostic, ...]:
+    result = BuildOutcome("", None, failure, from_store=False, log=failure.log, source_text=request.source)
+    return build_diagnostics(unit.unit, rendered, result, line_reader(overlays), header_warnings=False)
+
+
+@asynccontextmanager
+async def _partial_file(target: Path | None) -> AsyncIterator[Path | None]:
+    """An empty file in the folder of `target`, gone afterwards. That it can be written is known before the compile.
+
+    Raises CkwatchError.
+    """
+    if target is None:
+        yield None
+        return
+    made = await to_thread.run_sync(_create, target)
+    try:
+        yield made
+    finally:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(_remove, made)
+
+
+def _create(target: Path) -> Path:
+    try:
+        real = Path(os.path.realpath(target))
+        if real.exists() and not real.is_file():
+            raise CkwatchError(f"cannot write {target}: it is {'a folder' if real.is_dir() else 'no plain file'}")
+        made = real.with_name(f".{real.name[:100]}.{secrets.token_hex(4)}.partial")
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+    except OSError as error:
+        raise CkwatchError(f"cannot write {target}: {error.strerror}") from error
+    return made
+
+
+def _remove(made: Path) -> None:
+    with suppress(OSError):
+        made.unlink()
+
+
+def _place(made: Path, target: Path) -> None:
+    try:
+        made.replace(os.path.realpath(target))
+    except OSError as error:
+        raise CkwatchError(f"cannot write {target}: {error.strerror}") from error

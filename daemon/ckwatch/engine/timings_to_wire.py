@@ -1,0 +1,139 @@
+"""Timings as clients see them: medians, rates and parts of the roofline, computed from a stored record. None of it is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ckwatch.bench.history.timings import TimingRecord
+from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples
+from ckwatch.bench.stats.summary import TimeSummary, median, summarize
+from ckwatch.model.gpu_specs import DeviceFacts
+from ckwatch.model.roofline import CacheState, bound
+from ckwatch.wire.benchmarks import Timing, TimingDetail
+
+READINGS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
+
+
+def record_to_wire(record: TimingRecord, present_key: str | None) -> list[Timing]:
+    """What clients are shown: a timing for each cache state, or one that says why there is none.
+
+    `present_key`: the key of the unit's present artifact; a timing of another one is stale.
+    """
+    return [timing for timing, _ in _wire_timings(record, present_key)]
+
+
+def record_details_to_wire(record: TimingRecord, present_key: str | None) -> list[TimingDetail]:
+    """The same with all that was kept: raw samples, clocks, readings, versions."""
+    return [_detail(record, timing, samples) for timing, samples in _wire_timings(record, present_key)]
+
+
+def summarize_samples(samples: Samples | None) -> TimeSummary | None:
+    """The samples summed up; None without any, or where they are no times."""
+    times_us = () if samples is None else samples.times_us
+    # a sum tells of values that are none, and the minimum can be trusted then; there may be millions of samples
+    if not times_us or not math.isfinite(sum(times_us)) or min(times_us) <= 0:
+        return None
+    return summarize(times_us)
+
+
+def _wire_timings(record: TimingRecord, present_key: str | None) -> Iterator[tuple[Timing, Samples | None]]:
+    common = _unmeasured(record, record.artifact_key == present_key)
+    failure = record.failure
+    if failure is not None:
+        yield common.model_copy(update={"failure": failure.kind.value, "message": failure.message}), None
+        return
+    measured = record.measured
+    report = record.report
+    if measured is None or report is None:
+        return
+    more = {
+        "verified": measured.verification is not None,
+        "temperature_c": next(
+            (one.temperature_c for one in reversed(report.readings) if one.temperature_c is not None), None
+        ),
+    }
+    for samples in measured.samples:
+        found = summarize_samples(samples)
+        if found is not None:
+            figures = _figure_fields(record, report.device, samples, found)
+            yield common.model_copy(update=more | figures), samples
+
+
+def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
+    device = record.device
+    return Timing(
+        id=record.id,
+        unit=record.unit,
+        kernel=record.kernel,
+        instance=record.instance,
+        arch=record.arch,
+        shape=record.shape,
+        cache=CacheState.COLD.value,
+        device="" if device is None else device.name,
+        device_description="" if device is None else device.description,
+        pci=None if device is None else device.pci,
+        sizes=dict(record.sizes),
+        runtime=dict(record.runtime),
+        parameters=dict(record.parameters),
+        artifact_key=record.artifact_key,
+        benchmark_key=record.benchmark_key,
+        toolchain=record.toolchain,
+        commit=record.commit,
+        taken_at=record.taken_at,
+        standing="fresh" if fresh else "stale",
+    )
+
+
+def _figure_fields(
+    record: TimingRecord, device: DeviceFacts, samples: Samples, found: TimeSummary
+) -> dict[str, object]:
+    """The fields of a timing that come from its samples."""
+    problem = record.problem
+    middle = found.median_us
+    clock = median(samples.clocks_mhz) if samples.clocks_mhz else None
+    specified = observed = None
+    if problem is not None:
+        specified = bound(problem, device, samples.cache)
+        observed = bound(problem, device, samples.cache, clock) if clock else None
+    return {
+        "cache": samples.cache.value,
+        "median_us": middle,
+        "minimum_us": found.minimum_us,
+        "q1_us": found.q1_us,
+        "q3_us": found.q3_us,
+        # one sample says nothing of its error
+        "relative_error": min(found.relative_error, 1.0),
+        "samples": found.count,
+        "discarded": samples.discarded,
+        "tflops": problem.flops / middle / 1e6 if problem is not None and problem.flops is not None else None,
+        "gbps": problem.bytes_moved / middle / 1e3 if problem is not None else None,
+        "bound_us": None if specified is None else specified.time_us,
+        "bound_percent": None if specified is None else 100 * specified.time_us / middle,
+        "observed_percent": None if observed is None else 100 * observed.time_us / middle,
+        "clock_mhz": clock,
+    }
+
+
+def _detail(record: TimingRecord, timing: Timing, samples: Samples | None) -> TimingDetail:
+    report, failure = record.report, record.failure
+    return TimingDetail(
+        timing=timing,
+        times_us=() if samples is None else samples.times_us,
+        clocks_mhz=() if samples is None else samples.clocks_mhz,
+        stop="" if samples is None else samples.stop.value,
+        readings=() if report is None else tuple(_reading_to_wire(one) for one in report.readings),
+        versions={} if report is None else dict(report.versions),
+        notes=() if report is None else (*report.notes, *_throttling_notes(report)),
+        detail="" if failure is None else "\n".join(part for part in (failure.hint, failure.detail) if part),
+    )
+
+
+def _reading_to_wire(reading: DeviceReading) -> dict[str, float | None]:
+    return {name: getattr(reading, name) for name in READINGS}
+
+
+def _throttling_notes(report: BenchmarkReport) -> Iterator[str]:
+    reasons = dict.fromkeys(reason for one in report.readings for reason in one.throttled_by)
+    if reasons:
+        yield f"the device was throttled: {', '.join(reasons)}"

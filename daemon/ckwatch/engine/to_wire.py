@@ -1,0 +1,147 @@
+"""Converts states, diagnostics and causes to what clients are sent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from ckwatch.core.events import Cause
+from ckwatch.core.state import State, UnitState
+from ckwatch.model import diagnostics as model
+from ckwatch.model.kernels import Outcome
+from ckwatch.model.text import Span
+from ckwatch.wire import state as wire
+from ckwatch.wire.benchmarks import Timing
+
+# Every object would have a set of its own of the fields that were given: half of what thousands of units take.
+_UNIT_FIELDS = set(wire.Unit.model_fields)
+_FIGURE_FIELDS = set(wire.Figures.model_fields)
+_CAUSE_FIELDS = set(wire.Cause.model_fields)
+_SPAN_FIELDS = set(wire.Span.model_fields)
+_POSITION_FIELDS = set(wire.Position.model_fields)
+
+
+def unit_to_wire(unit: UnitState) -> wire.Unit:
+    """A unit's state."""
+    result, render = unit.result, unit.render
+    refused = unit.fresh and render is not None and not render.ok
+    last, result = result, None if refused else result
+    severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
+    outcome = unit.outcome
+    return wire.Unit.model_construct(
+        _UNIT_FIELDS,
+        id=unit.key.unit,
+        kernel=unit.unit.kernel.name,
+        instance=unit.unit.instance.name,
+        arch=unit.unit.arch,
+        place=span_to_wire(unit.unit.instance.span),
+        phase=unit.phase.value,
+        outcome=None if outcome is None else outcome.value,
+        fresh=unit.fresh,
+        generation=unit.generation,
+        errors=severities[model.Severity.ERROR],
+        warnings=severities[model.Severity.WARNING],
+        symbol=None if render is None else render.symbol or None,
+        key=None if result is None else result.key or None,
+        from_store=result is not None and result.from_store,
+        seconds=0.0 if result is None else result.seconds,
+        finished_at=None if result is None else result.finished_at or None,
+        products={} if last is None else dict(last.products),
+        cause=causes_to_wire(unit.cause),
+        edited=unit.edited,
+        timings=unit_timings_to_wire(unit),
+        measuring=next(iter(unit.to_measure), None) if unit.measuring is not None else None,
+        to_measure=tuple(unit.to_measure),
+        unmeasured=unit.unmeasured,
+        figures=unit_figures_to_wire(unit),
+    )
+
+
+def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
+    """The unit's last timings in the order of its shapes, each marked with how it stands."""
+    if not unit.timings:
+        return ()
+    present = None if unit.result is None or not unit.fresh else unit.result.artifact
+    found = []
+    for shape in (one.name for one in unit.unit.kernel.shapes):
+        timing = unit.timings.get(shape)
+        if timing is None:
+            continue
+        standing = "fresh" if timing.artifact == present else "stale"
+        if shape in unit.to_measure and unit.measuring is not None:
+            standing = "running"
+        rows = [row for row in timing.rows if isinstance(row, Timing)]
+        found += [row if row.standing == standing else row.model_copy(update={"standing": standing}) for row in rows]
+    return tuple(found)
+
+
+def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
+    """What the code object of the unit's last artifact tells, and whether that is the present one."""
+    figures = unit.figures
+    if figures is None or not isinstance(figures.shown, bytes):
+        return None
+    present = unit.fresh and unit.outcome is Outcome.BUILT and unit.result is not None
+    fresh = present and unit.result is not None and unit.result.artifact == figures.artifact
+    values = json.loads(figures.shown)
+    changes = {name: tuple(values[name]) for name in ("changes", "baseline_changes")}
+    return wire.Figures.model_construct(
+        _FIGURE_FIELDS,
+        **{**values, **changes},
+        artifact_key=figures.artifact,
+        standing="fresh" if fresh else "stale",
+    )
+
+
+def causes_to_wire(cause: Cause) -> tuple[wire.Cause, ...]:
+    """The story of a state, newest first."""
+    return tuple(wire.Cause.model_construct(_CAUSE_FIELDS, what=link.what, at=link.at) for link in cause.chain)
+
+
+def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
+    """The workspace as a whole."""
+    view = state.scopes.get(scope, state.main)
+    warnings = dict(state.warnings)
+    if state.main.workspace is not None and state.main.workspace.toolchain_problem is not None:
+        warnings["toolchain"] = state.main.workspace.toolchain_problem
+    return wire.Workspace(
+        root=state.root,
+        loaded=state.main.started,
+        busy=state.busy,
+        unit_count=len(state.members(scope)),
+        jobs=state.jobs,
+        compiling=sum(work.kind in ("check", "compile") for work in state.running.values()),
+        problem=view.problem or state.main.problem,
+        warnings=warnings,
+    )
+
+
+def span_to_wire(span: Span) -> wire.Span:
+    """A span."""
+    start, end = span.start, span.end
+    return wire.Span.model_construct(
+        _SPAN_FIELDS,
+        path=span.path,
+        start=wire.Position.model_construct(_POSITION_FIELDS, line=start.line, column=start.column),
+        end=wire.Position.model_construct(_POSITION_FIELDS, line=end.line, column=end.column),
+    )
+
+
+def diagnostic_to_wire(diagnostic: model.Diagnostic, *, stale: bool) -> wire.Diagnostic:
+    """A diagnostic."""
+    return wire.Diagnostic.model_construct(
+        severity=diagnostic.severity.value,
+        source=diagnostic.source.value,
+        code=diagnostic.code,
+        message=diagnostic.message,
+        span=span_to_wire(diagnostic.span),
+        related=tuple(
+            wire.Related.model_construct(message=one.message, span=None if one.span is None else span_to_wire(one.span))
+            for one in diagnostic.related
+        ),
+        detail=diagnostic.detail,
+        fixes=tuple(wire.Fix.model_construct(span=span_to_wire(fix.span), text=fix.text) for fix in diagnostic.fixes),
+        units=diagnostic.units,
+        unit_count=diagnostic.unit_count,
+        approximate=diagnostic.approximate,
+        stale=stale,
+    )

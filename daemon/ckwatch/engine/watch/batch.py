@@ -1,0 +1,126 @@
+"""Batches: which changes count, and when they are reported.
+
+One save is reported at once, a checkout of thousands of files once it is over. Which of the two it is shows only while
+it happens: changes are gathered until a short quiet, and until a longer one as soon as they are many. Names that
+editors use for a moment while they save are left out; a file that is watched by its own name is reported whatever it
+is called.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+TEMPORARY_NAMES: dict[str, str] = {
+    r".*~": "backup: Vim, Emacs, Kate, gedit, nano",
+    r"\..*\.sw[a-z]": "swap file: Vim, Neovim",
+    r"4913|5036|5159|5282|5405": "Vim asks whether it may write here; further numbers when the first is taken",
+    r"\.#.*": "lock (a dangling link): Emacs",
+    r"#.*#": "auto-save: Emacs",
+    r".*___jb_(tmp|old)___": "safe write: JetBrains",
+    r"\.goutputstream-.*": "safe write: gedit and everything else on GIO",
+    r"\..*\.kate-swp": "swap file: Kate",
+    r".*\.bck": "backup while writing: Helix",
+    r"\..*\.kak\..*": "safe write: Kakoune",
+    r"\.subl.*\.tmp": "atomic save: Sublime Text",
+    r"\.~lock\..*#": "lock: LibreOffice",
+    r"sed[A-Za-z0-9]{6}": "sed -i",
+    r"\.nfs[0-9a-f]+|\.fuse_hidden.*": "deleted while open: NFS, FUSE",
+    r"\..*\.(tmp|part)|.*\.crswap": "rsync-like tools, browsers",
+}
+"""Regular expressions of whole names, each with whose they are."""
+
+_TEMPORARY = re.compile("|".join(f"(?:{pattern})" for pattern in TEMPORARY_NAMES), re.DOTALL)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name (without its folder) is an editor's own."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+LARGE_BATCH = 50
+"""More changed paths than this are a checkout or a generator at work, not an editor."""
+
+LARGE_QUIET_S = 0.15
+LARGE_LIMIT_S = 2.0
+"""How long a large gathering waits for quiet, and how long at most in all."""
+
+WRITING_QUIET_S = 0.1
+"""How long a file that somebody still has open for writing is waited for after its last write."""
+
+SMALL_LIMIT_STEPS = 5
+"""A small gathering that never becomes quiet is told after this many steps."""
+
+SEVERAL_PATHS = 5
+CHECKOUT_PAUSE_S = 0.5
+"""Changes so soon after a batch of several paths belong to the same checkout, whose process had to pause."""
+
+PATHS_LIMIT = 50_000
+"""More distinct paths than this are not kept: the batch then says "everything"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Paths that changed together.
+
+    `paths` are absolute, as the workspace names them: files or folders that appeared, changed or vanished. A folder
+    stands for everything in it. `complete` is false when changes may be missing from `paths` (the kernel's queue
+    overflowed, a watched folder was deleted and came back, too many paths): everything has to be looked at again.
+    """
+
+    paths: frozenset[str]
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class PendingChanges:
+    """Changes that were not told yet. All times are seconds of one monotonic clock."""
+
+    step_s: float
+    paths: set[str] = field(default_factory=set)
+    lost: bool = False
+    writing: set[str] = field(default_factory=set)
+    """Places that were written to and not closed yet; they do not make a gathering by themselves."""
+    told: int = 0
+    told_s: float = -math.inf
+    """How many paths the last batch had, and when it was taken."""
+    first_s: float = 0.0
+    last_s: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.paths) or self.lost
+
+    def add(self, paths: Collection[str], now_s: float, *, lost: bool = False) -> None:
+        """Merge changes. Without any nothing happens: unrelated events never hold a batch back."""
+        if not paths and not lost:
+            return
+        if not self:
+            self.first_s = now_s
+        self.last_s = now_s
+        self.paths.update(paths)
+        self.lost = self.lost or lost
+        if len(self.paths) > PATHS_LIMIT:
+            self.paths.clear()
+            self.lost = True
+
+    def due_s(self) -> float:
+        """When to tell, if nothing else happens until then."""
+        continued = self.told >= SEVERAL_PATHS and self.first_s - self.told_s < CHECKOUT_PAUSE_S
+        if len(self.paths) > LARGE_BATCH or self.lost or continued:
+            quiet_s, limit_s = LARGE_QUIET_S, LARGE_LIMIT_S
+        elif self.writing:
+            quiet_s, limit_s = max(self.step_s, WRITING_QUIET_S), SMALL_LIMIT_STEPS * WRITING_QUIET_S
+        else:
+            quiet_s, limit_s = self.step_s, SMALL_LIMIT_STEPS * self.step_s
+        return min(self.last_s + quiet_s, self.first_s + limit_s)
+
+    def take(self, now_s: float) -> Batch:
+        """Hand out what was gathered and begin anew."""
+        batch = Batch(frozenset(self.paths), complete=not self.lost)
+        self.told, self.told_s = len(self.paths), now_s
+        self.paths.clear()
+        self.writing.clear()
+        self.lost = False
+        return batch

@@ -1,0 +1,248 @@
+"""A kernel's call on one shape: its arguments, its buffers, and what it must compute.
+
+Arguments have the order that `def_kernel` declares (`ckwatch.render.hooks`): inputs in the order of `input_reorder`,
+outputs, sizes, runtime arguments. Absent inputs are dropped. A buffer that is passed twice is one argument, under the
+name that comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ckwatch.model.kernels import Operation, Shape, Tensor
+from ckwatch.model.tensors import DTYPES, evaluate_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Memory that is passed to the kernel: `elements` of the dtype `dtype` (a key of `ckwatch.model.tensors.DTYPES`),
+    gaps that leading dimensions leave included. `output`: the kernel writes it; `scale`: it holds scales."""
+
+    name: str
+    dtype: str
+    elements: int
+    output: bool = False
+    scale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorView:
+    """A tensor in a buffer; `strides` in elements, 0 where a value counts for a whole row or column."""
+
+    buffer: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelArgument:
+    """An argument of the C function before `workspace_size`: a pointer to `buffer`, or `value` as the type `c_type`."""
+
+    name: str
+    c_type: str
+    buffer: str | None = None
+    value: int | float | bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemm:
+    """Y = activation(alpha * (scale_x * scale_w * (X · W)) + beta * bias), all views of the shape that its operand has:
+    `x` M×K, `w` K×N, everything else M×N. `fnuz`: 8-bit floats are those of gfx90a and gfx942."""
+
+    x: TensorView
+    w: TensorView
+    y: TensorView
+    accumulator: str
+    scale_x: TensorView | None = None
+    scale_w: TensorView | None = None
+    bias: TensorView | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    activation: str = "none"
+    fnuz: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelProblem:
+    """A kernel's call on one shape. `gemm` None: what it computes is not known, so that its numerics are not verified.
+
+    `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once.
+    """
+
+    buffers: tuple[Buffer, ...]
+    views: tuple[TensorView, ...]
+    arguments: tuple[KernelArgument, ...]
+    gemm: Gemm | None
+    flops: int | None
+    bytes_moved: int
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of this name. Raises KeyError."""
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(name)
+
+    @property
+    def bytes_allocated(self) -> int:
+        """Bytes of all buffers, gaps included; what the workspace and cache flushing need comes on top."""
+        return sum(buffer.elements * DTYPES[buffer.dtype].size_bytes for buffer in self.buffers)
+
+
+FNUZ_ARCHS = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942"})
+"""Archs whose 8-bit floats are the fnuz forms (bias one higher, no infinity, 0x80 is NaN); elsewhere OCP's."""
+
+
+def is_fnuz(arch: str) -> bool:
+    """Whether 8-bit floats of `arch` (`gfx942`, `gfx942:sramecc+`, `sm_90`, …) are the fnuz forms."""
+    return arch.partition(":")[0] in FNUZ_ARCHS
+
+
+def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
+    """The call of a kernel of `operation`, compiled for `arch`, on one shape.
+
+    Of an operation that is no GEMM neither what it computes nor its flops are known. Raises ValueError for a size that
+    has no positive value or a negative stride, and KeyError for a size or runtime argument that the shape does not
+    give; a kernel file that was loaded has neither.
+    """
+    inputs = [tensor for _, tensor in operation.inputs if tensor is not None]
+    outputs = [tensor for _, tensor in operation.outputs]
+    tensors = {tensor.name: tensor for tensor in (*inputs, *outputs)}
+    views = {name: _view(tensor, shape.sizes) for name, tensor in tensors.items()}
+    written = {tensor.buffer for tensor in outputs}
+    arguments = _pointers((*_in_order(operation), *outputs), written)
+    arguments += [
+        KernelArgument(name=name, c_type="int32_t", value=shape.sizes[name]) for name in operation.size_arguments
+    ]
+    arguments += [
+        KernelArgument(name=name, c_type=operation.runtime_types.get(name, "int32_t"), value=shape.runtime[name])
+        for name in operation.runtime_arguments
+    ]
+    is_gemm = operation.kind == "gemm"
+    scales = {"inv_scale_x", "inv_scale_w"} if is_gemm else set[str]()
+    buffers = tuple(
+        Buffer(
+            name=name,
+            dtype=next(tensor.dtype for tensor in tensors.values() if tensor.buffer == name),
+            elements=max(_extent(view) for view in views.values() if view.buffer == name),
+            output=name in written,
+            scale=name in scales,
+        )
+        for name in dict.fromkeys(tensor.buffer for tensor in tensors.values())
+    )
+    sizes = shape.sizes
+    return KernelProblem(
+        buffers=buffers,
+        views=tuple(views.values()),
+        arguments=tuple(arguments),
+        gemm=_gemm(operation, tensors, views, sizes, arch) if is_gemm else None,
+        flops=2 * sizes["M"] * sizes["N"] * sizes["K"] if is_gemm else None,
+        bytes_moved=sum(
+            distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name))
+            * DTYPES[buffer.dtype].size_bytes
+            for buffer in buffers
+        ),
+    )
+
+
+def dense_runs(view: TensorView) -> tuple[tuple[int, int], ...]:
+    """(stride, size) of the axes that memory sees, the smallest stride first. Views of the same elements have the same.
+
+    Axes of one element and repeated ones (stride 0) are left out, and axes that continue one another are one.
+    """
+    axes = sorted((stride, size) for stride, size in zip(view.strides, view.sizes, strict=True) if stride and size > 1)
+    runs: list[tuple[int, int]] = []
+    for stride, size in axes:
+        if runs and stride == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0], runs[-1][1] * size)
+        else:
+            runs.append((stride, size))
+    return tuple(runs)
+
+
+def distinct_elements(elements: int, views: Iterable[TensorView]) -> int:
+    """How many of a buffer's `elements` its views cover; at most, where views overlap in part."""
+    covered = 0
+    for runs in {dense_runs(view) for view in views}:
+        count = 1
+        for _, size in runs:
+            count *= size
+        covered += min(count, sum((size - 1) * stride for stride, size in runs) + 1)
+    return min(covered, elements)
+
+
+def _in_order(operation: Operation) -> list[Tensor]:
+    order = operation.settings.get("input_reorder")
+    indices = order if isinstance(order, tuple) else range(len(operation.inputs))
+    return [tensor for index in indices if (tensor := operation.inputs[index][1]) is not None]
+
+
+def _pointers(tensors: Iterable[Tensor], written: set[str]) -> list[KernelArgument]:
+    found: dict[str, KernelArgument] = {}
+    for tensor in tensors:
+        if tensor.buffer not in found:
+            constant = "" if tensor.buffer in written else "const "
+            c_type = f"{constant}{DTYPES[tensor.dtype].abi_type}*"
+            found[tensor.buffer] = KernelArgument(name=tensor.name, c_type=c_type, buffer=tensor.buffer)
+    return list(found.values())
+
+
+def _view(tensor: Tensor, sizes: Mapping[str, int]) -> TensorView:
+    view = TensorView(
+        buffer=tensor.buffer,
+        sizes=tuple(evaluate_size(size, sizes) for size in tensor.sizes),
+        strides=tuple(evaluate_size(stride, sizes) for stride in tensor.strides),
+    )
+    if any(size < 1 for size in view.sizes) or any(stride < 0 for stride in view.strides):
+        raise ValueError(f"{tensor.name} has no size here: sizes {view.sizes}, strides {view.strides}")
+    return view
+
+
+def _extent(view: TensorView) -> int:
+    return sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True)) + 1
+
+
+def _gemm(
+    operation: Operation,
+    tensors: Mapping[str, Tensor],
+    views: Mapping[str, TensorView],
+    sizes: Mapping[str, int],
+    arch: str,
+) -> Gemm:
+    shape = (sizes["M"], sizes["N"])
+
+    def repeated(name: str, strides: tuple[int, int]) -> TensorView:
+        return TensorView(buffer=tensors[name].buffer, sizes=shape, strides=strides)
+
+    def scale(name: str, along: tuple[int, int]) -> TensorView | None:
+        if name not in tensors:
+            return None
+        per_line = any(size != "1" for size in tensors[name].sizes)
+        return repeated(name, along if per_line else (0, 0))
+
+    bias = tensors.get("Bias")
+    bias_view = None
+    if bias is not None:
+        vector = (0, 1) if bias.layout == "row" else (1, 0)
+        bias_view = views["Bias"] if len(bias.sizes) > 1 else repeated("Bias", vector)
+    settings = operation.settings
+    return Gemm(
+        x=views["X"],
+        w=views["W"],
+        y=views["Y"],
+        accumulator=operation.accumulator,
+        scale_x=scale("inv_scale_x", (1, 0)),
+        scale_w=scale("inv_scale_w", (0, 1)),
+        bias=bias_view,
+        alpha=_number(settings.get("alpha", 1.0)),
+        beta=_number(settings.get("beta", 1.0)),
+        activation=str(settings.get("activation", "none")),
+        fnuz=is_fnuz(arch),
+    )
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)

@@ -1,0 +1,117 @@
+"""Kernels and their units: operation, tensors, shapes, instances, and how a unit ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ckwatch.model.text import Span
+
+ParameterValue = int | float | bool | str | tuple[int, ...]
+"""A template parameter: tile sizes are integers, cluster lengths tuples, pipelines strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An argument of the kernel's C function.
+
+    `name` is the C argument's name (`X`, `W`, `Bias`, `Y`), `dtype` a key of `ckwatch.model.tensors.DTYPES`, `layout`
+    `row` or `col`, `sizes` and `strides` the names of the size arguments or literal expressions, outermost first
+    (`("M", "K")`, `("LDA", "1")`). `buffer` tells two arguments that are one buffer from two buffers: equal
+    buffers are one argument.
+    """
+
+    name: str
+    dtype: str
+    layout: str
+    sizes: tuple[str, ...]
+    strides: tuple[str, ...]
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the kernel computes, apart from how.
+
+    `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
+    keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
+    are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
+    types are `runtime_types` (`int32_t` where not given).
+    """
+
+    kind: str
+    inputs: tuple[tuple[str, Tensor | None], ...]
+    outputs: tuple[tuple[str, Tensor], ...]
+    accumulator: str
+    size_arguments: tuple[str, ...]
+    runtime_arguments: tuple[str, ...]
+    runtime_types: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, ParameterValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes to time the kernel on, and values of its runtime arguments (`kBatch`).
+
+    `sizes` holds a value for each of the operation's size arguments: of a GEMM `LDA` and its kin too, worked out from
+    the layouts where the file does not give them.
+    """
+
+    name: str
+    sizes: Mapping[str, int]
+    runtime: Mapping[str, int | float]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One set of template parameters. `spans` gives the place of each parameter's value in the kernel file."""
+
+    name: str
+    parameters: Mapping[str, ParameterValue]
+    span: Span
+    spans: Mapping[str, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel file. `operation_spans` gives the places of the operation's keys (`a.dtype`, `activation`)."""
+
+    name: str
+    path: str
+    template: str
+    template_span: Span
+    operation: Operation
+    operation_spans: Mapping[str, Span]
+    shapes: tuple[Shape, ...]
+    instances: tuple[Instance, ...]
+    archs: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Template × operation × instance × arch: what is rendered and compiled once."""
+
+    kernel: Kernel
+    instance: Instance
+    arch: str
+
+    @property
+    def id(self) -> str:
+        """`KERNEL/INSTANCE@ARCH`, unique in a workspace."""
+        return f"{self.kernel.name}/{self.instance.name}@{self.arch}"
+
+
+ARTIFACT_LOST = "the store no longer had what was built"
+"""The cause of a build that nothing else asked for."""
+
+
+class Outcome(StrEnum):
+    """What is known of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel."""
+
+    CHECKED = "checked"
+    BUILT = "built"
+    FAILED = "failed"
+    FAULTED = "faulted"

@@ -1,0 +1,113 @@
+"""Targets: the language that a template renders to, and the architectures that it can be compiled for.
+
+The suffix before `.j2` gives the language. Architectures have the names of clang's `--offload-arch` and nvcc's `-arch`.
+AMD's are those of LLVM's AMDGPU user guide, section Processors: an arch and its target features that can be fixed with
+`:xnack+` and the like. NVIDIA's are those that CUDA 12 and 13 compile for and that have asynchronous copies and
+`mma.sync` for bf16 (compute capability 8.0); of `a` and `f` those that nvcc's manual lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class Language(StrEnum):
+    """A language that can be compiled, or will be (`CU`)."""
+
+    HIP = "hip"
+    CPP = "cpp"
+    CU = "cu"
+
+    @property
+    def source_name(self) -> str:
+        """The name under which a source is compiled, and that its log calls it."""
+        return f"kernel.{self.value}"
+
+
+def language_of(template: str) -> Language:
+    """The language of a template's name, `ck/gemm_universal.hip.j2`. Raises ValueError for one not known."""
+    stem, dot, suffix = template.removesuffix(".j2").rpartition(".")
+    if template.endswith(".j2") and stem and dot and suffix in {language.value for language in Language}:
+        return Language(suffix)
+    raise ValueError(f"'{template}' does not say what it renders to: its name must end in .hip.j2, .cpp.j2 or .cu.j2")
+
+
+XNACK_AND_SRAMECC = ("sramecc", "xnack")
+
+ARCHS: dict[str, tuple[str, ...]] = {
+    "gfx906": XNACK_AND_SRAMECC,
+    "gfx908": XNACK_AND_SRAMECC,
+    "gfx90a": XNACK_AND_SRAMECC,
+    "gfx942": XNACK_AND_SRAMECC,
+    "gfx950": XNACK_AND_SRAMECC,
+    "gfx1030": (),
+    "gfx1031": (),
+    "gfx1032": (),
+    "gfx1100": (),
+    "gfx1101": (),
+    "gfx1102": (),
+    "gfx1103": (),
+    "gfx1150": (),
+    "gfx1151": (),
+    "gfx1200": (),
+    "gfx1201": (),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"), ()),
+    **{f"sm_{number}{kind}": () for number in (100, 103, 110, 120, 121) for kind in ("", "f", "a")},
+}
+
+CUDA_ARCH = "sm_90a"
+"""What `*.cu.j2` templates are compiled for where nothing is said and no NVIDIA GPU is there: Hopper."""
+
+NATIVE = "native"
+"""The archs of the devices in this machine, resolved when a unit is compiled."""
+
+HOST = "host"
+"""The CPU; the only arch of C++ templates (`*.cpp.j2`)."""
+
+_LANGUAGES = {Language.HIP: "gfx", Language.CU: "sm_"}
+
+_ARCH = re.compile(r"(?P<name>[^:]*)(?P<features>(:[^:]*)*)")
+
+
+def unknown_arch(arch: str) -> tuple[str, str] | None:
+    """None for an arch that can be compiled for, else what is wrong and the part of `arch` that is."""
+    if arch in (NATIVE, HOST):
+        return None
+    found = _ARCH.fullmatch(arch)
+    name = found["name"] if found else arch
+    if name not in ARCHS:
+        return f"unknown arch `{name}`", name
+    seen = set()
+    for feature in found["features"].split(":")[1:] if found else ():
+        allowed = ARCHS[name]
+        if feature[:-1] not in allowed or feature[-1:] not in ("+", "-"):
+            forms = ", ".join(f":{known}+ :{known}-" for known in allowed) or "none"
+            return f"unknown target feature `:{feature}` of {name}; it has: {forms}", feature
+        if feature[:-1] in seen:
+            return f"target feature `{feature[:-1]}` is given twice", feature
+        seen.add(feature[:-1])
+    return None
+
+
+def arch_has_language(arch: str, language: Language) -> bool:
+    """Whether sources of a language can be compiled for a known arch."""
+    if language is Language.CPP:
+        return arch == HOST
+    return arch == NATIVE or arch.startswith(_LANGUAGES[language])
+
+
+def default_archs(archs: Iterable[str], language: Language) -> tuple[str, ...]:
+    """The archs of a kernel that names none: the workspace's that its language has, `native` where it has none."""
+    if language is Language.CPP:
+        return (HOST,)
+    return tuple(dict.fromkeys(arch for arch in archs if arch_has_language(arch, language))) or (NATIVE,)
+
+
+def arch_mismatch(language: Language) -> str:
+    """What to say where an arch does not fit."""
+    if language is Language.CPP:
+        return "a *.cpp.j2 template is compiled for `host` only"
+    wanted = "an NVIDIA arch, such as sm_90a" if language is Language.CU else "an AMD arch, such as gfx942"
+    return f"a *.{language}.j2 template is compiled for {wanted}, or `native`; `host` needs a *.cpp.j2 template"

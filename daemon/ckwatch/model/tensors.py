@@ -1,0 +1,129 @@
+"""Element types, layouts, sizes and strides of tensors.
+
+The ABI types are those of PyTorch Inductor's `DTYPE_TO_ROCM_TYPE`: 16-bit floats travel as `uint16_t*`, 8-bit floats
+as `uint8_t*`.
+
+Sizes and strides are written in terms of a kernel's size arguments, such as `M`, `LDA` or `2 * N`. They are C
+expressions of integers, names and `+ - * / % ( )`, so that a template can print them as they are; here they are checked
+and evaluated, with C's division.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """`mantissa_bits` counts stored bits, without the hidden one; 0 for integers."""
+
+    name: str
+    ck_name: str
+    abi_type: str
+    size_bytes: int
+    mantissa_bits: int
+
+
+DTYPES: dict[str, Dtype] = {
+    dtype.name: dtype
+    for dtype in (
+        Dtype("f16", "F16", "uint16_t", 2, 10),
+        Dtype("bf16", "BF16", "uint16_t", 2, 7),
+        Dtype("f32", "F32", "float", 4, 23),
+        Dtype("f64", "F64", "double", 8, 52),
+        Dtype("f8", "F8", "uint8_t", 1, 3),
+        Dtype("bf8", "BF8", "uint8_t", 1, 2),
+        Dtype("i8", "I8", "int8_t", 1, 0),
+        Dtype("i32", "I32", "int32_t", 4, 0),
+    )
+}
+"""`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950."""
+
+LAYOUTS = {"row": "Row", "col": "Col"}
+"""`row`: the last index is contiguous; `col`: the one before it is."""
+
+
+EXPRESSION_LENGTH_LIMIT = 200
+INT32_MAX = 2**31 - 1
+
+
+def parse_size(text: str) -> ast.expr | None:
+    """The syntax tree of a size, or None if `text` is none."""
+    if len(text) > EXPRESSION_LENGTH_LIMIT or "\n" in text:
+        return None
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree if _is_size(tree) else None
+
+
+def _is_size(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return type(value) is int
+        case ast.Name():
+            return True
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Mod(), right=right):
+            return _is_size(left) and _is_size(right)
+    return False
+
+
+def names_in(text: str) -> list[str]:
+    """The sizes that an expression mentions, in order. Raises nothing; no expression mentions none."""
+    tree = parse_size(text)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
+    return [node.id for node in sorted(found, key=lambda node: node.col_offset)]
+
+
+def evaluate_size(text: str, sizes: Mapping[str, int]) -> int:
+    """The value of a size. Raises ValueError where `text` is none, and for unknown names and division by zero."""
+    tree = parse_size(text)
+    if tree is None:
+        raise ValueError(f"`{text}` is no size")
+    return _value(tree, sizes)
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name):
+            if name not in sizes:
+                raise ValueError(f"`{name}` has no value")
+            return sizes[name]
+        case ast.BinOp(left=left, op=operator, right=right):
+            first, second = _value(left, sizes), _value(right, sizes)
+            match operator:
+                case ast.Add():
+                    return first + second
+                case ast.Sub():
+                    return first - second
+                case ast.Mult():
+                    return first * second
+            if second == 0:
+                raise ValueError("a division by zero")
+            # C rounds towards zero
+            quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
+            return quotient if isinstance(operator, ast.Div) else first - second * quotient
+    raise ValueError("no size")
+
+
+def contiguous_strides(sizes: Sequence[str], layout: str) -> tuple[str, ...]:
+    """Strides of a tensor without gaps; for `col` the last two dimensions change places."""
+    order = list(range(len(sizes)))
+    if layout == "col" and len(sizes) >= 2:
+        order[-1], order[-2] = order[-2], order[-1]
+    strides = ["1"] * len(sizes)
+    factors: list[str] = []
+    for index in reversed(order):
+        strides[index] = " * ".join(factors) or "1"
+        factors.insert(0, sizes[index] if is_atom(sizes[index]) else f"({sizes[index]})")
+    return tuple(strides)
+
+
+def is_atom(text: str) -> bool:
+    """Whether a size needs no parentheses in a product."""
+    return isinstance(parse_size(text), (ast.Constant, ast.Name))

@@ -1,0 +1,647 @@
+"""Reads any TOML text, however broken, as tables, keys and values with their places, and writes values as TOML.
+
+Every text gives a file, and a broken line hides no other. Where TOML is broken, a value ends with its line, and an
+array or inline table that nobody closes ends before a line that looks like a header or a key with `=`. A text is read
+in pieces, which begin with a header each and are remembered: after an edit one of them is read again.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ckwatch.model.text import Position, Range
+
+
+class TomlKind(enum.Enum):
+    """What a value is, by how it is written."""
+
+    STRING = "string"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    ARRAY = "array"
+    INLINE_TABLE = "inline table"
+    OTHER = "other"
+    """A date or time, or what is no value (yet)."""
+
+
+class KeyPart(NamedTuple):
+    """One part of a dotted key; `name` is without quotes."""
+
+    name: str
+    start: int
+    end: int
+
+
+class TomlValue(NamedTuple):
+    """A value at the offsets `start` to `end`. `items` are an array's, `pairs` an inline table's."""
+
+    kind: TomlKind
+    start: int
+    end: int
+    text: str
+    items: tuple[TomlValue, ...] = ()
+    pairs: tuple[TomlPair, ...] = ()
+    closed: bool = True
+    """False where its end is missing: a quote or bracket that nobody closed."""
+
+    def read(self) -> Any:
+        """What it says; None where it says nothing that TOML knows."""
+        text = self.text
+        if self.kind is TomlKind.NUMBER and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+            return int(text)
+        if self.kind is TomlKind.BOOLEAN:
+            return text == "true"
+        if self.kind is TomlKind.STRING and self.closed and len(text) >= 2 and text[0] == '"' and "\\" not in text:
+            inner = text[1:-1]
+            if '"' not in inner and "\n" not in inner:
+                return inner
+        try:
+            return tomllib.loads(f"value = {text}").get("value")
+        except (ValueError, RecursionError):
+            return None
+
+
+class TomlPair(NamedTuple):
+    """`key = value`, where one of `=` and the value may be missing. `equals` is the offset of `=`."""
+
+    keys: tuple[KeyPart, ...]
+    equals: int | None
+    value: TomlValue | None
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """The key, with dots."""
+        keys = self.keys
+        return keys[0].name if len(keys) == 1 else ".".join(part.name for part in keys)
+
+    @property
+    def key_end(self) -> int:
+        """Where the key ends."""
+        return self.keys[-1].end if self.keys else self.start
+
+
+class TomlBlock:
+    """A table with offsets from the beginning of the piece of text that it was read in. `double`: one of an array.
+
+    `by_name` holds the first pair of each name.
+    """
+
+    __slots__ = ("by_name", "double", "end", "header_end", "keys", "pairs", "path", "start")
+
+    def __init__(
+        self,
+        keys: tuple[KeyPart, ...],
+        pairs: tuple[TomlPair, ...],
+        start: int,
+        header_end: int,
+        end: int,
+        *,
+        double: bool,
+    ) -> None:
+        self.keys = keys
+        self.double = double
+        self.pairs = pairs
+        self.start = start
+        self.header_end = header_end
+        self.end = end
+        self.path = tuple(part.name for part in keys)
+        self.by_name = {pair.name: pair for pair in reversed(pairs)}
+
+
+class TomlTable:
+    """A table of the file: its header, if any, and the pairs below it.
+
+    `index` counts the tables of an array (`[[instance]]`), None for others. `start` is where the header stands, `end`
+    where the last thing that belongs to it ends, `next` where the next table's header begins. It is made of a block,
+    whose offsets are moved when somebody asks for them: an edit leaves the blocks before and behind it as they are.
+    """
+
+    __slots__ = ("_block", "_pairs", "_shift", "index", "next")
+
+    def __init__(self, block: TomlBlock, shift: int, index: int | None, following: int) -> None:
+        self.index = index
+        self.next = following
+        self._block = block
+        self._shift = shift
+        self._pairs: tuple[TomlPair, ...] | None = None
+
+    @property
+    def start(self) -> int:
+        """Where the header stands."""
+        return self._block.start + self._shift
+
+    @property
+    def header_end(self) -> int:
+        """Where the header ends."""
+        return self._block.header_end + self._shift
+
+    @property
+    def end(self) -> int:
+        """Where the last of it ends."""
+        return self._block.end + self._shift
+
+    @property
+    def keys(self) -> tuple[KeyPart, ...]:
+        """The parts of its header."""
+        return tuple(_moved_part(part, self._shift) for part in self._block.keys)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether there is a name in its header."""
+        return bool(self._block.keys)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Its name, part by part; empty for the top of the file."""
+        return self._block.path
+
+    @property
+    def pairs(self) -> tuple[TomlPair, ...]:
+        """Its keys and values in their order."""
+        if self._pairs is None:
+            self._pairs = tuple(_moved(pair, self._shift) for pair in self._block.pairs)
+        return self._pairs
+
+    def pair(self, name: str) -> TomlPair | None:
+        """The pair whose key is `name`, the first one."""
+        found = self._block.by_name.get(name)
+        return None if found is None else _moved(found, self._shift)
+
+    def value(self, name: str) -> TomlValue | None:
+        """The value of `name`."""
+        pair = self.pair(name)
+        return None if pair is None else pair.value
+
+    def unplaced(self, name: str) -> TomlPair | None:
+        """The pair `name` where only its name and text matter: its offsets are not those of the file."""
+        return self._block.by_name.get(name)
+
+
+class TomlComment(NamedTuple):
+    """From `#` to the end of the line."""
+
+    start: int
+    end: int
+
+
+def _moved_part(part: KeyPart, shift: int) -> KeyPart:
+    return KeyPart(part.name, part.start + shift, part.end + shift)
+
+
+def _moved(pair: TomlPair, shift: int) -> TomlPair:
+    keys = tuple(_moved_part(part, shift) for part in pair.keys)
+    value = None if pair.value is None else _moved_value(pair.value, shift)
+    return TomlPair(
+        keys, None if pair.equals is None else pair.equals + shift, value, pair.start + shift, pair.end + shift
+    )
+
+
+def _moved_value(value: TomlValue, shift: int) -> TomlValue:
+    return value._replace(
+        start=value.start + shift,
+        end=value.end + shift,
+        items=tuple(_moved_value(item, shift) for item in value.items),
+        pairs=tuple(_moved(pair, shift) for pair in value.pairs),
+    )
+
+
+class TomlFile:
+    """A text with what was read from it. `tables` begins with the top of the file."""
+
+    __slots__ = ("_lines", "comments", "tables", "text")
+
+    def __init__(self, text: str, tables: Sequence[TomlTable], comments: Sequence[TomlComment]) -> None:
+        self.text = text
+        self.tables = tuple(tables)
+        self.comments = tuple(comments)
+        self._lines = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._lines.append(at + 1)
+            at = text.find("\n", at + 1)
+
+    @property
+    def line_count(self) -> int:
+        """Lines, the last one without an end."""
+        return len(self._lines)
+
+    def line_start(self, line: int) -> int:
+        """The offset at which a line begins; the text's end past the last."""
+        return self._lines[line] if line < len(self._lines) else len(self.text)
+
+    def line_end(self, line: int) -> int:
+        """The offset at which a line's text ends, before `\\n` or `\\r\\n`."""
+        end = self.line_start(line + 1)
+        if line + 1 < len(self._lines):
+            end -= 1
+        return end - 1 if end > self.line_start(line) and self.text[end - 1 : end] == "\r" else end
+
+    def line_of(self, offset: int) -> int:
+        """The line of an offset."""
+        return bisect_right(self._lines, offset) - 1
+
+    def position(self, offset: int) -> Position:
+        """The place of an offset."""
+        line = self.line_of(offset)
+        return Position(line, offset - self._lines[line])
+
+    def offset(self, position: Position) -> int:
+        """The offset of a place; past the end of a line its end, past the last line the end of the text."""
+        if position.line < 0:
+            return 0
+        if position.line >= len(self._lines):
+            return len(self.text)
+        return min(self._lines[position.line] + max(position.column, 0), self.line_end(position.line))
+
+    def range(self, start: int, end: int) -> Range:
+        """The range between two offsets."""
+        return Range(self.position(start), self.position(end))
+
+    def table_at(self, offset: int) -> TomlTable:
+        """The table whose text an offset is in: blank lines below a table are its own."""
+        found = bisect_right(self.tables, offset, lo=1, key=lambda table: table.start) - 1
+        return self.tables[found]
+
+    def pairs_at(self, offset: int) -> Iterator[tuple[TomlTable, tuple[TomlPair, ...]]]:
+        """The pair at an offset with the ones around it, the outermost first: inline tables have pairs of their own."""
+        table = self.table_at(offset)
+        chain: list[TomlPair] = []
+        pairs = table.pairs
+        while True:
+            inner = next((pair for pair in pairs if pair.start <= offset <= pair.end), None)
+            if inner is None:
+                break
+            chain.append(inner)
+            pairs = tuple(_pairs_in(inner.value, offset)) if inner.value is not None else ()
+        if chain:
+            yield table, tuple(chain)
+
+    @property
+    def newline(self) -> str:
+        """How its lines end."""
+        return "\r\n" if "\r\n" in self.text else "\n"
+
+
+def _pairs_in(value: TomlValue, offset: int) -> Iterator[TomlPair]:
+    """The pairs of inline tables within `value` that hold an offset, arrays looked through."""
+    if value.kind is TomlKind.INLINE_TABLE:
+        yield from value.pairs
+    for item in value.items:
+        if item.start <= offset <= item.end:
+            yield from _pairs_in(item, offset)
+
+
+PIECES_KEPT = 8192
+"""Pieces that are remembered, of some hundred characters each."""
+
+EXTENSIONS = 16
+"""A piece that does not end is read again with the next one so many times, then with all that follows."""
+
+DEPTH_LIMIT = 64
+"""Arrays within arrays; deeper ones are not looked into."""
+
+_PLAIN_PAIR = re.compile(
+    r"[ \t]*([A-Za-z0-9_-]+)[ \t]*(=)[ \t]*"
+    r"(?:(\"[^\"\\\r\n]*\"|'[^'\r\n]*')|([+-]?[0-9][0-9_]*)|(true|false))[ \t]*(#[^\r\n]*)?\r?(?:\n|\Z)"
+)
+_BLANK = re.compile(r"[ \t]*")
+_REST = re.compile(r"[^\r\n]*")
+_KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"(?:[^\"\\\r\n]|\\.)*\"|'[^'\r\n]*'")
+_LOOSE_PART = re.compile(r"[^\s\[\]{}=,.#\"']+")
+_DOT = re.compile(r"[ \t]*\.[ \t]*")
+_BARE = re.compile(r"[^\s,\]}#\[{=\"']+")
+_NUMBER = re.compile(r"[+-]?(?:0[xob])?[0-9][0-9a-fA-F_.+-]*|[+-]?(?:inf|nan)")
+_FILL = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+_FILL_COMMENT = re.compile(r"#[^\r\n]*")
+_LINE_BEGINS_ANEW = re.compile(
+    r"[ \t]*(?:\[\[?[ \t]*[A-Za-z_\"'][^\[\]\r\n,]*\]\]?[ \t]*(?:#|\r?$)|[A-Za-z0-9_\"'-][A-Za-z0-9_.\"' \t-]*=)",
+    re.MULTILINE,
+)
+_HEADER_LINE = re.compile(r"^[ \t]*\[(?![^\r\n]*,)", re.MULTILINE)
+_BASIC = re.compile(r"\"(?:[^\"\\\r\n]|\\[^\r\n])*(\"?)")
+_LITERAL = re.compile(r"'[^'\r\n]*('?)")
+
+
+def parse_toml(text: str) -> TomlFile:
+    """What `text` says, and where."""
+    starts = [0, *(found.start() for found in _HEADER_LINE.finditer(text) if found.start() > 0), len(text)]
+    tables: list[TomlTable] = []
+    comments: list[TomlComment] = []
+    counts: dict[tuple[str, ...], int] = {}
+    at = 0
+    while at < len(starts) - 1:
+        start = starts[at]
+        piece = _read(text[start : starts[at + 1]])
+        at += 1
+        # what nobody closed may go on behind what looked like a header
+        for more in range(EXTENSIONS):
+            if not piece.goes_on or at >= len(starts) - 1:
+                break
+            at = at + 1 if more < EXTENSIONS - 1 else len(starts) - 1
+            piece = _read(text[start : starts[at]])
+        first = 0 if start == 0 else 1  # the top of a piece that begins with a header is empty
+        for block in piece.blocks[first:]:
+            if tables:
+                tables[-1].next = block.start + start
+            tables.append(TomlTable(block, start, _index(block, counts), len(text)))
+        comments += [TomlComment(one.start + start, one.end + start) for one in piece.comments]
+    return TomlFile(text, tables or [TomlTable(_EMPTY, 0, None, len(text))], comments)
+
+
+def _index(block: TomlBlock, counts: dict[tuple[str, ...], int]) -> int | None:
+    if not block.double:
+        return None
+    index = counts.get(block.path, 0)
+    counts[block.path] = index + 1
+    return index
+
+
+class _Piece(NamedTuple):
+    """What was read from a piece of text. `goes_on`: its last value has no end in it."""
+
+    blocks: tuple[TomlBlock, ...]
+    comments: tuple[TomlComment, ...]
+    goes_on: bool
+
+
+_EMPTY = TomlBlock((), (), 0, 0, 0, double=False)
+
+
+@lru_cache(maxsize=PIECES_KEPT)
+def _read(text: str) -> _Piece:
+    return _Scanner(text).piece()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._length = len(text)
+        self._comments: list[TomlComment] = []
+        self._goes_on = False
+        """Whether something that may end later was open where the text ended."""
+
+    def piece(self) -> _Piece:
+        text, length = self._text, self._length
+        at = 1 if text.startswith("\ufeff") else 0
+        blocks: list[TomlBlock] = []
+        keys: tuple[KeyPart, ...] = ()
+        double = False
+        start = header_end = end = at
+        pairs: list[TomlPair] = []
+        while at < length:
+            plain = _PLAIN_PAIR.match(text, at)
+            if plain is not None:
+                pair = _plain(plain)
+                pairs.append(pair)
+                end = pair.end
+                if plain[6] is not None:
+                    self._comments.append(TomlComment(plain.start(6), plain.end(6)))
+                at = plain.end()
+                continue
+            first = _BLANK.match(text, at).end()  # type: ignore[union-attr]  # matches anything
+            mark = text[first : first + 1]
+            if mark in ("", "\n", "\r"):
+                at = first + 1
+            elif mark == "#":
+                at = self._comment(first)
+            elif mark == "[":
+                blocks.append(TomlBlock(keys, tuple(pairs), start, header_end, end, double=double))
+                start = first
+                keys, double, at = self._header(first)
+                header_end = end = at
+                pairs = []
+                at = self._end_of_line(at)
+            else:
+                pair = self._pair(first, 0)
+                pairs.append(pair)
+                end = pair.end
+                at = max(self._end_of_line(pair.end), first + 1)
+        blocks.append(TomlBlock(keys, tuple(pairs), start, header_end, end, double=double))
+        # behind an array that nobody closed, a comment is met twice
+        comments = {comment.start: comment for comment in self._comments}
+        return _Piece(tuple(blocks), tuple(comments[one] for one in sorted(comments)), self._goes_on)
+
+    def _comment(self, at: int) -> int:
+        end = _REST.match(self._text, at).end()  # type: ignore[union-attr]  # matches anything
+        self._comments.append(TomlComment(at, end))
+        return end
+
+    def _end_of_line(self, at: int) -> int:
+        """Past what is left of a line: a comment, or what should not be there."""
+        first = _BLANK.match(self._text, at).end()  # type: ignore[union-attr]  # matches anything
+        if self._text.startswith("#", first):
+            return self._comment(first)
+        rest = _REST.match(self._text, first).end()  # type: ignore[union-attr]  # matches anything
+        marked = self._text.find("#", first, rest)
+        return self._comment(marked) if marked >= 0 else rest
+
+    def _header(self, at: int) -> tuple[tuple[KeyPart, ...], bool, int]:
+        double = self._text.startswith("[[", at)
+        keys, end = self._keys(_BLANK.match(self._text, at + 1 + double).end())  # type: ignore[union-attr]
+        close = _BLANK.match(self._text, end).end()  # type: ignore[union-attr]  # matches anything
+        for _ in range(1 + double):
+            if self._text.startswith("]", close):
+                close = end = close + 1
+        return keys, double, end
+
+    def _keys(self, at: int) -> tuple[tuple[KeyPart, ...], int]:
+        """A dotted key; the offset where it ends."""
+        parts: list[KeyPart] = []
+        while True:
+            found = _KEY_PART.match(self._text, at) or _LOOSE_PART.match(self._text, at)
+            if found is None:
+                return tuple(parts), at
+            parts.append(KeyPart(_unquoted(found[0]), found.start(), found.end()))
+            dot = _DOT.match(self._text, found.end())
+            if dot is None:
+                return tuple(parts), found.end()
+            at = dot.end()
+
+    def _pair(self, at: int, depth: int) -> TomlPair:
+        keys, end = self._keys(at)
+        if not keys:
+            # not even a key: what is there up to the next mark that means something
+            stop = end
+            while stop < self._length and self._text[stop] not in "=\r\n,}#":
+                stop += 1
+            end = max(stop, at)
+        equals = _BLANK.match(self._text, end).end()  # type: ignore[union-attr]  # matches anything
+        if not self._text.startswith("=", equals):
+            return TomlPair(keys, None, None, at, end)
+        first = _BLANK.match(self._text, equals + 1).end()  # type: ignore[union-attr]  # matches anything
+        value = self._value(first, depth)
+        return TomlPair(keys, equals, value, at, equals + 1 if value is None else value.end)
+
+    def _value(self, at: int, depth: int) -> TomlValue | None:
+        text = self._text
+        mark = text[at : at + 1]
+        if mark in ("", "\r", "\n", "#", ",", "]", "}", "="):
+            return None
+        if mark in "\"'":
+            return self._string(at, mark)
+        if mark == "[":
+            return self._array(at, depth)
+        if mark == "{":
+            return self._inline_table(at, depth)
+        found = _BARE.match(text, at)
+        end = found.end() if found is not None else at + 1
+        written = text[at:end]
+        if written in ("true", "false"):
+            return TomlValue(TomlKind.BOOLEAN, at, end, written)
+        kind = (
+            TomlKind.NUMBER if _NUMBER.fullmatch(written) and not re.match(r"\d{4}-|\d\d:", written) else TomlKind.OTHER
+        )
+        return TomlValue(kind, at, end, written)
+
+    def _string(self, at: int, mark: str) -> TomlValue:
+        text = self._text
+        if text.startswith(mark * 3, at):
+            end = at + 3
+            while True:
+                end = text.find(mark * 3, end)
+                if end < 0:
+                    self._goes_on = True
+                    line = _REST.match(text, at).end()  # type: ignore[union-attr]  # matches anything
+                    return TomlValue(TomlKind.STRING, at, line, text[at:line], closed=False)
+                escaped = len(text[at + 3 : end]) - len(text[at + 3 : end].rstrip("\\"))
+                if mark == "'" or escaped % 2 == 0:
+                    break
+                end += 1
+            end += 3
+            while end < self._length and text[end] == mark and end < at + 3 + self._length:
+                end += 1
+            return TomlValue(TomlKind.STRING, at, end, text[at:end])
+        found = (_BASIC if mark == '"' else _LITERAL).match(text, at)
+        assert found is not None  # noqa: S101  # the quote is there
+        return TomlValue(TomlKind.STRING, at, found.end(), found[0], closed=bool(found[1]))
+
+    def _array(self, at: int, depth: int) -> TomlValue:
+        items: list[TomlValue] = []
+        end = at + 1
+        while True:
+            stop, anew = self._fill(end)
+            if anew or stop >= self._length:
+                return TomlValue(TomlKind.ARRAY, at, end, self._text[at:end], tuple(items), closed=False)
+            if self._text[stop] == "]":
+                return TomlValue(TomlKind.ARRAY, at, stop + 1, self._text[at : stop + 1], tuple(items))
+            if self._text[stop] == "}" and depth:
+                return TomlValue(TomlKind.ARRAY, at, end, self._text[at:end], tuple(items), closed=False)
+            item = self._value(stop, depth + 1) if depth < DEPTH_LIMIT else None
+            if item is not None:
+                items.append(item)
+            end = stop + 1 if item is None else item.end
+
+    def _inline_table(self, at: int, depth: int) -> TomlValue:
+        """TOML 1.0 wants it on one line; an editor reads it over several."""
+        pairs: list[TomlPair] = []
+        end = at + 1
+        while True:
+            stop, anew = self._fill(end)
+            if anew or stop >= self._length or (self._text[stop] == "]" and depth):
+                return TomlValue(TomlKind.INLINE_TABLE, at, end, self._text[at:end], pairs=tuple(pairs), closed=False)
+            if self._text[stop] == "}":
+                return TomlValue(TomlKind.INLINE_TABLE, at, stop + 1, self._text[at : stop + 1], pairs=tuple(pairs))
+            if self._text[stop] == "," or depth >= DEPTH_LIMIT:
+                end = stop + 1
+                continue
+            pair = self._pair(stop, depth + 1)
+            if pair.keys or pair.equals is not None:
+                pairs.append(pair)
+            end = max(pair.end, stop + 1)
+
+    def _fill(self, at: int) -> tuple[int, bool]:
+        """Past blanks, line ends and comments; whether a line was begun that is no part of an array."""
+        found = _FILL.match(self._text, at)
+        assert found is not None  # noqa: S101  # matches anything
+        stop = found.end()
+        filled = found[0]
+        if "\n" in filled:
+            line = self._text.rfind("\n", at, stop) + 1
+            if _LINE_BEGINS_ANEW.match(self._text, line) is not None:
+                return at, True
+        self._goes_on = self._goes_on or stop >= self._length
+        if "#" in filled:
+            self._comments += [TomlComment(at + one.start(), at + one.end()) for one in _FILL_COMMENT.finditer(filled)]
+        return stop, False
+
+
+def _plain(found: re.Match[str]) -> TomlPair:
+    string, number = found[3], found[4]
+    if string is not None:
+        group, kind = 3, TomlKind.STRING
+    else:
+        group, kind = (4, TomlKind.NUMBER) if number is not None else (5, TomlKind.BOOLEAN)
+    value = TomlValue(kind, found.start(group), found.end(group), found[group])
+    key = KeyPart(found[1], found.start(1), found.end(1))
+    return TomlPair((key,), found.start(2), value, key.start, value.end)
+
+
+def _unquoted(text: str) -> str:
+    if text[0] == "'" and len(text) > 1:
+        return text[1:-1]
+    if text[0] != '"' or len(text) < 2:
+        return text
+    if "\\" not in text:
+        return text[1:-1]
+    try:
+        return next(iter(tomllib.loads(f"{text} = 0")))
+    except (tomllib.TOMLDecodeError, StopIteration):
+        return text[1:-1]
+
+
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+def toml_value(value: Any) -> str:
+    """A parameter's value in TOML. Raises ValueError for what no parameter can be."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, str):
+        return toml_string(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml_value, value))}]"
+    raise ValueError(f"{type(value).__name__} is no value of a template parameter")
+
+
+def toml_string(value: str) -> str:
+    """A string in quotes."""
+    escaped = "".join(_ESCAPES.get(one, one) for one in value)
+    return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped) + '"'
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotes where it has to be."""
+    return name if _BARE_KEY.fullmatch(name) else toml_string(name)
+
+
+def value_in_name(value: Any) -> str:
+    """How a swept value stands in an instance's name: `128`, `4x64x1`, `v3`, `true`; as the daemon writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "x".join(map(str, value))
+    return _NOT_IN_NAMES.sub("-", str(value))
+
+
+def _number(value: float) -> str:
+    if value != value:  # not a number
+        return "nan"
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    text = repr(value)
+    return text if "." in text or "e" in text else f"{text}.0"

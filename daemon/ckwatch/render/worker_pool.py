@@ -1,0 +1,172 @@
+"""Renders in a pool of worker processes that can be killed.
+
+A template may loop for ever inside one C call or ask for gigabytes; a thread cannot be stopped, a process can. Each
+worker (`ckwatch.render.worker`) has an address-space limit, is killed when it overruns its time, and is replaced. The
+daemon lives on.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.kernels import Unit
+from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.render.outcome import RenderLimits, RenderOutcome
+
+GRACE_S = 2.0
+"""A worker stops itself at its time limit; this much later it is killed."""
+
+LENGTH_BYTES = 8
+"""Each message is its length, big-endian, and a pickle."""
+
+
+_LARGE_BYTES = 100_000
+"""Answers up to this size are unpacked in 0.1 ms."""
+
+
+class WorkerDiedError(Exception):
+    """The worker ended before it answered."""
+
+
+class RenderWorker:
+    """One worker process, started by the first `render`."""
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+        self._process: Process | None = None
+        self._answers: BufferedByteReceiveStream | None = None
+
+    async def start(self) -> None:
+        """Start the process if it is not running."""
+        if self._process is not None and self._process.returncode is None:
+            return
+        folders = [str(folder) for folder in self._folders]
+        # A cancellation inside would leave a process that nobody knows of.
+        with anyio.CancelScope(shield=True):
+            self._process = process = await anyio.open_process(
+                module_command("ckwatch.render.worker", *folders),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None,
+                env=module_environment(),
+                start_new_session=True,
+            )
+        assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+        self._answers = BufferedByteReceiveStream(process.stdout)
+
+    async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
+        """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
+        await self.start()
+        # A kernel file of a thousand instances is not sent a thousand times.
+        slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=()))
+        try:
+            with anyio.fail_after(limits.time_limit_s + GRACE_S):
+                return await self._exchange((slim, limits, dict(overlays)))
+        except TimeoutError:
+            await self.aclose()
+            return _stopped(
+                unit,
+                f"rendering took longer than {limits.time_limit_s:g} s and was stopped; "
+                "[render] time_limit_s in ckwatch.toml raises the limit",
+            )
+        except (WorkerDiedError, anyio.BrokenResourceError):
+            reason = await self._end_of_process()
+            return _stopped(unit, f"the renderer {reason}; the template may need more memory than it may use")
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Kill the process group and wait for it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with anyio.CancelScope(shield=True):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.aclose()
+
+    async def _exchange(self, request: object) -> RenderOutcome:
+        process, answers = self._process, self._answers
+        assert process is not None  # noqa: S101  # start() has run
+        assert process.stdin is not None  # noqa: S101
+        assert answers is not None  # noqa: S101
+        data = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+        await process.stdin.send(len(data).to_bytes(LENGTH_BYTES, "big") + data)
+        try:
+            length = int.from_bytes(await answers.receive_exactly(LENGTH_BYTES), "big")
+            answer = await answers.receive_exactly(length)
+        except (anyio.IncompleteRead, anyio.EndOfStream) as error:
+            raise WorkerDiedError from error
+        # Going to a thread takes longer than a usual render does.
+        large = length > _LARGE_BYTES
+        outcome: RenderOutcome = (
+            await anyio.to_thread.run_sync(pickle.loads, answer) if large else pickle.loads(answer)  # noqa: S301  # our own
+        )
+        return outcome
+
+    async def _end_of_process(self) -> str:
+        process = self._process
+        if process is None:
+            return "ended"
+        status = await process.wait()
+        await self.aclose()
+        return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+def _stopped(unit: Unit, message: str) -> RenderOutcome:
+    place = unit.kernel.template_span
+    diagnostic = Diagnostic(Severity.ERROR, Source.JINJA, "template/limit", message, place)
+    return RenderOutcome(None, (diagnostic,), {}, frozenset())
+
+
+class RenderPool:
+    """Up to `size` workers over one template search path; use as an async context manager."""
+
+    def __init__(self, folders: tuple[Path, ...], size: int = 1) -> None:
+        self._idle = [RenderWorker(folders) for _ in range(size)]
+        self._all = tuple(self._idle)
+        self._free = anyio.Semaphore(size)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for worker in self._all:
+            await worker.aclose()
+
+    async def start(self) -> None:
+        """Start the first worker ahead of need."""
+        await self._all[0].start()
+
+    async def render(
+        self, unit: Unit, limits: RenderLimits | None = None, overlays: Mapping[str, str] | None = None
+    ) -> RenderOutcome:
+        """Render `unit` in a free worker."""
+        async with self._worker() as worker:
+            return await worker.render(unit, limits or RenderLimits(), overlays or {})
+
+    @asynccontextmanager
+    async def _worker(self) -> AsyncIterator[RenderWorker]:
+        async with self._free:
+            worker = self._idle.pop()
+            try:
+                yield worker
+            finally:
+                self._idle.append(worker)

@@ -1,0 +1,91 @@
+"""`python -m ckwatch.serverrr ROOT` runs the daemon of a workspace.
+
+In the foreground it logs to stderr. With `--ready-fd` it detaches from the process that started it, logs to its file,
+and reports once over that pipe whether it started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from ckwatch.server import TAKEN
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: as `run_daemon` says, 2 for what a user can mend, 1 for a fault of ours."""
+    parser = argparse.ArgumentParser(prog="python -m ckwatch.serverr", description=__doc__)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--ready-fd", type=int, help="tell this pipe, and run in the background")
+    parser.add_argument("--idle-exit-s", type=float, help="instead of the workspace's setting; 0 for never")
+    options = parser.parse_args(arguments)
+    root = Path(os.path.abspath(options.root))  # noqa: PTH100 - Path.absolute keeps `..`
+    if options.ready_fd is not None:
+        os.set_inheritable(options.ready_fd, False)
+        if os.fork():
+            os._exit(0)  # whoever started it waits for this process only
+    return _run(root, options.ready_fd, options.idle_exit_s)
+
+
+def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
+    import logging
+
+    from ckwatch.model.errors import CkwatchError
+    from ckwatch.server.logs import file_handler, logging_to
+    from ckwatch.wire import readiness
+    from ckwatch.wire.endpoint import endpoint_of
+
+    def tell(what: readiness.Readiness) -> None:
+        if ready_fd is not None:
+            readiness.report(ready_fd, what)
+
+    log = logging.getLogger("ckwatch.server")
+    handler = logging.StreamHandler() if ready_fd is None else file_handler(endpoint_of(root).log)
+    word = None
+    with logging_to(handler):
+        try:
+            status = _serve(root, idle_exit_s, lambda: tell(readiness.READY))
+            word = readiness.TAKEN if status == TAKEN else None
+        except CkwatchError as error:
+            log.error("%s", error)
+            word = readiness.failed(error)
+            status = 2
+        except Exception:
+            log.exception("the daemon failed")
+            status = 1
+    if word is not None:  # and what the log says of it can be read
+        tell(word)
+    return status
+
+
+def _serve(root: Path, idle_exit_s: float | None, on_ready: Callable[[], None]) -> int:
+    from ckwatch.wire.endpoint import endpoint_of, owner
+
+    if owner(endpoint_of(root)) is not None:  # known before what takes long to import
+        return TAKEN
+    from functools import partial
+
+    import anyio
+
+    from ckwatch.engine.bootstrap import open_engine
+    from ckwatch.server.daemon import run_daemon
+
+    return anyio.run(partial(run_daemon, root, open_engine=open_engine, idle_exit_s=idle_exit_s, on_ready=on_ready))
+
+
+def _run_and_leave() -> NoReturn:
+    """Be the daemon and end the process at once: all is closed by then, and whoever waits for its end waits less."""
+    status = main()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    _run_and_leave()

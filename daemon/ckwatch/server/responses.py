@@ -1,0 +1,117 @@
+"""Responses as bytes, and the errors that become one."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import pydantic_core
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, TypeAdapter
+from starlette.exceptions import HTTPException
+
+from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError, UntrustedError
+from ckwatch.server.clients import OverlaysTooLargeError, TooManyError
+from ckwatch.wire.messages import Problem
+
+_log = logging.getLogger(__name__)
+
+STATUS_OF: dict[type[CkwatchError], HTTPStatus] = {
+    UnknownUnitError: HTTPStatus.NOT_FOUND,
+    UntrustedError: HTTPStatus.FORBIDDEN,
+    TooManyError: HTTPStatus.TOO_MANY_REQUESTS,
+    OverlaysTooLargeError: HTTPStatus.INSUFFICIENT_STORAGE,
+}
+"""Errors that are not 400."""
+
+ROUTES_HINT = "GET /v1/openapi.json tells what there is."
+OUR_FAULT = Problem(error="the daemon failed at this: a fault of ckwatch", hint="`ckwatch logs` shows what happened.")
+
+
+def json_bytes(value: BaseModel | Sequence[BaseModel] | Sequence[str] | None) -> bytes:
+    """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
+    if isinstance(value, BaseModel):
+        try:
+            return _adapter(type(value)).dump_json(value)
+        except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
+            plain = value.model_dump()
+            return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    if isinstance(value, (list, tuple)):
+        return b"[" + b",".join(_item_bytes(item) for item in value) + b"]"
+    return b"null"
+
+
+def text_bytes(text: str) -> bytes:
+    """A JSON string in UTF-8."""
+    return json.dumps(text, ensure_ascii=False).encode(errors="replace")
+
+
+def json_response(
+    value: BaseModel | Sequence[BaseModel] | Sequence[str] | None, status: int = HTTPStatus.OK
+) -> Response:
+    """An answer of moderate size; larger ones go in pieces (`streams`)."""
+    return Response(json_bytes(value), status, media_type="application/json")
+
+
+def problem_response(status: int, error: str, hint: str | None = None, details: Sequence[str] = ()) -> Response:
+    """The answer that something is wrong."""
+    return json_response(Problem(error=error, hint=hint, details=tuple(details)), status)
+
+
+def problem_of(error: CkwatchError) -> Problem:
+    """What a user did wrong, as a value."""
+    details: tuple[str, ...] = ()
+    if isinstance(error, DiagnosedError):
+        details = tuple(f"{diagnostic.span}: {diagnostic.message}" for diagnostic in error.diagnostics)
+    return Problem(error=error.message, hint=error.hint, details=details)
+
+
+def error_response(error: CkwatchError) -> Response:
+    """What a user did wrong."""
+    status = next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), HTTPStatus.BAD_REQUEST)
+    return json_response(problem_of(error), status)
+
+
+async def on_error(_request: Request, error: Exception) -> Response:
+    """The handler of CkwatchError."""
+    assert isinstance(error, CkwatchError)  # noqa: S101 - for the type checker: it is registered for nothing else
+    return error_response(error)
+
+
+async def on_invalid(_request: Request, error: Exception) -> Response:
+    """The handler of RequestValidationError: each wrong field by its name."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
+    found = error.errors()
+    if found[0]["type"] == "json_invalid":
+        reason = found[0].get("ctx", {}).get("error", "malformed")
+        return problem_response(
+            HTTPStatus.BAD_REQUEST, f"the body is no JSON: {reason}, at character {found[0]['loc'][-1]}"
+        )
+    details = [f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in found]
+    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "the request is not understood", ROUTES_HINT, details)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """The handler of what the framework refuses: no such path, no such method, a body that cannot be parsed."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - as above
+    where = f"{request.method} {request.url.path}"
+    message = {
+        HTTPStatus.NOT_FOUND: f"there is no {request.url.path}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"there is no {where}",
+    }.get(HTTPStatus(error.status_code), f"{where}: {error.detail}")
+    answer = problem_response(error.status_code, message, ROUTES_HINT)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+@functools.cache
+def _adapter(kind: type[BaseModel]) -> TypeAdapter[BaseModel]:
+    return TypeAdapter(kind)
+
+
+def _item_bytes(item: BaseModel | str) -> bytes:
+    return json_bytes(item) if isinstance(item, BaseModel) else text_bytes(item)

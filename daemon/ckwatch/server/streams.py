@@ -1,0 +1,424 @@
+"""Streaming responses: events, builds, benchmarks, slow results, and what is too large for one piece.
+
+The next lines are sent only after the client has read the last ones. What changes meanwhile is coalesced by the engine,
+so a client that reads slowly costs no memory; one that does not read at all is dropped after `Limits.send_s`.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastapi import Response
+from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
+
+from ckwatch.model.errors import CkwatchError, plain_errors
+from ckwatch.server.clients import Clients, Limits
+from ckwatch.server.engine_api import BenchmarkEngine, Engine
+from ckwatch.server.middleware import abort
+from ckwatch.server.responses import json_bytes, problem_of, text_bytes
+from ckwatch.wire.benchmarks import BenchLine, BenchRequest
+from ckwatch.wire.messages import BuildLine, BuildRequest, SlowAnswer
+from ckwatch.wire.state import Change, File, Snapshot, Unit, Workspace
+
+_log = logging.getLogger(__name__)
+
+NDJSON = "application/x-ndjson"
+_GOODBYE_S = 1.0
+
+Line = TypeVar("Line", bound=BaseModel)
+
+
+class SlowReaderError(Exception):
+    """A client did not read within the time."""
+
+
+class SerializedStates:
+    """The JSON of states, made once for all followers that are given the same object."""
+
+    def __init__(self, limit: int = 1024) -> None:
+        self._limit = limit
+        self._kept: dict[int, tuple[object, bytes]] = {}
+
+    def state(self, state: Unit | File | Workspace) -> bytes:
+        """The state's JSON."""
+        kept = self._kept.get(id(state))
+        if kept is not None and kept[0] is state:
+            return kept[1]
+        data = json_bytes(state)
+        if len(self._kept) >= self._limit:
+            del self._kept[next(iter(self._kept))]
+        self._kept[id(state)] = (state, data)  # the state is kept, too: its id is nobody else's meanwhile
+        return data
+
+    def line(self, change: Change) -> bytes:
+        """A line of the event stream."""
+        state = b"null" if change.state is None else self.state(change.state)
+        return b'{"seq":%d,"topic":%b,"state":%b}\n' % (change.seq, _topic(change.topic), state)
+
+
+class StreamContext:
+    """What all streams of a daemon share.
+
+    `turns` is held for a moment before each piece: when many followers have something to be sent at the same time, one
+    piece is made in each round of the event loop, and whatever else waits has its turn in between.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.serialised = SerializedStates()
+        self.turns = anyio.Lock()
+
+
+class StreamSender:
+    """Sends an answer piece by piece. All methods raise SlowFollowerError for a client that does not read."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], shared: StreamContext) -> None:
+        self._send = send
+        self._headers = headers
+        self._limits = shared.limits
+        self._turns = shared.turns
+        self._started = False
+
+    async def start(self) -> None:
+        """Send the answer's head; what fails later cannot be told any more."""
+        if not self._started:
+            self._started = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece, when the client has taken the one before."""
+        await self.start()
+        await self._in_time(piece, more=True)
+
+    async def write_all(self, pieces: Iterable[bytes]) -> None:
+        """Send many small pieces, some at a time."""
+        batches = self._batches(pieces)
+        while True:
+            async with self._turns:
+                await checkpoint()
+            batch = next(batches, None)
+            if batch is None:
+                return
+            await self.write(batch)
+
+    async def end(self) -> None:
+        """Nothing more comes."""
+        await self.start()
+        await self._in_time(b"", more=False)
+
+    async def _in_time(self, piece: bytes, *, more: bool) -> None:
+        with anyio.move_on_after(self._limits.send_s) as in_time:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+        if in_time.cancelled_caught:
+            raise SlowReaderError
+
+    def _batches(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        batch: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            batch.append(piece)
+            size += len(piece)
+            if len(batch) >= self._limits.send_lines or size >= self._limits.send_bytes:
+                yield b"".join(batch)
+                batch.clear()
+                size = 0
+        if batch:
+            yield b"".join(batch)
+
+
+class Stream(Response):
+    """An answer in pieces that is given up when the client goes."""
+
+    def __init__(self, shared: StreamContext) -> None:
+        super().__init__()
+        self.shared = shared
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it. What `send_to` raises passes; before the first piece it can still be answered."""
+        sender = StreamSender(send, self.raw_headers, self.shared)
+        try:
+            async with plain_errors(), anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
+                await self.send_to(sender)
+                await sender.end()
+                tasks.cancel_scope.cancel()
+        except SlowReaderError:
+            _log.warning("a client that did not read %s for %g s was dropped", scope["path"], self.shared.limits.send_s)
+            abort(scope)
+            with anyio.move_on_after(_GOODBYE_S):  # the server notices the end of the connection in its next round
+                await _gone(receive)
+
+    @abstractmethod
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send all pieces."""
+
+
+class EventStream(Stream):
+    """What changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
+
+    Without `after` the first line is a heartbeat, which tells the number that now is. The stream ends after a `reset`.
+    """
+
+    media_type = NDJSON
+
+    def __init__(
+        self,
+        engine: Engine,
+        clients: Clients,
+        shared: StreamContext,
+        *,
+        client: str | None,
+        after: int | None,
+    ) -> None:
+        super().__init__(shared)
+        self._engine = engine
+        self._clients = clients
+        self._client = client
+        self._after = after
+
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send the lines, until the client is removed."""
+        async with self._clients.stream(self._client):
+            if self._after is None:
+                after = (await self._engine.status()).seq
+                await sender.write(self._heartbeat(after))
+            else:
+                after = self._after
+                await sender.start()
+            topic = ""
+            while topic != "reset":
+                changes = await self._next(after)
+                if changes:
+                    after, topic = changes[-1].seq, changes[-1].topic
+                    await sender.write_all(map(self.shared.serialised.line, changes))
+                else:
+                    await sender.write(self._heartbeat(after))
+
+    async def _next(self, after: int) -> list[Change]:
+        """The next changes, none when there was nothing for so long that a heartbeat is due."""
+        changes: list[Change] = []
+        with anyio.move_on_after(self.shared.limits.heartbeat_s):
+            while not changes:  # the engine may wake for what is none of this client's business
+                changes = await self._engine.changes(self._client, after)
+        return changes
+
+    def _heartbeat(self, seq: int) -> bytes:
+        return self.shared.serialised.line(Change(seq=seq, topic="heartbeat"))
+
+
+class LineStream(Stream, Generic[Line]):
+    """Lines of something that goes on as long as the connection is open; it is given up when the client goes."""
+
+    media_type = NDJSON
+
+    def __init__(self, clients: Clients, shared: StreamContext, client: str | None) -> None:
+        super().__init__(shared)
+        self._clients = clients
+        self._client = client
+
+    @abstractmethod
+    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
+        """Begin; the lines."""
+
+    @abstractmethod
+    def heartbeat(self) -> Line:
+        """The line that says that nothing has happened for a while."""
+
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send the lines."""
+        async with self._clients.stream(self._client), self.begin() as lines:
+            await sender.start()
+            # An iteration must not be cancelled for a heartbeat, so another task does it.
+            come, came = anyio.create_memory_object_stream[Line](self.shared.limits.send_lines)
+            async with plain_errors(), anyio.create_task_group() as tasks, came:
+                tasks.start_soon(_pump, lines, come)
+                while True:
+                    ready: list[Line] = []
+                    with anyio.move_on_after(self.shared.limits.heartbeat_s):
+                        ready = await _some(came)
+                        if not ready:
+                            break
+                    if not ready:
+                        ready.append(self.heartbeat())
+                    await sender.write_all(json_bytes(line) + b"\n" for line in ready)
+
+
+class BuildStream(LineStream[BuildLine]):
+    """The lines of a build."""
+
+    def __init__(self, engine: Engine, clients: Clients, shared: StreamContext, request: BuildRequest) -> None:
+        super().__init__(clients, shared, request.client)
+        self._engine = engine
+        self._request = request
+
+    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
+        """Build."""
+        request = self._request
+        return self._engine.build(request.client, request.units, force=request.force, check_only=request.check_only)
+
+    def heartbeat(self) -> BuildLine:
+        """As a line."""
+        return BuildLine(event="heartbeat")
+
+
+class SnapshotStream(Stream):
+    """A snapshot, serialised while it is sent."""
+
+    media_type = "application/json"
+
+    def __init__(self, snapshot: Snapshot, shared: StreamContext) -> None:
+        super().__init__(shared)
+        self._snapshot = snapshot
+
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send the states, topic by topic."""
+        await sender.write_all(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        separator = b'{"seq":%d,"states":{' % self._snapshot.seq
+        for topic, state in self._snapshot.states.items():
+            yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialised.state(state))
+            separator = b","
+        yield (b"" if self._snapshot.states else separator) + b"}}"
+
+
+class UnitsStream(Stream):
+    """An array of units, serialised while it is sent."""
+
+    media_type = "application/json"
+
+    def __init__(self, units: list[Unit], shared: StreamContext) -> None:
+        super().__init__(shared)
+        self._units = units
+
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send them."""
+        await sender.write_all(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        separator = b"["
+        for unit in self._units:
+            yield separator + self.shared.serialised.state(unit)
+            separator = b","
+        yield b"]" if self._units else b"[]"
+
+
+@lru_cache(maxsize=1024)
+def _topic(topic: str) -> bytes:
+    return text_bytes(topic)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    await _gone(receive)
+    scope.cancel()
+
+
+async def _pump(lines: AsyncIterator[Line], to: MemoryObjectSendStream[Line]) -> None:
+    async with to:
+        async for line in lines:
+            await to.send(line)
+
+
+async def _some(lines: MemoryObjectReceiveStream[Line]) -> list[Line]:
+    """The lines that are there, at least one; none at the end."""
+    try:
+        found = [await lines.receive()]
+        while True:
+            try:
+                found.append(lines.receive_nowait())
+            except (anyio.WouldBlock, anyio.EndOfStream):
+                return found
+    except anyio.EndOfStream:
+        return []
+
+
+Result = TypeVar("Result", bound=BaseModel)
+
+
+class SlowStream(Stream, Generic[Result]):
+    """Heartbeats, then `done`, as lines of `model`. A mistake that is known before the first line has the status of its
+    own. `ask` is cancelled when the client goes."""
+
+    media_type = NDJSON
+
+    def __init__(
+        self,
+        model: type[SlowAnswer[Result]],
+        ask: Callable[[], Awaitable[Result]],
+        clients: Clients,
+        shared: StreamContext,
+        client: str | None,
+    ) -> None:
+        super().__init__(shared)
+        self._model = model
+        self._ask = ask
+        self._clients = clients
+        self._client = client
+
+    async def send_to(self, sender: StreamSender) -> None:
+        """Send the lines."""
+        ended = anyio.Event()
+        last: SlowAnswer[Result] | None = None
+        failure: CkwatchError | None = None
+        heartbeats = 0
+
+        async def ask() -> None:
+            nonlocal last, failure
+            try:
+                last = self._model(event="done", result=await self._ask())
+            except CkwatchError as error:
+                failure = error
+                last = self._model(event="done", problem=problem_of(error))
+            ended.set()
+
+        async with self._clients.stream(self._client), plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            while not ended.is_set():
+                with anyio.move_on_after(self.shared.limits.heartbeat_s):
+                    await ended.wait()
+                if not ended.is_set():
+                    heartbeats += 1
+                    await sender.write(_json_line(self._model(event="heartbeat")))
+        if failure is not None and not heartbeats:
+            raise failure
+        if last is not None:  # else the client was removed
+            await sender.write(await anyio.to_thread.run_sync(_json_line, last))
+
+
+def _json_line(line: BaseModel) -> bytes:
+    return json_bytes(line) + b"\n"
+
+
+class BenchStream(LineStream[BenchLine]):
+    """The lines of a benchmark."""
+
+    def __init__(
+        self, benchmarks: BenchmarkEngine, clients: Clients, shared: StreamContext, request: BenchRequest
+    ) -> None:
+        super().__init__(clients, shared, request.client)
+        self._benchmarks = benchmarks
+        self._request = request
+
+    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
+        """Build and time."""
+        request = self._request
+        return self._benchmarks.bench(request.units, request.shapes, device=request.device, force=request.force)
+
+    def heartbeat(self) -> BenchLine:
+        """As a line."""
+        return BenchLine(event="heartbeat")

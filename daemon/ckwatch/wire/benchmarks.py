@@ -1,0 +1,173 @@
+"""Benchmarks as clients see them: devices, timings, comparisons, baselines, and the requests for them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ckwatch.wire.schema import ClientId, Name, Request, Value
+
+CacheName = Literal["cold", "hot"]
+VerdictName = Literal["FAST", "SLOW", "SAME", "UNSURE"]
+
+
+class Device(Value):
+    """A device that units can be timed on."""
+
+    name: str
+    description: str
+    arch: str
+    pci: str | None = None
+    driver: str = ""
+
+
+class Devices(Value):
+    """What there is, the best first, and which kinds of device cannot be used and why. `host`: the machine."""
+
+    devices: tuple[Device, ...]
+    absent: dict[str, str] = Field(default_factory=dict)
+    host: str = ""
+
+
+class Comparison(Value):
+    """A timing against another: `ratio` is its median over the other's, FAST where it is faster beyond doubt."""
+
+    verdict: VerdictName
+    ratio: float
+    against: str
+    other_median_us: float
+    interleaved: bool = False
+
+
+class Timing(Value):
+    """One artifact on one shape, device and cache state; the samples are summed up.
+
+    `id` is the number of its measurement in the history (`timing` gives the samples). `minimum_us` to `q3_us` is the
+    interval that comparisons use, `relative_error` the standard error of the median. `bound_us` is the roofline's time
+    at the specification's clock; `bound_percent` and `observed_percent` are what of it was reached, at that clock and
+    at the one that was observed. `failure`: why there is no timing (then all figures are 0) and `message` the sentence.
+    `standing`: whether it belongs to the unit's present artifact. `comparisons`: with the unit's artifact before, the
+    baseline, the vendor's library, as far as there are any.
+    """
+
+    id: int
+    unit: str
+    kernel: str
+    instance: str
+    arch: str
+    shape: str
+    cache: CacheName
+    device: str
+    device_description: str
+    pci: str | None = None
+    sizes: dict[str, int] = Field(default_factory=dict)
+    runtime: dict[str, float] = Field(default_factory=dict)
+    parameters: dict[str, int | float | bool | str | tuple[int, ...]] = Field(default_factory=dict)
+    median_us: float = 0.0
+    minimum_us: float = 0.0
+    q1_us: float = 0.0
+    q3_us: float = 0.0
+    relative_error: float = 0.0
+    samples: int = 0
+    discarded: int = 0
+    tflops: float | None = None
+    gbps: float | None = None
+    bound_us: float | None = None
+    bound_percent: float | None = None
+    observed_percent: float | None = None
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+    verified: bool = False
+    artifact_key: str = ""
+    benchmark_key: str = ""
+    toolchain: str = ""
+    commit: str | None = None
+    taken_at: float = 0.0
+    failure: str | None = None
+    message: str = ""
+    standing: Literal["fresh", "stale", "running"] = "fresh"
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class TimingDetail(Value):
+    """A measurement with all that was kept: raw samples, clocks, temperatures, versions."""
+
+    timing: Timing
+    times_us: tuple[float, ...]
+    clocks_mhz: tuple[float, ...] = ()
+    stop: str = ""
+    readings: tuple[dict[str, float | None], ...] = ()
+    versions: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    detail: str = ""
+
+
+class RankedTiming(Value):
+    """An instance's place on a shape: its best timing, or why it has none."""
+
+    unit: str
+    instance: str
+    shape: str
+    rank: int | None
+    timing: Timing | None
+    why_not: str = ""
+
+
+class BenchLine(Value):
+    """A line of a benchmark's answer: `began`, a `stage`, a `timing`, `skipped` with why, `done` at the end."""
+
+    event: Literal["began", "stage", "timing", "skipped", "done", "heartbeat"]
+    unit: str | None = None
+    shape: str | None = None
+    timing: Timing | None = None
+    text: str = ""
+
+
+class Compared(Value):
+    """A unit (`ours`) against something else (`theirs`) on one shape and cache state.
+
+    `theirs` is another unit, `previous`, `library NAME`, or `baseline NAME`. `comparison` None: there is none, and
+    `why_not` says why. What a library takes has no timing of its own, its median is in the comparison.
+    """
+
+    shape: str
+    cache: CacheName
+    ours: str
+    theirs: str
+    timing: Timing | None = None
+    other: Timing | None = None
+    comparison: Comparison | None = None
+    why_not: str = ""
+
+
+class Baseline(Value):
+    """A name for timings to compare with, when it was last set for a unit (Unix seconds), and how much it holds."""
+
+    name: str
+    set_at: float
+    units: int
+    timings: int
+
+
+DeviceName = Annotated[
+    str, Field(pattern=r"^(auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])$")
+]
+BaselineName = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\x00-\x1f\x7f:]+$")]
+
+
+class BenchRequest(Request):
+    """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
+    what is known too; `device` is another than the workspace's choice."""
+
+    units: list[Name] | None = None
+    shapes: list[Name] | None = None
+    device: DeviceName | None = None
+    force: bool = False
+    client: ClientId | None = None
+
+
+class BaselineRequest(Request):
+    """What a baseline shall hold: the latest timings of these units (patterns), or of all for null."""
+
+    units: list[Name] | None = None

@@ -1,0 +1,29 @@
+"""What requests and answers have in common: their base classes, and the types of their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+"""A client's own choice, unlike any other's."""
+
+
+FilePath = Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/[^\x00]+$")]
+"""An absolute path."""
+
+
+Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
+
+
+class Value(BaseModel):
+    """A part of an answer. Newer daemons may add fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Request(BaseModel):
+    """The body of a request; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -1,0 +1,191 @@
+"""The state of a workspace as clients see it: units, files, and how they change."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.schema import Value
+
+
+class Position(Value):
+    """A place between two code points."""
+
+    line: int
+    column: int
+
+
+class Span(Value):
+    """A half-open range of the file at the absolute `path`."""
+
+    path: str
+    start: Position
+    end: Position
+
+
+class Related(Value):
+    """One link of the chain that explains a diagnostic."""
+
+    message: str
+    span: Span | None
+
+
+class Fix(Value):
+    """Replace the text at `span` by `text`."""
+
+    span: Span
+    text: str
+
+
+class Diagnostic(Value):
+    """One message at one place; the fields of `ckwatch build --json`.
+
+    `units` are those in which it arises, of `unit_count` that were looked at. `stale`: it speaks of an input that has
+    been replaced; its unit is being worked on.
+    """
+
+    severity: Literal["error", "warning", "information", "hint"]
+    source: str
+    code: str
+    message: str
+    span: Span
+    related: tuple[Related, ...] = ()
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+    units: tuple[str, ...] = ()
+    unit_count: int = 0
+    approximate: bool = False
+    stale: bool = False
+
+
+class Cause(Value):
+    """What happened, when (Unix seconds)."""
+
+    what: str
+    at: float
+
+
+class Figures(Value):
+    """What the code object of a unit's last artifact tells, of its main kernel; predictions are called so.
+
+    `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
+    `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
+    (`lds_bytes`). `occupancy` is in waves per SIMD, None where the arch is not known; `next_step` is what would bring
+    more (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_cycles` are llvm-mca's prediction for one wave and
+    one iteration of the main loop. `changes` are the figures that read differently from those of the artifact before,
+    `baseline_changes` from those of the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is all of
+    it in one line.
+    """
+
+    artifact_key: str
+    standing: Literal["fresh", "stale"]
+    kernel: str
+    kernels: int
+    vgprs: int
+    agprs: int
+    sgprs: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_bytes: int
+    occupancy: int | None = None
+    limited_by: str = ""
+    next_step: str = ""
+    matrix_use: float | None = None
+    loop_cycles: float | None = None
+    changes: tuple[str, ...] = ()
+    baseline_changes: tuple[str, ...] = ()
+    headline: str = ""
+
+
+Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
+"""`waiting` to be rendered, `looking` in the store, `idle`: not built and nobody asked, `queued` for a compiler."""
+
+OutcomeName = Literal["built", "failed", "faulted", "checked"]
+
+
+class Unit(Value):
+    """A unit's state.
+
+    `outcome` is the last result's; `fresh` tells whether it belongs to the present input. `products` are absolute paths
+    in the store by kind (`shared-object`, `code-object`, …), of the last result that has any. `cause` is the story of
+    the present state, newest first. `seconds` is what compiling took. `edited` counts edits: higher is more recent.
+    `timings` are the last ones of each shape, stale ones among them; `measuring` is the shape that is being timed,
+    `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed by itself.
+    `figures` are what the last artifact's code object tells, None where nobody has looked at it.
+    """
+
+    kind: Literal["unit"] = "unit"
+    id: str
+    kernel: str
+    instance: str
+    arch: str
+    place: Span
+    phase: Phase
+    outcome: OutcomeName | None
+    fresh: bool
+    generation: int
+    errors: int
+    warnings: int
+    symbol: str | None = None
+    key: str | None = None
+    from_store: bool = False
+    seconds: float = 0.0
+    finished_at: float | None = None
+    products: dict[str, str] = Field(default_factory=dict)
+    cause: tuple[Cause, ...] = ()
+    edited: int = 0
+    timings: tuple[Timing, ...] = ()
+    measuring: str | None = None
+    to_measure: tuple[str, ...] = ()
+    unmeasured: str = ""
+    figures: Figures | None = None
+
+
+class File(Value):
+    """The diagnostics of a file, equal ones of several units joined.
+
+    `generations`: of which generation of each unit they are, those that are stale apart.
+    """
+
+    kind: Literal["file"] = "file"
+    path: str
+    diagnostics: tuple[Diagnostic, ...]
+    generations: dict[str, int] = Field(default_factory=dict)
+
+
+class Workspace(Value):
+    """The workspace as a whole. `warnings`: what limits the daemon, by topic. `phases` counts units."""
+
+    kind: Literal["workspace"] = "workspace"
+    root: str
+    loaded: bool
+    busy: bool
+    unit_count: int
+    jobs: int
+    compiling: int
+    problem: str | None = None
+    warnings: dict[str, str] = Field(default_factory=dict)
+
+
+State = Annotated[Unit | File | Workspace, Field(discriminator="kind")]
+
+
+class Change(Value):
+    """A line of the event stream: what `topic` (`unit/ID`, `file/PATH`, `workspace`) is since `seq`; null when gone.
+
+    Topics `heartbeat` (nothing happened) and `reset` (too much was missed: take a new snapshot) have no state.
+    """
+
+    seq: int
+    topic: str
+    state: State | None = None
+
+
+class Snapshot(Value):
+    """Everything, as it is at `seq`: following the events after `seq` misses nothing."""
+
+    seq: int
+    states: dict[str, State]

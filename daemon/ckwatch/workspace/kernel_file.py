@@ -1,0 +1,309 @@
+"""Reads one `*.kernel.toml`, each table by itself, so that one problem hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
+from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
+from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
+from ckwatch.model.text import Span
+from ckwatch.workspace.operation import GEMM_OUTLINE, GemmTable, operation_spans, read_operation
+from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
+from ckwatch.workspace.problems import Problems, join_names
+from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, valid_name
+from ckwatch.workspace.shapes import read_shapes
+from ckwatch.workspace.sweep import SweepPlan, expand_sweep, read_sweep
+from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateLookup
+from ckwatch.workspace.toml_document import KeyPath, TomlDocument
+
+KERNEL_FILE_SUFFIX = ".kernel.toml"
+
+TABLES = ("operation", "defaults", "shape", "instance", "sweep")
+
+PARAMETERS_BELONG = "template parameters belong in [defaults], [[instance]] or [sweep.parameters]"
+
+
+class KernelTable(BaseModel):
+    """The keys at the top of a kernel file; its tables are read one by one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    name: Name | None = None
+    template: str
+    archs: Annotated[list[AnyArch], Field(min_length=1)] | None = None
+    flags: list[str] = []
+    operation: Any
+    defaults: Any = None
+    shape: Any = None
+    instance: Any = None
+    sweep: Any = None
+
+
+ELSEWHERE = {
+    name: f"`{name}` is a key of the file: write it above the first table"
+    for name in KernelTable.model_fields
+    if name not in TABLES
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """A kernel file's kernel, or None where mistakes leave nothing to compile; `name_span` is where its name stands."""
+
+    kernel: Kernel | None
+    name: str
+    name_span: Span
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_kernel(
+    document: TomlDocument, search: TemplateLookup, archs: Sequence[str], limits: LimitsSection
+) -> LoadedKernel:
+    """Read a kernel file. `archs` are those of the workspace."""
+    mistakes = Problems(document)
+    mistakes.found += document.diagnostics
+    mistakes.errors_found += len(document.diagnostics)
+    values = document.values
+    name = PurePath(document.path).name.removesuffix(KERNEL_FILE_SUFFIX)
+    elsewhere = {key: PARAMETERS_BELONG for key in values if key[:1].isupper()}
+    elsewhere |= {key: f"`{key}` belongs in [operation]" for key in GemmTable.model_fields}
+    table = mistakes.validated(KernelTable, values, (), elsewhere=elsewhere)
+    given_name = values.get("name")
+    if isinstance(given_name, str):
+        name = given_name
+    template = _template(mistakes, values.get("template"), search)
+    operation = None
+    if "operation" in values:
+        operation = read_operation(mistakes, values["operation"], ELSEWHERE)
+    shapes = []
+    usable = table is not None and template is not None and operation is not None and not document.diagnostics
+    outline = operation or _outline(values)
+    if "shape" in values and outline is not None:
+        shapes = read_shapes(mistakes, values["shape"], outline)
+    chosen = _archs(mistakes, table, template, archs)
+    reader = ParameterReader(mistakes, _names_of(operation))
+    if template is not None:
+        reader.replacement = partial(search.meant, template)
+    instances = _read_instances(reader, values, limits)
+    name_span = document.span_of(("name",)) if "name" in values else document.beginning
+    kernel = None
+    if usable and instances is not None and table is not None and template is not None and operation is not None:
+        kernel = Kernel(
+            name=name,
+            path=document.path,
+            template=template,
+            template_span=document.span_of(("template",)),
+            operation=_with_split_k(operation, values["operation"], shapes),
+            operation_spans=operation_spans(mistakes, values["operation"]),
+            shapes=tuple(shapes),
+            instances=tuple(instances),
+            archs=chosen,
+            flags=tuple(table.flags),
+        )
+    if kernel is not None and not chosen:
+        kernel = None
+    return LoadedKernel(kernel, name, name_span, tuple(mistakes.found))
+
+
+def _outline(values: Mapping[str, Any]) -> Operation | None:
+    table = values.get("operation")
+    return GEMM_OUTLINE if isinstance(table, dict) and table.get("kind") == "gemm" else None
+
+
+def _template(mistakes: Problems, name: Any, search: TemplateLookup) -> str | None:
+    if not isinstance(name, str):
+        return None
+    place: KeyPath = ("template",)
+    if search.find(name) is None:
+        near = search.near(name)
+        guess = f"did you mean `{near}`? " if near else ""
+        folders = join_names(str(folder) for folder in search.folders)
+        message = f"there is no template `{name}`; {guess}looked in: {folders}"
+        fixes = (Fix(mistakes.document.span_of(place), f'"{near}"'),) if near else ()
+        mistakes.at_value(place, "missing-template", message, fixes=fixes)
+        return None
+    if not name.endswith(TEMPLATE_SUFFIXES):
+        message = f"`{name}` does not end in {', '.join(TEMPLATE_SUFFIXES)}, which says what it is compiled for"
+        mistakes.at_value(place, "unknown-template-kind", message)
+        return None
+    return name
+
+
+def _archs(
+    mistakes: Problems, table: KernelTable | None, template: str | None, archs: Sequence[str]
+) -> tuple[str, ...]:
+    language = None if template is None else language_of(template)
+    given = None if table is None else table.archs
+    if given is None or language is None:
+        return tuple(dict.fromkeys(given or archs)) if language is None else default_archs(archs, language)
+    chosen = []
+    for index, arch in enumerate(given):
+        if arch_has_language(arch, language):
+            chosen.append(arch)
+        else:
+            mistakes.at_value(("archs", index), "arch-mismatch", arch_mismatch(language))
+    return tuple(dict.fromkeys(chosen))
+
+
+def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Operation:
+    """A GEMM that is timed with kBatch above 1 must be able to split K, unless the file says otherwise."""
+    if operation.kind != "gemm" or "split_k" in table:
+        return operation
+    splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
+    return replace(operation, settings={**operation.settings, "split_k": splits})
+
+
+def _names_of(operation: Operation | None) -> frozenset[str]:
+    return frozenset(name for name, _ in (*operation.inputs, *operation.outputs)) if operation else frozenset()
+
+
+def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection) -> list[Instance] | None:
+    """The instances without mistakes; None where there is none because of mistakes."""
+    mistakes = reader.mistakes
+    before = mistakes.errors_found
+    defaults = reader.table(values["defaults"], ("defaults",)) if "defaults" in values else {}
+    tables = {group: _tables(mistakes, values[group], group) for group in ("instance", "sweep") if group in values}
+    if not any(values.get(group) for group in ("instance", "sweep")):
+        message = (
+            "the kernel has no instance; add [[instance]] with a `name` and the template's parameters, or [[sweep]]"
+        )
+        mistakes.add("no-instance", message, mistakes.document.beginning)
+        return None
+    roster = _InstanceList(mistakes)
+    by_name: dict[str, Mapping[str, PlacedValue] | None] = {}
+    for path, table in tables.get("instance", ()):
+        own = reader.table(table, path, ignore=frozenset({"name"}))
+        name = _instance_name(mistakes, table, path)
+        if name is None:
+            continue
+        by_name.setdefault(name, own)
+        if own is not None and defaults is not None:
+            every = merge_tables(defaults, own)
+            span = mistakes.document.span_of((*path, "name"))
+            parameters = {key: written.value for key, written in every.items()}
+            spans = {key: written.span for key, written in every.items()}
+            roster.add(Instance(name, parameters, span, spans))
+        elif own is None:
+            roster.reserve(name, mistakes.document.span_of((*path, "name")))
+    roster.check_count(limits.instances)
+    sweeps: list[SweepPlan] = []
+    for path, table in tables.get("sweep", ()):
+        sweep = read_sweep(reader, table, path, defaults or {}, by_name)
+        if sweep is not None and defaults is not None:
+            sweeps.append(sweep)
+    _sweep_names_once(mistakes, sweeps)
+    for sweep in sweeps:
+        found = expand_sweep(sweep, mistakes, limits, len(roster.instances))
+        roster.add_swept(sweep, found)
+    reader.report_mixed_types()
+    if not roster.instances and mistakes.errors_found > before:
+        return None
+    return roster.instances
+
+
+def _tables(mistakes: Problems, values: Any, group: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+    if not isinstance(values, list):
+        mistakes.wrong_type((group,), f"an array of tables, written [[{group}]]", values)
+        return []
+    found: list[tuple[KeyPath, dict[str, Any]]] = []
+    for index, table in enumerate(values):
+        if isinstance(table, dict):
+            found.append(((group, index), table))
+        else:
+            mistakes.wrong_type((group, index), f"a table, written [[{group}]]", table)
+    return found
+
+
+def _instance_name(mistakes: Problems, table: Mapping[str, Any], path: KeyPath) -> str | None:
+    name = table.get("name")
+    if name is None:
+        mistakes.at_value(path, "missing-key", "`name` is missing in [[instance]]")
+        return None
+    if not isinstance(name, str):
+        mistakes.wrong_type((*path, "name"), "a string", name)
+        return None
+    try:
+        return valid_name(name)
+    except ValueError as error:
+        mistakes.at_value((*path, "name"), "invalid-name", str(error))
+        return None
+
+
+def _sweep_names_once(mistakes: Problems, sweeps: Sequence[SweepPlan]) -> None:
+    first: dict[str, SweepPlan] = {}
+    for sweep in sweeps:
+        if sweep.name in first:
+            message = f"two sweeps are called `{sweep.name}`; their instances may get one name"
+            related = Related("first given here", mistakes.document.span_of((*first[sweep.name].path, "name")))
+            place = (*sweep.path, "name")
+            mistakes.at_value(place, "duplicate-sweep", message, severity=Severity.WARNING, related=(related,))
+        first.setdefault(sweep.name, sweep)
+
+
+class _InstanceList:
+    """The instances of a file: every name once, and a word about equal parameters."""
+
+    def __init__(self, mistakes: Problems) -> None:
+        self.instances: list[Instance] = []
+        self._mistakes = mistakes
+        self._names: dict[str, Span] = {}
+        self._by_parameters: dict[object, Instance] = {}
+
+    def reserve(self, name: str, span: Span) -> None:
+        """An instance with mistakes has its name all the same."""
+        self._names.setdefault(name, span)
+
+    def add(self, instance: Instance) -> None:
+        """Take an instance that is written out; report a name that is taken, and parameters that are."""
+        if not self._take_name(instance, f"two instances are called `{instance.name}`"):
+            return
+        same = self._by_parameters.setdefault(identity(instance.parameters), instance)
+        if same is not instance:
+            message = f"`{instance.name}` has the same parameters as `{same.name}`: they are compiled once"
+            self._warn_of_same(message, instance.span, same)
+
+    def add_swept(self, sweep: SweepPlan, instances: Sequence[Instance]) -> None:
+        """Take a sweep's instances; one warning counts those whose parameters are taken."""
+        repeated: list[tuple[Instance, Instance]] = []
+        for instance in instances:
+            message = f"sweep `{sweep.name}` makes an instance `{instance.name}`, a name that is taken"
+            if self._take_name(instance, message):
+                same = self._by_parameters.setdefault(identity(instance.parameters), instance)
+                if same is not instance:
+                    repeated.append((instance, same))
+        if repeated:
+            instance, same = repeated[0]
+            message = f"{len(repeated)} of {len(instances)} instances of sweep `{sweep.name}` have the same parameters "
+            message += f"as others and are compiled once: `{instance.name}` equals `{same.name}`"
+            self._warn_of_same(message, instance.span, same)
+
+    def check_count(self, limit: int) -> None:
+        """Refuse a file that writes out more instances than the limit allows."""
+        if len(self.instances) > limit:
+            message = (
+                f"the file has {len(self.instances):,} instances; the limit is {limit:,}: raise `instances` under "
+            )
+            message += "[limits] in ckwatch.toml"
+            self._mistakes.add("too-many-instances", message, self.instances[limit].span)
+            del self.instances[limit:]
+
+    def _take_name(self, instance: Instance, message: str) -> bool:
+        first = self._names.get(instance.name)
+        if first is not None:
+            related = (Related("first given here", first),)
+            self._mistakes.add("duplicate-instance", message, instance.span, related=related)
+            return False
+        self._names[instance.name] = instance.span
+        self.instances.append(instance)
+        return True
+
+    def _warn_of_same(self, message: str, span: Span, same: Instance) -> None:
+        related = (Related(f"`{same.name}` is here", same.span),)
+        self._mistakes.add("duplicate-parameters", message, span, severity=Severity.WARNING, related=related)

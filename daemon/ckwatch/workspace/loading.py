@@ -1,0 +1,267 @@
+"""Loads a whole workspace: `ckwatch.toml`, every kernel file it names, and every problem in them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+import ckwatch_templates
+from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Kernel, Unit
+from ckwatch.model.text import Position, Span
+from ckwatch.workspace.discovery import FILE_NAME
+from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
+from ckwatch.workspace.kernel_file import LoadedKernel, read_kernel
+from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import Settings
+from ckwatch.workspace.template_search import TemplateLookup, TemplateSearch
+from ckwatch.workspace.toml_document import KeyPath, document_of
+from ckwatch.workspace.trust import is_shared
+from ckwatch.workspace.writers import Writers
+
+DEFAULT_TEMPLATES = "templates"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace as it was read.
+
+    `root` is the folder of `ckwatch.toml`. `kernels` are those that can be compiled, in the order of their paths;
+    instances with mistakes are left out of them, and so are kernels with other mistakes. `template_folders` is the
+    search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
+    and place. `writers` are those whose files are used.
+    """
+
+    root: Path
+    settings: Settings
+    kernels: tuple[Kernel, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    template_folders: tuple[Path, ...]
+    writers: Writers
+    files: tuple[str, ...] = field(default=())
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that are errors."""
+        return tuple(found for found in self.diagnostics if found.severity is Severity.ERROR)
+
+    @property
+    def units(self) -> Iterator[Unit]:
+        """Every unit, kernel by kernel, instance by instance, arch by arch."""
+        for kernel in self.kernels:
+            for instance in kernel.instances:
+                for arch in kernel.archs:
+                    yield Unit(kernel, instance, arch)
+
+
+def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> Workspace:
+    """Read the workspace in the folder `root`; mistakes in its files are diagnostics.
+
+    `overlays` maps absolute paths to the text to use instead of a file's, as an editor holds it; such a file need
+    not exist. Raises CkwatchError if there is no `ckwatch.toml`.
+    """
+    return read_workspace(root, overlays or {}, WorkspaceReader())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernelFile:
+    """A kernel file that was read: what is wrong with its bytes, and the rest, None where there is no text at all."""
+
+    unread: tuple[Diagnostic, ...]
+    loaded: LoadedKernel | None
+
+
+class WorkspaceReader:
+    """How one load comes by its kernel files and templates: every file is read."""
+
+    def templates(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> TemplateSearch:
+        """The search for templates; asked for once, before any kernel file."""
+        return TemplateSearch(folders, overlays)
+
+    def kernel_file(
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+    ) -> LoadedKernelFile:
+        """The kernel file at `path`, which only `writers` may be able to write, or the text `overlay` in its place."""
+        read = editor_text(overlay) if overlay is not None else read_text(path, Source.KERNEL_FILE, writers)
+        return kernel_file_of(path, read, search, settings)
+
+
+def kernel_file_of(path: str, read: FileText, search: TemplateLookup, settings: Settings) -> LoadedKernelFile:
+    """The kernel file at `path` whose text is `read`."""
+    if read.diagnostics and not read.text:
+        return LoadedKernelFile(read.diagnostics, None)
+    document = document_of(path, read.text, Source.KERNEL_FILE)
+    loaded = read_kernel(document, search, settings.workspace.archs, settings.limits)
+    if read.diagnostics:
+        loaded = LoadedKernel(None, loaded.name, loaded.name_span, loaded.diagnostics)
+    return LoadedKernelFile(read.diagnostics, loaded)
+
+
+def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceReader) -> Workspace:
+    """`load_workspace` with kernel files and templates as `reading` gives them."""
+    root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
+    if root.name == FILE_NAME and not root.is_dir():
+        root = root.parent
+    texts = _Overlays(overlays)
+    path = str(root / FILE_NAME)
+    overlay = texts.at(path, os.path.realpath(path))
+    if overlay is None and not os.path.lexists(path):
+        raise CkwatchError(f"no {FILE_NAME} in {root}", "`ckwatch init` writes one")
+    shared = is_shared(root)
+    refusal = None if overlay is not None else Writers.of([root], anyone=shared).refusal(path)
+    if refusal is not None:
+        raise CkwatchError(f"{path} is not used: {refusal}, and it names programs that would run here", SHARED_HINT)
+    read = editor_text(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
+    mistakes = Problems(document_of(path, read.text, Source.WORKSPACE))
+    mistakes.found += mistakes.document.diagnostics
+    settings = _settings(mistakes, root)
+    folders = _template_folders(mistakes, settings, root)
+    search = reading.templates(folders, texts.by_path)
+    diagnostics = list(read.diagnostics)
+    kernels: list[LoadedKernel] = []
+    files = [path]
+    kernel_folders = _kernel_folders(mistakes, settings)
+    writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
+    found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
+    real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
+    for kernel_path in sorted(real_paths):
+        files.append(kernel_path)
+        kernel_file = reading.kernel_file(
+            kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings, writers
+        )
+        diagnostics += kernel_file.unread
+        if kernel_file.loaded is not None:
+            kernels.append(kernel_file.loaded)
+    _report_patterns(mistakes, settings, found)
+    diagnostics += map(_leads_out, sorted(found.outside.items()))
+    chosen = _names_once(kernels, diagnostics)
+    for loaded in kernels:
+        diagnostics += loaded.diagnostics
+    diagnostics += mistakes.found
+    order = {file: index for index, file in enumerate(files)}
+    diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
+    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files))
+
+
+class _Overlays:
+    """The texts to use instead of files, found under the path they were given by or its real path."""
+
+    def __init__(self, overlays: Mapping[str, str]) -> None:
+        self.by_path = {os.path.normpath(path): text for path, text in overlays.items()}
+        self._by_real = {os.path.realpath(path): path for path in self.by_path}
+
+    def at(self, path: str, real: str) -> str | None:
+        """The text that replaces the file at `path`, whose real path is `real`."""
+        if path in self.by_path:
+            return self.by_path[path]
+        other = self._by_real.get(real)
+        return self.by_path[other] if other is not None else None
+
+
+def _settings(mistakes: Problems, root: Path) -> Settings:
+    """The settings, with the default for each key that has a mistake."""
+    # every section is there, so that only one model has to be built
+    values = {name: {} for name in Settings.model_fields} | mistakes.document.values
+    settings = mistakes.validated(Settings, values, (), context={"root": str(root)})
+    if settings is not None:
+        return settings
+    cleaned = copy.deepcopy(values)
+    for _ in range(len(mistakes.found) + 1):
+        try:
+            return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                _remove(cleaned, detail["loc"])
+    return Settings()
+
+
+def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
+    """Remove the key of a section in which the place `where` lies."""
+    section = values.get(str(where[0]))
+    if len(where) > 1 and isinstance(section, dict):
+        section.pop(str(where[1]), None)
+    else:
+        values.pop(str(where[0]), None)
+
+
+def _template_folders(mistakes: Problems, settings: Settings, root: Path) -> tuple[Path, ...]:
+    given = settings.workspace.templates
+    folders = []
+    for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
+        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+            folders.append(folder)
+        elif given is not None:
+            place: KeyPath = ("workspace", "templates", index)
+            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+    return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
+
+
+def _kernel_folders(mistakes: Problems, settings: Settings) -> list[Path]:
+    """The further folders that are searched for kernel files."""
+    folders = []
+    for index, folder in enumerate(settings.workspace.kernel_folders):
+        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+            folders.append(folder)
+        else:
+            place: KeyPath = ("workspace", "kernel_folders", index)
+            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+    return folders
+
+
+def _leads_out(link: tuple[str, str]) -> Diagnostic:
+    """A link that is not followed."""
+    path, real = link
+    folder = real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
+    message = (
+        f"not read: this link leads out of the workspace, to {real}; `kernel_folders` in [workspace] of {FILE_NAME} "
+        f"names further folders: {json.dumps([folder])}"
+    )
+    place = Span(path, Position(0, 0), Position(0, 0))
+    return Diagnostic(Severity.WARNING, Source.WORKSPACE, "workspace/outside", message, place)
+
+
+def _report_patterns(mistakes: Problems, settings: Settings, kernel_paths: KernelPaths) -> None:
+    """Warn of globs that find nothing."""
+    found = kernel_paths.by_pattern
+    place: KeyPath = ("workspace", "kernels")
+    warning = Severity.WARNING
+    if place not in mistakes.document:
+        if not any(found.values()) and not kernel_paths.outside:
+            message = "there is no kernel file (*.kernel.toml) in this workspace; `ckwatch init` shows one"
+            mistakes.add("no-kernel-file", message, mistakes.document.beginning, severity=warning)
+        return
+    for index, pattern in enumerate(settings.workspace.kernels):
+        if not found[pattern] and (*place, index) in mistakes.document:
+            mistakes.at_value((*place, index), "no-kernel-file", f"`{pattern}` finds no file", severity=warning)
+
+
+def _names_once(loaded: list[LoadedKernel], diagnostics: list[Diagnostic]) -> list[Kernel]:
+    """The kernels whose name is not taken; the others are reported."""
+    first: dict[str, LoadedKernel] = {}
+    chosen = []
+    for one in loaded:
+        if one.name in first:
+            diagnostics.append(
+                Diagnostic(
+                    Severity.ERROR,
+                    Source.KERNEL_FILE,
+                    "kernel-file/duplicate-kernel",
+                    f"two kernel files are called `{one.name}`; give one another `name`",
+                    one.name_span,
+                    (Related("first given here", first[one.name].name_span),),
+                )
+            )
+            continue
+        first[one.name] = one
+        if one.kernel is not None:
+            chosen.append(one.kernel)
+    return chosen

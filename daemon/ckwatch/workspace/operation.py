@@ -1,0 +1,466 @@
+"""`[operation]` of a kernel file: its keys as pydantic models, and the tensors and arguments of the C function.
+
+A GEMM is Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias) with X M×K, W K×N and Y M×N. Names,
+order and sizes of the arguments are those of PyTorch Inductor's ROCm backend. For a template that is no GEMM, the kind
+`custom` lists tensors, sizes and runtime arguments one by one. `docs/workspace.md` describes each key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from ckwatch.model.diagnostics import Related
+from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, names_in, parse_size
+from ckwatch.model.text import Span
+from ckwatch.workspace.parameters import kind_of
+from ckwatch.workspace.problems import (
+    Problems,
+    describe_value,
+    did_you_mean,
+    join_names,
+    unknown_value_error,
+    validator_error,
+)
+from ckwatch.workspace.toml_document import KeyPath
+
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid")
+
+RUNTIME_TYPES = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "float", "double", "bool")
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def known_dtype(value: str) -> str:
+    """A key of `DTYPES`."""
+    if value not in DTYPES:
+        raise unknown_value_error("dtype", value, DTYPES)
+    return value
+
+
+def known_layout(value: str) -> str:
+    """A key of `LAYOUTS`."""
+    if value not in LAYOUTS:
+        raise unknown_value_error("layout", value, LAYOUTS)
+    return value
+
+
+def known_activation(value: str) -> str:
+    """One of `ACTIVATIONS`."""
+    if value not in ACTIVATIONS:
+        raise unknown_value_error("activation", value, ACTIVATIONS)
+    return value
+
+
+def known_scaling(value: str) -> str:
+    """How many values a scale has."""
+    if value not in ("tensor", "row"):
+        raise unknown_value_error("scaling", value, ("tensor", "row"))
+    return value
+
+
+def known_runtime_type(value: str) -> str:
+    """A C type of a runtime argument."""
+    if value not in RUNTIME_TYPES:
+        raise unknown_value_error("runtime type", value, RUNTIME_TYPES)
+    return value
+
+
+def c_identifier(value: str) -> str:
+    """A name that can be an argument of a C function."""
+    if not _IDENTIFIER.fullmatch(value):
+        raise validator_error("invalid_name", f"`{value}` is no C identifier")
+    return value
+
+
+def size_expression(value: Any) -> Any:
+    """A size or stride: a positive integer, a size argument's name, or a product, sum, … of these."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise validator_error("wrong_type", f"a size is an integer or a string, not {describe_value(value)}")
+    if parse_size(value) is None:
+        raise validator_error(
+            "invalid_size", f"`{value}` is no size: write integers, names of sizes, and + - * / % ( )"
+        )
+    return value
+
+
+Dtype = Annotated[str, AfterValidator(known_dtype)]
+Layout = Annotated[str, AfterValidator(known_layout)]
+Activation = Annotated[str, AfterValidator(known_activation)]
+Scaling = Annotated[str, AfterValidator(known_scaling)]
+RuntimeType = Annotated[str, AfterValidator(known_runtime_type)]
+Identifier = Annotated[str, AfterValidator(c_identifier)]
+Size = Annotated[str, BeforeValidator(size_expression)]
+Factor = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class OperationTable(BaseModel):
+    """A table of `[operation]`; unknown keys are mistakes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+class OperandTable(OperationTable):
+    """`a`, `b` or `bias`. `same_as` names another of them: one buffer given twice."""
+
+    dtype: Dtype | None = None
+    layout: Layout | None = None
+    same_as: str | None = None
+
+
+class BiasTable(OperandTable):
+    """`bias`: a vector (one value per column of Y for `row`, per row of Y for `col`), or an M×N matrix if `full`."""
+
+    full: bool = False
+
+
+class OutputTable(OperationTable):
+    """`c`."""
+
+    dtype: Dtype
+    layout: Layout = "row"
+
+
+class ScaleTable(OperationTable):
+    """`scale_a` or `scale_b`: one value (`tensor`), or one per row of X and per column of W (`row`)."""
+
+    dtype: Dtype = "f32"
+    per: Scaling = "tensor"
+
+
+class GemmTable(OperationTable):
+    """`[operation]` of kind `gemm`. `settings` are handed to the template as they are."""
+
+    kind: Literal["gemm"]
+    a: OperandTable
+    b: OperandTable
+    c: OutputTable
+    accumulator: Dtype | None = None
+    bias: BiasTable | None = None
+    scale_a: ScaleTable | None = None
+    scale_b: ScaleTable | None = None
+    alpha: Factor = 1.0
+    beta: Factor = 1.0
+    activation: Activation = "none"
+    split_k: bool | None = None
+    settings: dict[Identifier, Any] = {}
+    input_reorder: list[int] | None = None
+
+
+class CustomInputTable(OperationTable):
+    """`[[operation.input]]`. `absent`: the template names this input, this kernel does not have it."""
+
+    name: Identifier
+    dtype: Dtype | None = None
+    layout: Layout = "row"
+    sizes: list[Size] | None = None
+    strides: list[Size] | None = None
+    same_as: str | None = None
+    absent: bool = False
+
+
+class CustomOutputTable(OperationTable):
+    """`[[operation.output]]`."""
+
+    name: Identifier
+    dtype: Dtype
+    layout: Layout = "row"
+    sizes: list[Size]
+    strides: list[Size] | None = None
+
+
+class CustomTable(OperationTable):
+    """`[operation]` of kind `custom`. `settings` are handed to the template as they are."""
+
+    kind: Literal["custom"]
+    sizes: list[Identifier]
+    input: list[CustomInputTable] = []
+    output: Annotated[list[CustomOutputTable], Field(min_length=1)]
+    accumulator: Dtype = "f32"
+    runtime: dict[Identifier, RuntimeType] = {}
+    settings: dict[Identifier, Any] = {}
+    input_reorder: list[int] | None = None
+
+
+def buffer_owners(
+    mistakes: Problems, same_as: Mapping[str, str | None], places: Mapping[str, KeyPath]
+) -> dict[str, str]:
+    """For each tensor the one that owns its buffer.
+
+    `same_as` maps each tensor to the one it names, `places` to its table. Wrong names are reported there.
+    """
+    found = {}
+    for name in same_as:
+        at, seen = name, {name}
+        while (other := same_as[at]) is not None:
+            place = (*places[name], "same_as")
+            if other not in same_as:
+                if at == name:
+                    known = [candidate for candidate in same_as if candidate != name]
+                    mistakes.unknown_name(place, "unknown-tensor", f"`same_as` names no input: `{other}`", other, known)
+                break
+            if other in seen:
+                mistakes.at_value(place, "unknown-tensor", f"`{name}` is the same as itself")
+                break
+            seen.add(other)
+            at = other
+        found[name] = at
+    return found
+
+
+def input_order(mistakes: Problems, order: Sequence[int] | None, names: Sequence[str]) -> tuple[int, ...] | None:
+    """`input_reorder`, which holds each index of `names` once."""
+    if order is None:
+        return None
+    if sorted(order) != list(range(len(names))):
+        message = f"`input_reorder` must hold each of 0 to {len(names) - 1} once: the order of {', '.join(names)}"
+        mistakes.at_value(("operation", "input_reorder"), "invalid-order", message)
+    return tuple(order)
+
+
+def template_settings(
+    mistakes: Problems, given: Mapping[str, Any], reserved: Collection[str] = ()
+) -> dict[str, ParameterValue]:
+    """`[operation.settings]`: what only the template knows of. Keys of `reserved` are those of the operation itself."""
+    settings: dict[str, ParameterValue] = {}
+    for key, value in given.items():
+        path = ("operation", "settings", key)
+        kind = kind_of(value)
+        if key in reserved:
+            mistakes.at_key(path, "reserved-name", f"`{key}` is a setting of the operation itself: write it there")
+        elif kind is None:
+            mistakes.wrong_type(path, "a number, true or false, a string, or an array of integers", value)
+        else:
+            settings[key] = tuple(value) if kind == "array" else value
+    return settings
+
+
+def read_custom(mistakes: Problems, table: CustomTable) -> Operation:
+    """The operation of a table of kind `custom`; it is of use only where `mistakes` got no new error."""
+    _names_once(mistakes, table)
+    places: dict[str, KeyPath] = {}
+    for index, name in enumerate(tensor.name for tensor in table.input):
+        places.setdefault(name, ("operation", "input", index))
+    for index, name in enumerate(result.name for result in table.output):
+        places.setdefault(name, ("operation", "output", index))
+    known = {tensor.name: tensor for tensor in table.input if not tensor.absent}
+    owners = buffer_owners(mistakes, {name: tensor.same_as for name, tensor in known.items()}, places)
+    inputs: list[tuple[str, Tensor | None]] = []
+    for tensor in table.input:
+        if tensor.absent:
+            inputs.append((tensor.name, None))
+            continue
+        source = known[owners[tensor.name]]
+        dtype, sizes = tensor.dtype or source.dtype, tensor.sizes if tensor.sizes is not None else source.sizes
+        place = places[tensor.name]
+        for key, value in (("dtype", dtype), ("sizes", sizes)):
+            if value is None:
+                mistakes.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
+        if dtype is not None and sizes is not None:
+            strides = _strides(mistakes, place, table.sizes, tensor.layout, sizes, tensor.strides)
+            inputs.append((tensor.name, Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)))
+    outputs = []
+    for result in table.output:
+        strides = _strides(mistakes, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
+        outputs.append(
+            (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
+        )
+    settings = template_settings(mistakes, table.settings)
+    order = input_order(mistakes, table.input_reorder, tuple(tensor.name for tensor in table.input))
+    if order is not None:
+        settings["input_reorder"] = order
+    return Operation(
+        kind="custom",
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        accumulator=table.accumulator,
+        size_arguments=tuple(table.sizes),
+        runtime_arguments=tuple(table.runtime),
+        runtime_types=dict(table.runtime),
+        settings=settings,
+    )
+
+
+def _names_once(mistakes: Problems, table: CustomTable) -> None:
+    """Every tensor, size and runtime argument is an argument of one C function: their names differ."""
+    places: list[tuple[str, KeyPath]] = [(name, ("operation", "sizes", at)) for at, name in enumerate(table.sizes)]
+    places += [(name, ("operation", "runtime", name)) for name in table.runtime]
+    places += [(tensor.name, ("operation", "input", at, "name")) for at, tensor in enumerate(table.input)]
+    places += [(tensor.name, ("operation", "output", at, "name")) for at, tensor in enumerate(table.output)]
+    first: dict[str, KeyPath] = {}
+    for name, place in places:
+        if name in first:
+            related = (Related("first given here", mistakes.document.span_of(first[name])),)
+            mistakes.at_value(place, "duplicate-argument", f"two arguments are called `{name}`", related=related)
+        else:
+            first[name] = place
+
+
+def _strides(
+    mistakes: Problems,
+    place: KeyPath,
+    known: Sequence[str],
+    layout: str,
+    sizes: Sequence[str],
+    strides: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """The strides of the tensor at `place`, contiguous where none are given; wrong names and counts are reported."""
+    for key, expressions in (("sizes", sizes), ("strides", strides or ())):
+        for index, expression in enumerate(expressions):
+            for name in dict.fromkeys(names_in(expression)):
+                if name not in known and (*place, key) in mistakes.document:
+                    message = f"unknown size `{name}`; {did_you_mean(name, known)}known: {join_names(known)}"
+                    mistakes.at_value((*place, key, index), "unknown-size", message)
+    if strides is None:
+        return contiguous_strides(sizes, layout)
+    if len(strides) != len(sizes):
+        message = f"{len(strides)} strides for {len(sizes)} sizes"
+        mistakes.at_value((*place, "strides"), "dimension-mismatch", message)
+    return tuple(strides)
+
+
+GEMM_INPUTS = ("X", "W", "inv_scale_x", "inv_scale_w", "Bias")
+GEMM_SIZES = ("M", "N", "K", "LDA", "LDB", "LDC", "LDD")
+GEMM_RUNTIME = ("kBatch",)
+
+GEMM_OUTLINE = Operation(
+    kind="gemm",
+    inputs=(),
+    outputs=(),
+    accumulator="f32",
+    size_arguments=GEMM_SIZES,
+    runtime_arguments=GEMM_RUNTIME,
+)
+"""What is known of a GEMM whose `[operation]` has mistakes: the arguments that its shapes may give."""
+
+TABLES: dict[str, type[GemmTable | CustomTable]] = {"gemm": GemmTable, "custom": CustomTable}
+
+
+def read_operation(mistakes: Problems, values: Any, elsewhere: Mapping[str, str]) -> Operation | None:
+    """The operation that `[operation]` describes, or None and its mistakes."""
+    base: KeyPath = ("operation",)
+    if not isinstance(values, dict):
+        mistakes.wrong_type(base, "a table", values)
+        return None
+    kind = values.get("kind")
+    if kind is None:
+        mistakes.at_value(base, "missing-key", f"`kind` is missing in [operation]; known: {join_names(TABLES)}")
+        return None
+    if not isinstance(kind, str):
+        mistakes.wrong_type((*base, "kind"), "a string", kind)
+        return None
+    if kind not in TABLES:
+        what = f"unknown operation kind `{kind}`"
+        mistakes.unknown_name((*base, "kind"), "unknown-kind", what, kind, TABLES)
+        return None
+    table = mistakes.validated(TABLES[kind], values, base, elsewhere=elsewhere)
+    before = mistakes.errors_found
+    operation = None
+    if isinstance(table, GemmTable):
+        operation = _gemm(mistakes, table)
+    elif isinstance(table, CustomTable):
+        operation = read_custom(mistakes, table)
+    return operation if mistakes.errors_found == before else None
+
+
+def operation_spans(mistakes: Problems, values: Mapping[str, Any]) -> dict[str, Span]:
+    """Places of the operation's values by dotted key: `a`, `a.dtype`, `activation`, `input.0.dtype`."""
+    spans = {}
+    waiting: list[tuple[KeyPath, Any]] = [((key,), value) for key, value in values.items()]
+    while waiting:
+        path, value = waiting.pop(0)
+        spans[".".join(map(str, path))] = mistakes.document.span_of(("operation", *path))
+        if isinstance(value, dict):
+            waiting += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*path, index), inner) for index, inner in enumerate(value) if isinstance(inner, dict)]
+    return spans
+
+
+def _gemm(mistakes: Problems, table: GemmTable) -> Operation | None:
+    operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
+    if table.bias is not None:
+        operands["bias"] = table.bias
+    places: dict[str, KeyPath] = {name: ("operation", name) for name in operands}
+    sources = buffer_owners(mistakes, {name: operand.same_as for name, operand in operands.items()}, places)
+    dtypes: dict[str, str] = {}
+    layouts: dict[str, str] = {}
+    for name, operand in operands.items():
+        source = operands[sources[name]]
+        if source.dtype is None:
+            if source is operand and operand.same_as is None:
+                mistakes.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
+            continue
+        if operand.dtype not in (None, source.dtype):
+            message = f"`{name}` is the same buffer as `{sources[name]}`, whose dtype is {source.dtype}"
+            mistakes.at_value(("operation", name, "dtype"), "dtype-mismatch", message)
+        dtypes[name] = source.dtype
+        layouts[name] = operand.layout or source.layout or "row"
+    scaling = _scaling(mistakes, table)
+    settings: dict[str, ParameterValue] = {
+        "activation": table.activation,
+        "alpha": table.alpha,
+        "beta": table.beta,
+        "scaling": scaling,
+        "split_k": bool(table.split_k),
+    }
+    settings |= template_settings(mistakes, table.settings, reserved=settings)
+    order = input_order(mistakes, table.input_reorder, GEMM_INPUTS)
+    if order is not None:
+        settings["input_reorder"] = order
+    if len(dtypes) < len(operands):
+        return None
+    buffers = {"a": "X", "b": "W", "bias": "Bias"}
+    matrix = {"a": ("X", "M", "K", "LDA"), "b": ("W", "K", "N", "LDB")}
+    tensors: dict[str, Tensor | None] = dict.fromkeys(GEMM_INPUTS)
+    for key, (name, rows, columns, leading) in matrix.items():
+        tensors[name] = _matrix(name, dtypes[key], layouts[key], rows, columns, leading, buffers[sources[key]])
+    for name, scale, size in (("inv_scale_x", table.scale_a, "M"), ("inv_scale_w", table.scale_b, "N")):
+        if scale is not None:
+            tensors[name] = Tensor(name, scale.dtype, "row", (size if scale.per == "row" else "1",), ("1",), name)
+    if table.bias is not None:
+        dtype, layout, buffer = dtypes["bias"], layouts["bias"], buffers[sources["bias"]]
+        if table.bias.full:
+            tensors["Bias"] = _matrix("Bias", dtype, layout, "M", "N", "LDD", buffer)
+        else:
+            tensors["Bias"] = Tensor("Bias", dtype, layout, ("N" if layout == "row" else "M",), ("1",), buffer)
+    result = _matrix("Y", table.c.dtype, table.c.layout, "M", "N", "LDC", "Y")
+    return Operation(
+        kind="gemm",
+        inputs=tuple(tensors.items()),
+        outputs=(("Y", result),),
+        accumulator=table.accumulator or {"i8": "i32", "f64": "f64"}.get(dtypes["a"], "f32"),
+        size_arguments=GEMM_SIZES,
+        runtime_arguments=GEMM_RUNTIME,
+        runtime_types=dict.fromkeys(GEMM_RUNTIME, "int32_t"),
+        settings=settings,
+    )
+
+
+def _matrix(name: str, dtype: str, layout: str, rows: str, columns: str, leading: str, buffer: str) -> Tensor:
+    strides = (leading, "1") if layout == "row" else ("1", leading)
+    return Tensor(name, dtype, layout, (rows, columns), strides, buffer)
+
+
+def _scaling(mistakes: Problems, table: GemmTable) -> str:
+    given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
+    if table.scale_a is None and table.scale_b is None:
+        return "none"
+    for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
+        if given[name] is None:
+            message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
+            mistakes.at_key(("operation", other), "inconsistent-scale", message)
+    for key in ("per", "dtype"):
+        first, second = getattr(table.scale_a, key, None), getattr(table.scale_b, key, None)
+        if table.scale_a and table.scale_b and first != second:
+            place = ("operation", "scale_b", key)
+            message = f'`{key}` of scale_b is "{second}" and that of scale_a "{first}"; they must be equal'
+            mistakes.at_value(place, "inconsistent-scale", message)
+    chosen = table.scale_a or table.scale_b
+    return chosen.per if chosen else "none"

@@ -1,0 +1,200 @@
+"""Template parameters in kernel files: values with their places, checks between them, and conditions on them.
+
+How a condition is parsed is in `ckwatch.workspace.sweep_conditions`, which loads Jinja2.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckwatch.model.diagnostics import Fix, Related, Severity
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.text import Span
+from ckwatch.workspace.problems import Problems, describe_value
+from ckwatch.workspace.toml_document import KeyPath
+
+INT64 = range(-(2**63), 2**63)
+
+RESERVED = frozenset(
+    (
+        *("def_kernel", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride", "check_not_null"),
+        *("size_args", "runtime_args", "header", "globals", "template_argument"),
+        *("kernel", "operation", "parameters", "arch", "input_reorder", "KERNEL_NAME", "DEVICE_CODE_NAME"),
+        *("range", "dict", "lipsum", "cycler", "joiner", "namespace", "loop", "self", "super", "caller", "varargs"),
+        *("true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else", "for"),
+    )
+)
+"""Names that mean something else in a template."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedValue:
+    """A value at the place where it was written."""
+
+    value: ParameterValue
+    span: Span
+
+
+def _no_replacement(name: str) -> str | None:  # noqa: ARG001  # nothing is known of the template
+    return None
+
+
+@dataclass(slots=True)
+class ParameterReader:
+    """Reads the parameter tables of one kernel file.
+
+    `taken` are names of the operation's tensors, `replacement` gives for a parameter that the template does not
+    mention the one that was probably meant.
+    """
+
+    mistakes: Problems
+    taken: frozenset[str] = frozenset()
+    replacement: Callable[[str], str | None] = _no_replacement
+    _kinds: dict[str, list[tuple[str, Span]]] = field(default_factory=lambda: defaultdict(list))
+    _judged: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+
+    def table(self, values: Any, base: KeyPath, ignore: frozenset[str] = frozenset()) -> dict[str, PlacedValue] | None:
+        """The parameters of the table at `base`; None where one of them is wrong."""
+        if not isinstance(values, dict):
+            self.mistakes.wrong_type(base, "a table", values)
+            return None
+        before = self.mistakes.errors_found
+        found = {}
+        for name, value in values.items():
+            if name not in ignore and self.named(name, (*base, name)):
+                written = self.value(name, value, (*base, name))
+                if written is not None:
+                    found[name] = written
+        return found if self.mistakes.errors_found == before else None
+
+    def named(self, name: str, path: KeyPath) -> bool:
+        """Whether `name` can be a parameter's name; if not, it is reported at the key at `path`."""
+        if name not in self._judged:
+            self._judged[name] = self._objection(name)
+        objection = self._judged[name]
+        if objection is None:
+            return True
+        code, message = objection
+        span = self.mistakes.document.key_span_of(path)
+        near = self.replacement(name) if code == "unknown-parameter" else None
+        self.mistakes.add(code, message, span, fixes=(Fix(span, near),) if near else ())
+        return False
+
+    def value(self, name: str, value: Any, path: KeyPath) -> PlacedValue | None:
+        """The value at `path`; None where it is none that a template parameter can have."""
+        kind = kind_of(value)
+        if kind is None:
+            expected = "an integer, a number, true or false, a string, or an array of integers"
+            self.mistakes.at_value(path, "wrong-type", f"`{name}` must be {expected}")
+            return None
+        if kind == "integer" and value not in INT64:
+            self.mistakes.at_value(path, "out-of-range", f"`{name}` does not fit into 64 bits")
+            return None
+        written = PlacedValue(tuple(value) if kind == "array" else value, self.mistakes.document.span_of(path))
+        self._kinds[name].append((kind, written.span))
+        return written
+
+    def report_mixed_types(self) -> None:
+        """Warn of values whose type differs from that of the same parameter's other values."""
+        for name, places in self._kinds.items():
+            counts: dict[str, int] = defaultdict(int)
+            for kind, _ in places:
+                counts[kind] += 1
+            if len(counts) == 1 or set(counts) == {"integer", "number"}:
+                continue
+            usual = max(counts, key=lambda kind: counts[kind])
+            example = next(span for kind, span in places if kind == usual)
+            for kind, span in places:
+                if kind != usual:
+                    self.mistakes.add(
+                        "mixed-types",
+                        f"`{name}` is {ARTICLE[kind]} here and {ARTICLE[usual]} elsewhere",
+                        span,
+                        severity=Severity.WARNING,
+                        related=(Related(f"{ARTICLE[usual]} here", example),),
+                    )
+
+    def _objection(self, name: str) -> tuple[str, str] | None:
+        if not _IDENTIFIER.fullmatch(name) or keyword.iskeyword(name):
+            return "invalid-name", f"`{name}` cannot be a template parameter: it is no identifier"
+        if name in RESERVED or name in self.taken:
+            return "reserved-name", f"`{name}` means something else in templates; call the parameter differently"
+        if near := self.replacement(name):
+            return "unknown-parameter", f"the template mentions no parameter `{name}`; did you mean `{near}`?"
+        return None
+
+
+ARTICLE = {
+    "array": "an array",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+}
+
+
+def kind_of(value: object) -> str | None:
+    """What kind of parameter a TOML value is; None for tables, dates and arrays of anything but integers."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list) and all(type(element) is int and element in INT64 for element in value):
+        return "array"
+    return None
+
+
+def merge_tables(*tables: Mapping[str, PlacedValue]) -> dict[str, PlacedValue]:
+    """Parameters of all tables; later ones win, each parameter keeps its first place in the order."""
+    found: dict[str, PlacedValue] = {}
+    for table in tables:
+        found.update(table)
+    return found
+
+
+def identity(values: Mapping[str, ParameterValue]) -> tuple[tuple[str, str, ParameterValue], ...]:
+    """A key that is equal for equal parameters; 1, 1.0 and true differ."""
+    return tuple(sorted((name, type(value).__name__, value) for name, value in values.items()))
+
+
+class ConditionError(Exception):
+    """A condition that fails for some values; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition, the parameters that it mentions, and where it stands. `evaluate` raises ValueError."""
+
+    text: str
+    names: frozenset[str]
+    path: KeyPath
+    evaluate: Callable[[Mapping[str, ParameterValue]], Any]
+
+    def holds(self, values: Mapping[str, ParameterValue]) -> bool:
+        """Whether it holds for `values`. Raises ConditionError where that is no question of yes or no."""
+        mentioned = {name: values[name] for name in self.names}
+        try:
+            outcome = self.evaluate(mentioned)
+        except ValueError as error:
+            raise ConditionError(f"`{self.text}` fails for {_assignments(mentioned)}: {error}") from None
+        if not isinstance(outcome, bool):
+            raise ConditionError(
+                f"`{self.text}` is {describe_value(outcome)} for {_assignments(mentioned)}, neither true nor false; "
+                "write a comparison such as `… == 0`"
+            )
+        return outcome
+
+
+def _assignments(values: Mapping[str, ParameterValue]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in sorted(values.items())) or "all values"

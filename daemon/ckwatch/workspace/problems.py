@@ -1,0 +1,250 @@
+"""Collects the problems of one TOML file: codes, places, and what to write instead.
+
+Codes are `workspace/…` in `ckwatch.toml` and `kernel-file/…` in kernel files. pydantic finds unknown keys, missing keys
+and wrong types; its errors become diagnostics here, in the words of TOML.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
+from ckwatch.model.text import Span
+from ckwatch.workspace.toml_document import KeyPath, TomlDocument
+
+NAMES_LISTED = 24
+
+EXPECTED_TYPES: dict[str, str] = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "an integer",
+    "list_type": "an array",
+    "model_type": "a table",
+    "string_type": "a string",
+}
+"""pydantic's error types in the words of TOML."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Problems:
+    """The diagnostics of one file, in the order in which they were found."""
+
+    def __init__(self, document: TomlDocument) -> None:
+        self.document = document
+        self.found: list[Diagnostic] = []
+        self.errors_found = 0
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        *,
+        severity: Severity = Severity.ERROR,
+        related: Sequence[Related] = (),
+        fixes: Sequence[Fix] = (),
+    ) -> None:
+        """Report at `span`."""
+        source = self.document.source
+        self.errors_found += severity is Severity.ERROR
+        self.found.append(
+            Diagnostic(severity, source, f"{source.value}/{code}", message, span, tuple(related), fixes=tuple(fixes))
+        )
+
+    def at_value(self, path: KeyPath, code: str, message: str, **more: Any) -> None:
+        """Report at the value at `path`; `more` as in `add`."""
+        self.add(code, message, self.document.span_of(path), **more)
+
+    def unknown_name(self, path: KeyPath, code: str, what: str, name: str, known: Collection[str]) -> None:
+        """Report the value at `path`, which names none of `known`; `what` says so, and the nearest one is offered."""
+        near = nearest(name, known)
+        fixes = (Fix(self.document.span_of(path), f'"{near}"'),) if near else ()
+        others = f"known: {join_names(known)}" if known else "there is none"
+        self.at_value(path, code, f"{what}; {did_you_mean(name, known)}{others}", fixes=fixes)
+
+    def at_key(self, path: KeyPath, code: str, message: str, **more: Any) -> None:
+        """Report at the key at `path`; `more` as in `add`."""
+        self.add(code, message, self.document.key_span_of(path), **more)
+
+    def repeated(self, path: KeyPath, message: str, first: KeyPath) -> None:
+        """Report a name that is taken by what stands at `first`."""
+        related = (Related("first given here", self.document.span_of(first)),)
+        self.at_value(path, f"duplicate-{path[0]}", message, related=related)
+
+    def unknown_key(self, path: KeyPath, allowed: Iterable[str], elsewhere: Mapping[str, str] | None = None) -> None:
+        """Report a key that is none of `allowed`; `elsewhere` says of keys of other tables where they belong."""
+        key = str(path[-1])
+        allowed = list(allowed)
+        where = f"unknown key `{key}`{_of_table(path[:-1])}"
+        known = nearest(key, allowed)
+        fixes: tuple[Fix, ...] = ()
+        if known is not None and normalized(known) == normalized(key):
+            hint = f"did you mean `{known}`?"
+        elif elsewhere and key in elsewhere:
+            known, hint = None, elsewhere[key]
+        elif known is not None:
+            hint = f"did you mean `{known}`?"
+        else:
+            hint = f"known: {join_names(allowed)}"
+        span = self.document.key_span_of(path)
+        if known is not None:
+            fixes = (Fix(span, known),)
+        self.add("unknown-key", f"{where}; {hint}", span, fixes=fixes)
+
+    def validated(
+        self,
+        model: type[Model],
+        values: Any,
+        base: KeyPath,
+        *,
+        context: Any = None,
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> Model | None:
+        """`values` as a `model`, or None and a diagnostic for each mistake in it."""
+        try:
+            return model.model_validate(values, strict=True, context=context)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                self._report(model, detail, base, elsewhere)
+            return None
+
+    def _report(
+        self, model: type[BaseModel], detail: ErrorDetails, base: KeyPath, elsewhere: Mapping[str, str] | None
+    ) -> None:
+        # the last step of the place of a mistake in a key of a table is "[key]"
+        where = tuple(step for step in detail["loc"] if step != "[key]")
+        path = base + where
+        kind = detail["type"]
+        if kind == "extra_forbidden":
+            self.unknown_key(path, keys_at(model, where[:-1]), elsewhere)
+        elif kind == "missing":
+            self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
+        elif kind in EXPECTED_TYPES:
+            self.wrong_type(path, EXPECTED_TYPES[kind], detail["input"])
+        elif kind == "too_short":
+            self.at_value(path, "empty-array", f"{_name(path)} must not be empty")
+        elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+            self.at_value(path, "out-of-range", f"{_name(path)} {detail['msg'].removeprefix('Input ')}")
+        else:
+            context = detail.get("ctx", {})
+            replacement = context.get("replacement")
+            of_key = len(where) < len(detail["loc"])
+            span = self.document.key_span_of(path) if of_key else self.document.span_of(path)
+            fixes = (Fix(span, f'"{replacement}"'),) if replacement else ()
+            self.add(kind.replace("_", "-"), detail["msg"], span, fixes=fixes)
+
+    def wrong_type(self, path: KeyPath, expected: str, value: object) -> None:
+        """Report a value of the wrong type."""
+        self.at_value(path, "wrong-type", f"{_name(path)} must be {expected}, not {describe_value(value)}")
+
+
+def keys_at(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
+    """The keys that a table at `where` within `model` may have."""
+    annotation: Any = model
+    for step in where:
+        annotation = _inner(annotation, step)
+    found = _model(annotation)
+    return [field.alias or name for name, field in found.model_fields.items()] if found else []
+
+
+def _inner(annotation: Any, step: int | str) -> Any:
+    found = _model(annotation)
+    if found is not None:
+        by_key = {field.alias or name: field.annotation for name, field in found.model_fields.items()}
+        return by_key.get(str(step))
+    for option in _options(annotation):
+        if get_origin(option) in (list, tuple, dict):
+            return get_args(option)[-1 if get_origin(option) is dict else 0]
+    return None
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    for option in _options(annotation):
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return option
+    return None
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _name(path: KeyPath) -> str:
+    steps = [step for step in path if isinstance(step, str)]
+    if path and isinstance(path[-1], int):
+        return f"element {path[-1] + 1} of `{steps[-1]}`" if steps else "the value"
+    return f"`{steps[-1]}`" if steps else "the value"
+
+
+def _of_table(path: KeyPath) -> str:
+    """` in [operation.a]`, or nothing at the top of the file."""
+    steps = [step for step in path if isinstance(step, str)]
+    if not steps:
+        return ""
+    return f" in [[{'.'.join(steps)}]]" if isinstance(path[-1], int) else f" in [{'.'.join(steps)}]"
+
+
+def normalized(name: str) -> str:
+    """`name` without what people get wrong first: case, underscores, hyphens."""
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was probably meant to be."""
+    by_normal = {normalized(candidate): candidate for candidate in reversed(list(known))}
+    if (sought := normalized(name)) in by_normal:
+        return by_normal[sought]
+    near = difflib.get_close_matches(sought, by_normal, n=1, cutoff=0.7)
+    return by_normal[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean …? ` where a known name is near, else nothing."""
+    near = nearest(name, known)
+    return f"did you mean `{near}`? " if near else ""
+
+
+def join_names(names: Iterable[str]) -> str:
+    """`a, b, c`, cut where it gets long."""
+    names = list(names)
+    more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
+    return ", ".join(names[:NAMES_LISTED]) + more
+
+
+def describe_value(value: object) -> str:
+    """A value from TOML with its type, for a message: `the string "8"`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'the string "{value if len(value) <= 40 else value[:39] + "…"}"'
+    if isinstance(value, int):
+        return f"the integer {value}" if value.bit_length() < 200 else "an enormous integer"
+    if isinstance(value, float):
+        return f"the number {value}"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, dict):
+        return "a table"
+    return "a date or time"
+
+
+def unknown_value_error(what: str, value: str, known: Iterable[str], hint: str = "") -> PydanticCustomError:
+    """The error of a validator for a `value` that is no known `what` (`dtype`, `layout`)."""
+    known = list(known)
+    message = f"unknown {what} `{value}`; {did_you_mean(value, known)}known: {join_names(known)}{hint}"
+    return validator_error(f"unknown_{what.replace(' ', '_')}", message, nearest(value, known))
+
+
+def validator_error(code: str, message: str, replacement: str | None = None) -> PydanticCustomError:
+    """An error of a validator; its text is taken as it is."""
+    # pydantic formats the template with the context: the text goes in as a value, so that braces in it are kept
+    return PydanticCustomError(code, "{text}", {"text": message, "replacement": replacement or ""})  # type: ignore[arg-type, unused-ignore]

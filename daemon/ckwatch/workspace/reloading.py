@@ -1,0 +1,226 @@
+"""Loads one workspace repeatedly, and reads only the kernel files that changed.
+
+What a kernel file holds (`LoadedKernelFile`) follows from its text, from the archs and limits of the workspace, and
+from what the search for templates returned while it was read. All of that is cached with it: while it is the same, the
+same object is returned, so that a caller finds what changed by identity. A text is known by its digest, and the digest
+of a settled file by its stamp (`ckwatch.workspace.files`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckwatch.model.diagnostics import Source
+from ckwatch.workspace.files import Clock, FileText, StampCache, editor_text, read_text, stamp_of
+from ckwatch.workspace.loading import LoadedKernelFile, Workspace, WorkspaceReader, kernel_file_of, read_workspace
+from ckwatch.workspace.settings import LimitsSection, Settings
+from ckwatch.workspace.template_search import UNUSED_KEPT, IdentifierCache, TemplateSearch, move_to_front
+from ckwatch.workspace.writers import Writers
+
+TemplateNames = tuple[tuple[Path, ...], tuple[str, ...]]
+"""The search path, and every template that could be named: what the message about a missing template is made of."""
+
+
+class WorkspaceLoader:
+    """Loads the workspace in the folder `root`; threads may share it, and one load runs at a time.
+
+    `clock` is compared with the times of files, to tell which were modified just now.
+    """
+
+    def __init__(self, root: Path, *, clock: Clock = time.time_ns) -> None:
+        self._root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
+        self._known = _LoaderCache(clock)
+        self._lock = threading.Lock()
+
+    def load(self, overlays: Mapping[str, str] | None = None) -> Workspace:
+        """What `load_workspace` gives, with the same `Kernel` objects as before where nothing about them changed.
+
+        Of each file the last few variants are remembered, so that loads with different `overlays` can alternate.
+        Raises CkwatchError if there is no `ckwatch.toml`.
+        """
+        with self._lock:
+            reading = _CachingReader(self._known)
+            found = read_workspace(self._root, overlays or {}, reading)
+            reading.forget_unused(found.files)
+            return found
+
+
+Suggestions = dict[str, dict[str, str | None]]
+"""By template and parameter: what was probably meant instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CachedKernelFile:
+    """A kernel file with all that it was made of.
+
+    `words` are those of the templates when `meanings` was last seen to hold: while they stay, it need not be asked.
+    """
+
+    digest: bytes
+    archs: list[str]
+    limits: LimitsSection
+    found: dict[str, str | None]
+    meanings: Suggestions
+    words: dict[str, frozenset[str] | None]
+    names: TemplateNames | None
+    kernel_file: LoadedKernelFile
+
+
+class _LoaderCache:
+    """What all loads of a workspace learned."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.template_words = IdentifierCache(clock)
+        self.digests: StampCache[bytes] = StampCache()
+        self.variants: dict[str, list[_CachedKernelFile]] = {}
+
+    def forget_unused(self, paths: Collection[str]) -> None:
+        """Keep memory bounded: drop what a load did not use where that has become much."""
+        if max(len(self.variants), len(self.digests)) > 2 * len(paths) + UNUSED_KEPT:
+            used = frozenset(paths)
+            self.digests.keep(used)
+            self.variants = {path: known for path, known in self.variants.items() if path in used}
+
+
+class _CachingReader(WorkspaceReader):
+    """One load that reads what is not known."""
+
+    def __init__(self, known: _LoaderCache) -> None:
+        self._known = known
+        self._search: TemplateSearch | None = None
+
+    def templates(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> TemplateSearch:
+        self._search = TemplateSearch(folders, overlays, self._known.template_words)
+        return self._search
+
+    def kernel_file(
+        self, path: str, overlay: str | None, search: TemplateSearch, settings: Settings, writers: Writers
+    ) -> LoadedKernelFile:
+        variants = self._known.variants.setdefault(path, [])
+        if overlay is not None:
+            read = editor_text(overlay)
+            digest = _digest(read)
+        else:
+            known = self._digest_of_file(path)
+            if known is not None and (variant := _find_cached(variants, known, search, settings)) is not None:
+                return variant.kernel_file
+            read, digest = self._read(path, writers)
+        variant = _find_cached(variants, digest, search, settings)
+        if variant is None:
+            variant = _read_and_record(path, read, digest, search, settings)
+            move_to_front(variants, variant)
+        return variant.kernel_file
+
+    def forget_unused(self, files: Collection[str]) -> None:
+        """Drop what this load, which found `files`, did not use, where that has become much."""
+        self._known.forget_unused(files)
+        if self._search is not None:
+            self._search.forget_unused()
+
+    def _digest_of_file(self, path: str) -> bytes | None:
+        try:
+            status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one load
+        except OSError:
+            return None
+        return self._known.digests.get(path, stamp_of(status))
+
+    def _read(self, path: str, writers: Writers) -> tuple[FileText, bytes]:
+        try:
+            stamp = stamp_of(os.stat(path))  # noqa: PTH116
+        except OSError:
+            stamp = None
+        now_ns = self._known.clock()
+        read = read_text(path, Source.KERNEL_FILE, writers)
+        digest = _digest(read)
+        # why a file could not be read may pass without a trace in its stamp
+        if stamp is not None and (read.text or not read.diagnostics):
+            self._known.digests.put(path, stamp, now_ns, digest)
+        return read, digest
+
+
+def _digest(read: FileText) -> bytes:
+    content = read.text + "".join(f"\0{one}" for one in read.diagnostics)
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+
+
+def _find_cached(
+    variants: list[_CachedKernelFile], digest: bytes, search: TemplateSearch, settings: Settings
+) -> _CachedKernelFile | None:
+    """The variant that reading the kernel file again would give."""
+    for variant in variants:
+        if (
+            variant.digest == digest
+            and variant.archs == settings.workspace.archs
+            and variant.limits == settings.limits
+            and all(search.find(name) == path for name, path in variant.found.items())
+            and all(_suggestions_hold(variant, template, search) for template in variant.meanings)
+            and (variant.names is None or variant.names == (search.folders, search.names()))
+        ):
+            move_to_front(variants, variant)
+            return variant
+    return None
+
+
+def _suggestions_hold(variant: _CachedKernelFile, template: str, search: TemplateSearch) -> bool:
+    words, before = search.words(template), variant.words.get(template)
+    if words is before or words == before:
+        return True
+    if any(search.meant(template, name) != meaning for name, meaning in variant.meanings[template].items()):
+        return False
+    variant.words[template] = words
+    return True
+
+
+def _read_and_record(
+    path: str, read: FileText, digest: bytes, search: TemplateSearch, settings: Settings
+) -> _CachedKernelFile:
+    asked = _RecordingLookup(search)
+    kernel_file = kernel_file_of(path, read, asked, settings)
+    return _CachedKernelFile(
+        digest=digest,
+        archs=settings.workspace.archs,
+        limits=settings.limits,
+        found=asked.found,
+        meanings=asked.meanings,
+        words={template: search.words(template) for template in asked.meanings},
+        names=asked.names,
+        kernel_file=kernel_file,
+    )
+
+
+class _RecordingLookup:
+    """`TemplateLookup` that notes each question with its answer."""
+
+    def __init__(self, search: TemplateSearch) -> None:
+        self._search = search
+        self.found: dict[str, str | None] = {}
+        self.meanings: Suggestions = {}
+        self.names: TemplateNames | None = None
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        self._note_names()
+        return self._search.folders
+
+    def find(self, name: str) -> str | None:
+        self.found[name] = self._search.find(name)
+        return self.found[name]
+
+    def near(self, name: str) -> str | None:
+        self._note_names()
+        return self._search.near(name)
+
+    def meant(self, template: str, parameter: str) -> str | None:
+        meaning = self._search.meant(template, parameter)
+        self.meanings.setdefault(template, {})[parameter] = meaning
+        return meaning
+
+    def _note_names(self) -> None:
+        self.names = (self._search.folders, self._search.names())

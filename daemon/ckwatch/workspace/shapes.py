@@ -1,0 +1,186 @@
+"""`[[shape]]` of a kernel file: the sizes that a kernel is timed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ckwatch.model.kernels import Operation, Shape, Tensor
+from ckwatch.model.tensors import INT32_MAX, evaluate_size
+from ckwatch.workspace.problems import Problems, describe_value
+from ckwatch.workspace.settings import valid_name
+from ckwatch.workspace.toml_document import KeyPath
+
+RUNTIME_DEFAULTS = {"kBatch": 1}
+
+GEMM_LEADING = {"LDA": "X", "LDB": "W", "LDC": "Y", "LDD": "Bias"}
+"""The tensor of each leading dimension; it is worked out where a shape does not give it."""
+
+_C_INTEGERS = {
+    "int32_t": range(-(2**31), 2**31),
+    "int64_t": range(-(2**63), 2**63),
+    "uint32_t": range(2**32),
+    "uint64_t": range(2**64),
+    "size_t": range(2**64),
+}
+
+
+def read_shapes(mistakes: Problems, values: Any, operation: Operation) -> list[Shape]:
+    """The shapes of a kernel file, without those that have mistakes."""
+    base: KeyPath = ("shape",)
+    if not isinstance(values, list):
+        mistakes.wrong_type(base, "an array of tables, written [[shape]]", values)
+        return []
+    shapes = []
+    names: dict[str, KeyPath] = {}
+    for index, table in enumerate(values):
+        path = (*base, index)
+        if not isinstance(table, dict):
+            mistakes.wrong_type(path, "a table, written [[shape]]", table)
+            continue
+        shape = _read(mistakes, table, path, operation)
+        if shape is None:
+            continue
+        if shape.name in names:
+            mistakes.repeated(_name_path(mistakes, path), f"two shapes are called `{shape.name}`", names[shape.name])
+            continue
+        names[shape.name] = _name_path(mistakes, path)
+        shapes.append(shape)
+    return shapes
+
+
+def _name_path(mistakes: Problems, path: KeyPath) -> KeyPath:
+    return (*path, "name") if (*path, "name") in mistakes.document else path
+
+
+def _read(mistakes: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
+    before = mistakes.errors_found
+    worked_out = GEMM_LEADING if operation.kind == "gemm" else {}
+    sizes: dict[str, int] = {}
+    runtime: dict[str, int | float] = {}
+    name: str | None = None
+    for key, value in table.items():
+        place = (*path, key)
+        if key == "name":
+            name = _read_name(mistakes, value, place)
+        elif key in operation.size_arguments:
+            if _is_size(mistakes, key, value, place, least=0 if key in worked_out else 1):
+                sizes[key] = value
+        elif key in operation.runtime_arguments:
+            if _is_runtime(mistakes, key, value, place, operation.runtime_types.get(key, "int32_t")):
+                runtime[key] = value
+        else:
+            mistakes.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
+    for key in operation.size_arguments:
+        if key not in table and key not in worked_out:
+            mistakes.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
+    for key in operation.runtime_arguments:
+        if key not in table:
+            if key in RUNTIME_DEFAULTS:
+                runtime[key] = RUNTIME_DEFAULTS[key]
+            else:
+                mistakes.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
+    if mistakes.errors_found > before:
+        return None
+    if operation.kind == "gemm":
+        _leading_dimensions(mistakes, sizes, path, operation)
+    sizes = {key: sizes[key] for key in operation.size_arguments}
+    _shared_buffers(mistakes, sizes, path, operation)
+    if mistakes.errors_found > before:
+        return None
+    if name is None:
+        name = "x".join(str(sizes[key]) for key in operation.size_arguments if key not in worked_out)
+    return Shape(name, sizes, runtime, mistakes.document.span_of(_name_path(mistakes, path)))
+
+
+def _read_name(mistakes: Problems, value: Any, place: KeyPath) -> str | None:
+    if not isinstance(value, str):
+        mistakes.wrong_type(place, "a string", value)
+        return None
+    try:
+        return valid_name(value)
+    except ValueError as error:
+        mistakes.at_value(place, "invalid-name", str(error))
+        return None
+
+
+def _is_size(mistakes: Problems, key: str, value: Any, place: KeyPath, least: int) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        mistakes.wrong_type(place, "an integer", value)
+        return False
+    if not least <= value <= INT32_MAX:
+        message = f"`{key}` must be at least {least}" if value < least else f"`{key}` does not fit into int32_t"
+        mistakes.at_value(place, "out-of-range", message)
+        return False
+    return True
+
+
+def _is_runtime(mistakes: Problems, key: str, value: Any, place: KeyPath, c_type: str) -> bool:
+    if c_type == "bool" and isinstance(value, bool):
+        return True
+    if c_type in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return True
+    if c_type not in _C_INTEGERS or not isinstance(value, int) or isinstance(value, bool):
+        message = f"`{key}` is of type {c_type}; {describe_value(value)} is not"
+        mistakes.at_value(place, "wrong-type", message)
+        return False
+    if key == "kBatch" and value < 1:
+        mistakes.at_value(place, "out-of-range", "`kBatch` must be at least 1")
+        return False
+    if value not in _C_INTEGERS[c_type]:
+        mistakes.at_value(place, "out-of-range", f"`{key}` does not fit into {c_type}")
+        return False
+    return True
+
+
+def _leading_dimensions(mistakes: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
+    """Fill in the leading dimensions that are not given, and check those that are. LDD is 0 for a vector Bias."""
+    tensors = dict(operation.inputs) | dict(operation.outputs)
+    for key, name in GEMM_LEADING.items():
+        tensor = tensors.get(name)
+        least = _least_leading(tensor, sizes)
+        if key not in sizes:
+            sizes[key] = least
+        elif tensor is not None and sizes[key] < least and not (key == "LDD" and sizes[key] == 0):
+            # LDD = 0 repeats one row of a matrix, as Inductor's expanded biases do
+            message = f"`{key}` must be at least {least}: {name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
+            mistakes.at_value((*path, key), "out-of-range", message)
+
+
+def _least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
+    if tensor is None or len(tensor.sizes) < 2:
+        return 0
+    return sizes[tensor.sizes[1 if tensor.layout == "row" else 0]]
+
+
+def _shared_buffers(mistakes: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
+    """Tensors that are one buffer must need equally many elements of it, else one is read beyond its end."""
+    needed: dict[str, tuple[str, int]] = {}
+    for name, tensor in (*operation.inputs, *operation.outputs):
+        if tensor is None:
+            continue
+        try:
+            elements = elements_spanned(tensor, sizes)
+        except ValueError as error:
+            mistakes.at_value(path, "invalid-size", f"{name} has no size here: {error}")
+            continue
+        owner, known = needed.setdefault(tensor.buffer, (name, elements))
+        if known != elements:
+            message = f"{name} is the same buffer as {owner}, but needs {elements:,} elements of it and not {known:,}"
+            mistakes.at_value(path, "shape-mismatch", message)
+
+
+def elements_spanned(tensor: Tensor, sizes: Mapping[str, int]) -> int:
+    """Elements from the first to the last of a tensor, gaps included.
+
+    Raises ValueError for a size that is not positive, a negative stride, or a name without value.
+    """
+    last = 0
+    for size, stride in zip(tensor.sizes, tensor.strides, strict=True):
+        extent, step = evaluate_size(size, sizes), evaluate_size(stride, sizes)
+        if extent < 1:
+            raise ValueError(f"`{size}` is {extent}")
+        if step < 0:
+            raise ValueError(f"stride `{stride}` is {step}")
+        last += (extent - 1) * step
+    return last + 1

@@ -1,0 +1,280 @@
+"""`[[sweep]]` of a kernel file: instances from the product of parameter values, less those that a condition rules out.
+
+The product is walked parameter by parameter, and each condition is evaluated as soon as the values it mentions are
+known: what it rules out is never multiplied further. Its result is kept for each combination of the values it mentions,
+so that a sweep evaluates few conditions. Nothing is built before it is known to stay within the limits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ckwatch.model.diagnostics import Related, Severity
+from ckwatch.model.kernels import Instance, ParameterValue
+from ckwatch.workspace.parameters import Condition, ConditionError, ParameterReader, PlacedValue, merge_tables
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.settings import LimitsSection, Name, valid_name
+from ckwatch.workspace.toml_document import KeyPath
+
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
+
+
+class SweepTable(BaseModel):
+    """`[[sweep]]`; `where` and `parameters` are read apart."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    name: Name
+    base: str | None = None
+    where: Any = None
+    parameters: Annotated[dict[str, Any], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAxis:
+    """A swept parameter and its values; `named` if they are part of the instances' names."""
+
+    parameter: str
+    values: tuple[PlacedValue, ...]
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """A sweep that is free of mistakes as far as can be told without walking it."""
+
+    name: str
+    path: KeyPath
+    fixed: Mapping[str, PlacedValue]
+    axes: tuple[SweepAxis, ...]
+    conditions: tuple[Condition, ...]
+
+    @property
+    def product(self) -> int:
+        """The number of combinations before any condition."""
+        return math.prod(len(axis.values) for axis in self.axes)
+
+
+def read_sweep(
+    reader: ParameterReader,
+    values: Any,
+    path: KeyPath,
+    defaults: Mapping[str, PlacedValue],
+    instances: Mapping[str, Mapping[str, PlacedValue] | None],
+) -> SweepPlan | None:
+    """The sweep at `path`. `instances` are the file's instances by name, None for those with mistakes."""
+    mistakes = reader.mistakes
+    table = mistakes.validated(SweepTable, values, path)
+    if table is None:
+        return None
+    before = mistakes.errors_found
+    base: Mapping[str, PlacedValue] | None = {}
+    if table.base is not None:
+        if table.base not in instances:
+            what = f"no [[instance]] is called `{table.base}`"
+            mistakes.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
+            return None
+        base = instances[table.base]
+    axes = [
+        axis
+        for name, given in table.parameters.items()
+        if (axis := _axis(reader, name, given, (*path, "parameters", name))) is not None
+    ]
+    # a base with mistakes has been reported; what it would have held is not known
+    if base is None:
+        return None
+    fixed = merge_tables(defaults, base)
+    conditions: list[Condition] = []
+    if table.where is not None:
+        # Jinja2 takes a tenth of a second to load, and most files have no conditions
+        from ckwatch.workspace.sweep_conditions import read_conditions
+
+        conditions = read_conditions(mistakes, table.where, (*path, "where"), [*fixed, *table.parameters])
+    if mistakes.errors_found > before:
+        return None
+    return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions))
+
+
+def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> SweepAxis | None:
+    if not reader.named(name, path):
+        return None
+    if not isinstance(given, list):
+        written = reader.value(name, given, path)
+        return SweepAxis(name, (written,), named=False) if written else None
+    if not given:
+        reader.mistakes.at_value(
+            path, "empty-sweep", f"`{name}` has no values: the sweep yields nothing", severity=Severity.WARNING
+        )
+    values: list[PlacedValue] = []
+    first: dict[tuple[type, ParameterValue], PlacedValue] = {}
+    complete = True
+    for index, element in enumerate(given):
+        written = reader.value(name, element, (*path, index))
+        if written is None:
+            complete = False
+            continue
+        key = (type(written.value), written.value)
+        if key in first:
+            related = (Related("first given here", first[key].span),)
+            message = f"`{name}` has this value twice; the second is left out"
+            reader.mistakes.add("duplicate-value", message, written.span, severity=Severity.WARNING, related=related)
+        else:
+            first[key] = written
+            values.append(written)
+    return SweepAxis(name, tuple(values), named=True) if complete else None
+
+
+def expand_sweep(sweep: SweepPlan, mistakes: Problems, limits: LimitsSection, present: int) -> list[Instance]:
+    """The instances of a sweep in a kernel file that has `present` others; none where it has mistakes or is too large.
+
+    Raises nothing; mistakes are reported where the sweep has its name, or at the condition that fails.
+    """
+    place = (*sweep.path, "name")
+    room = limits.instances - present
+    raising = "raise `instances` under [limits] in ckwatch.toml, or narrow the sweep"
+    if not sweep.conditions and sweep.product > room:
+        message = f"sweep `{sweep.name}` makes {sweep.product:,} instances{_beside(present)}; "
+        mistakes.at_value(place, "too-many-instances", message + f"the limit is {limits.instances:,}: {raising}")
+        return []
+    walk = _ProductWalk(sweep, limits.combinations)
+    chosen: list[tuple[PlacedValue, ...]] = []
+    try:
+        for combination in walk.combinations():
+            if len(chosen) == room:
+                message = f"sweep `{sweep.name}` makes more than {room:,} instances{_beside(present)}; "
+                message += f"the limit is {limits.instances:,}: {raising}"
+                mistakes.at_value(place, "too-many-instances", message)
+                return []
+            chosen.append(combination)
+    except ConditionFailedError as failure:
+        mistakes.at_value(failure.condition.path, "failing-condition", str(failure))
+        return []
+    except TooManyCombinationsError:
+        message = f"sweep `{sweep.name}` has {sweep.product:,} combinations, and {limits.combinations:,} steps did not "
+        message += (
+            "tell which of them to take; raise `combinations` under [limits] in ckwatch.toml, or narrow the sweep"
+        )
+        mistakes.at_value(place, "too-many-combinations", message)
+        return []
+    if not chosen and all(axis.values for axis in sweep.axes):
+        message = f"sweep `{sweep.name}` yields nothing: no combination meets its conditions"
+        mistakes.at_value(place, "empty-sweep", message, severity=Severity.WARNING)
+    return _instances(sweep, mistakes, chosen)
+
+
+def _beside(present: int) -> str:
+    return f" beside {present:,} others" if present else ""
+
+
+class ConditionFailedError(Exception):
+    """A condition that cannot be answered."""
+
+    def __init__(self, condition: Condition, message: str) -> None:
+        super().__init__(message)
+        self.condition = condition
+
+
+class TooManyCombinationsError(Exception):
+    """More steps than allowed."""
+
+
+class _ProductWalk:
+    """Depth first through the product."""
+
+    def __init__(self, sweep: SweepPlan, steps_allowed: int) -> None:
+        self._axes = sweep.axes
+        self._conditional = bool(sweep.conditions)
+        self._steps_left = steps_allowed
+        self._values: dict[str, ParameterValue] = {name: written.value for name, written in sweep.fixed.items()}
+        self._answers: dict[tuple[object, ...], bool] = {}
+        depth_of = {axis.parameter: depth for depth, axis in enumerate(sweep.axes)}
+        self._asked: list[list[tuple[Condition, tuple[str, ...]]]] = [[] for _ in range(len(sweep.axes) + 1)]
+        for condition in sweep.conditions:
+            swept = tuple(name for name in sorted(condition.names) if name in depth_of)
+            depth = max((depth_of[name] + 1 for name in swept), default=0)
+            self._asked[depth].append((condition, swept))
+
+    def combinations(self) -> Iterator[tuple[PlacedValue, ...]]:
+        """The combinations that meet every condition, the last axis fastest."""
+        if not self._allowed(0):
+            return
+        if not self._axes:
+            yield ()
+            return
+        chosen: list[PlacedValue] = []
+        open_axes = [iter(self._axes[0].values)]
+        while open_axes:
+            written = next(open_axes[-1], None)
+            if written is None:
+                open_axes.pop()
+                if chosen:
+                    chosen.pop()
+                continue
+            self._count()
+            depth = len(open_axes)
+            self._values[self._axes[depth - 1].parameter] = written.value
+            if not self._allowed(depth):
+                continue
+            if depth == len(self._axes):
+                yield (*chosen, written)
+            else:
+                chosen.append(written)
+                open_axes.append(iter(self._axes[depth].values))
+
+    def _count(self) -> None:
+        if not self._conditional:
+            return
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise TooManyCombinationsError
+
+    def _allowed(self, depth: int) -> bool:
+        for condition, swept in self._asked[depth]:
+            key = (condition.path, *((type(self._values[name]), self._values[name]) for name in swept))
+            answer = self._answers.get(key)
+            if answer is None:
+                try:
+                    answer = self._answers[key] = condition.holds(self._values)
+                except ConditionError as error:
+                    raise ConditionFailedError(condition, str(error)) from None
+            if not answer:
+                return False
+        return True
+
+
+def _instances(sweep: SweepPlan, mistakes: Problems, chosen: list[tuple[PlacedValue, ...]]) -> list[Instance]:
+    span = mistakes.document.span_of((*sweep.path, "name"))
+    values = {name: written.value for name, written in sweep.fixed.items()}
+    spans = {name: written.span for name, written in sweep.fixed.items()}
+    found = []
+    for combination in chosen:
+        name = sweep.name
+        own_values, own_spans = dict(values), dict(spans)
+        for axis, written in zip(sweep.axes, combination, strict=True):
+            own_values[axis.parameter] = written.value
+            own_spans[axis.parameter] = written.span
+            if axis.named:
+                name += "_" + value_in_name(written.value)
+        try:
+            valid_name(name)
+        except ValueError as error:
+            message = f"the instance's name becomes `{name}`: {error}; shorten the sweep's name or its values"
+            mistakes.at_value((*sweep.path, "name"), "invalid-name", message)
+            return []
+        found.append(Instance(name, own_values, span, own_spans))
+    return found
+
+
+def value_in_name(value: ParameterValue) -> str:
+    """How a swept value stands in an instance's name: `128`, `4x64x1`, `v3`, `true`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return _NOT_IN_NAMES.sub("-", str(value))

@@ -1,0 +1,296 @@
+"""Finds the template that a kernel file names, and the identifiers that the template can mention as parameters.
+
+The workspace's folders are searched before the built-in templates.
+
+The identifiers in the tags of templates are cached for each file (`FileIdentifiers`) and for each template with all
+that it includes (`IncludeClosure`), beyond one load of a workspace: a closure is built again only when one of its
+files has other identifiers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from ckwatch.workspace.files import Clock, Stamp, StampCache, stamp_of
+from ckwatch.workspace.problems import nearest, normalized
+
+TEMPLATE_TEXT_LIMIT_BYTES = 16 * 1024 * 1024
+
+VARIANTS_KEPT = 4
+"""Of each file and closure: editors lend different texts for the same file, and loads for them alternate."""
+
+UNUSED_KEPT = 1000
+"""So many more than twice what a load uses are kept: other loads may use them."""
+
+_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_REFERENCE = re.compile(r"\{%[-+]?\s*(?:include|extends|import|from)\b(?P<what>[^%]*)")
+_LITERAL = re.compile(r"\s*(\"[^\"]*\"|'[^']*')")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileIdentifiers:
+    """The identifiers in the tags of one file, and the templates that it names; None where a name is computed.
+
+    The same object stands for the same text of the same file.
+    """
+
+    words: frozenset[str]
+    references: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncludeClosure:
+    """A template and what it includes: the files that were looked at, by template name, and all their words.
+
+    `words` is None where they cannot be told: a file is missing, or a name is computed.
+    """
+
+    texts: tuple[tuple[str, FileIdentifiers | None], ...]
+    words: frozenset[str] | None
+
+
+class IdentifierCache:
+    """The words of template files and of closures, remembered."""
+
+    def __init__(self, clock: Clock = time.time_ns) -> None:
+        self._clock = clock
+        self._by_stamp: StampCache[FileIdentifiers] = StampCache()
+        self._by_text: dict[str, list[tuple[bytes, FileIdentifiers]]] = {}
+        self._closures: dict[str, list[IncludeClosure]] = {}
+
+    def of_file(self, path: str, stamp: Stamp) -> FileIdentifiers | None:
+        """The words of the file at `path`, which has this stamp now; None if it cannot be read."""
+        known = self._by_stamp.get(path, stamp)
+        if known is not None:
+            return known
+        if stamp[2] > TEMPLATE_TEXT_LIMIT_BYTES:
+            return None
+        now_ns = self._clock()
+        try:
+            text = Path(path).read_text("utf-8", "replace")
+        except OSError:
+            return None
+        found = self.of_text(path, text)
+        self._by_stamp.put(path, stamp, now_ns, found)
+        return found
+
+    def of_text(self, path: str, text: str) -> FileIdentifiers:
+        """The words of a text that stands for the file at `path`."""
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        variants = self._by_text.setdefault(path, [])
+        for known in variants:
+            if known[0] == digest:
+                move_to_front(variants, known)
+                return known[1]
+        words = _words_of(text)
+        move_to_front(variants, (digest, words))
+        return words
+
+    def closure(self, name: str, look: Callable[[str], FileIdentifiers | None]) -> IncludeClosure:
+        """The words of the template `name` and of all that it includes; `look` gives the words of one template."""
+        variants = self._closures.setdefault(name, [])
+        for known in variants:
+            if all(look(part) is words for part, words in known.texts):
+                move_to_front(variants, known)
+                return known
+        found = _collect(name, look)
+        move_to_front(variants, found)
+        return found
+
+    def forget_unused(self, names: Collection[str], paths: Collection[str]) -> None:
+        """Keep memory bounded: drop what a load did not use where that has become much."""
+        most = 2 * max(len(names), len(paths)) + UNUSED_KEPT
+        if max(len(self._by_text), len(self._closures), len(self._by_stamp)) > most:
+            self._by_stamp.keep(paths)
+            self._by_text = {path: known for path, known in self._by_text.items() if path in paths}
+            self._closures = {name: known for name, known in self._closures.items() if name in names}
+
+
+Variant = TypeVar("Variant")
+
+
+def move_to_front(variants: list[Variant], variant: Variant) -> None:
+    """Put a variant first, and drop the one that was not used for longest where there are too many."""
+    if variants and variants[0] is variant:
+        return
+    variants[:] = [variant, *(other for other in variants if other is not variant)][:VARIANTS_KEPT]
+
+
+def _words_of(text: str) -> FileIdentifiers:
+    words: set[str] = set()
+    for tag in _TAG.findall(text):
+        words.update(map(sys.intern, _IDENTIFIER.findall(tag)))
+    references: list[str] = []
+    for reference in _REFERENCE.finditer(text):
+        literal = _LITERAL.match(reference["what"])
+        if literal is None:
+            return FileIdentifiers(frozenset(words), None)
+        references.append(literal[1][1:-1])
+    return FileIdentifiers(frozenset(words), tuple(references))
+
+
+def _collect(name: str, look: Callable[[str], FileIdentifiers | None]) -> IncludeClosure:
+    words: set[str] = set()
+    waiting, seen = [name], {name}
+    texts: list[tuple[str, FileIdentifiers | None]] = []
+    while waiting:
+        part = waiting.pop()
+        found = look(part)
+        texts.append((part, found))
+        if found is None or found.references is None:
+            return IncludeClosure(tuple(texts), None)
+        words |= found.words
+        for reference in found.references:
+            if reference not in seen:
+                seen.add(reference)
+                waiting.append(reference)
+    if len(texts) == 1 and texts[0][1] is not None:
+        return IncludeClosure(tuple(texts), texts[0][1].words)
+    return IncludeClosure(tuple(texts), frozenset(words))
+
+
+TEMPLATE_SUFFIXES = (".hip.j2", ".cu.j2", ".cpp.j2")
+"""What a template's name ends in; `.cpp.j2` is compiled for the host, the others for GPUs."""
+
+
+class TemplateLookup(Protocol):
+    """What a kernel file asks about templates."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The search path."""
+
+    def find(self, name: str) -> str | None:
+        """The absolute path of the template `name`; None if there is none."""
+
+    def near(self, name: str) -> str | None:
+        """An existing template that `name` was probably meant to be."""
+
+    def meant(self, template: str, parameter: str) -> str | None:
+        """For a parameter that `template` does not mention, the one that was probably meant; else None."""
+
+
+class TemplateSearch:
+    """The search path as one load of a workspace sees it: `TemplateLookup`, each file looked at once.
+
+    `overlays` are texts to use instead of files, by path. `known` is what other loads learned.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], overlays: Mapping[str, str], known: IdentifierCache | None = None
+    ) -> None:
+        self.folders = tuple(folders)
+        self._prefixes = [str(folder).removesuffix(os.sep) + os.sep for folder in folders]
+        self._overlays = overlays
+        self._known = known if known is not None else IdentifierCache()
+        self._paths: dict[str, str | None] = {}
+        self._stamps: dict[str, Stamp] = {}
+        self._texts: dict[str, FileIdentifiers | None] = {}
+        self._words: dict[str, frozenset[str] | None] = {}
+        self._forms: dict[str, dict[str, str]] = {}
+        self._names: tuple[str, ...] | None = None
+
+    def find(self, name: str) -> str | None:
+        """The absolute path of the template `name`; None if there is none."""
+        if name not in self._paths:
+            self._paths[name] = self._look(name)
+        return self._paths[name]
+
+    def near(self, name: str) -> str | None:
+        """An existing template that `name` was probably meant to be."""
+        names = self.names()
+        last = {candidate.rsplit("/", 1)[-1]: candidate for candidate in reversed(names)}
+        if found := nearest(name, names):
+            return found
+        found = nearest(name.rsplit("/", 1)[-1], last)
+        return last[found] if found else None
+
+    def names(self) -> tuple[str, ...]:
+        """Every template that could be named, in order of the search path."""
+        if self._names is None:
+            self._names = tuple(dict.fromkeys(name for prefix in self._prefixes for name in _names_in(prefix)))
+        return self._names
+
+    def words(self, name: str) -> frozenset[str] | None:
+        """The identifiers in the tags of a template and of all that it includes, imports and extends.
+
+        None where that cannot be told: a file is missing, or a name is computed.
+        """
+        if name not in self._words:
+            self._words[name] = self._known.closure(name, self._text).words
+        return self._words[name]
+
+    def meant(self, template: str, parameter: str) -> str | None:
+        """For a parameter that `template` does not mention, the one that was probably meant; else None.
+
+        That is one which differs in case and underscores only.
+        """
+        words = self.words(template)
+        # a template that goes through `parameters` needs no names
+        if words is None or parameter in words or "parameters" in words:
+            return None
+        if template not in self._forms:
+            self._forms[template] = by_normal_form(words)
+        return self._forms[template].get(normalized(parameter))
+
+    def forget_unused(self) -> None:
+        """Keep what is known bounded, by what this load used."""
+        self._known.forget_unused(self._texts, {path for path in self._paths.values() if path is not None})
+
+    def _look(self, name: str) -> str | None:
+        # as Jinja2's loaders do: no way out of the folder
+        if any(part in ("", os.pardir, os.curdir) for part in name.split("/")) or "\0" in name or "\\" in name:
+            return None
+        for prefix in self._prefixes:
+            path = prefix + name
+            if path in self._overlays:
+                return path
+            try:
+                status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one load
+            except (OSError, ValueError):
+                continue
+            if stat.S_ISREG(status.st_mode):
+                self._stamps[path] = stamp_of(status)
+                return path
+        return None
+
+    def _text(self, name: str) -> FileIdentifiers | None:
+        """The words of the template `name` alone; None if it is not there or cannot be read."""
+        if name not in self._texts:
+            self._texts[name] = self._read(name)
+        return self._texts[name]
+
+    def _read(self, name: str) -> FileIdentifiers | None:
+        path = self.find(name)
+        if path is None:
+            return None
+        if path in self._overlays:
+            return self._known.of_text(path, self._overlays[path])
+        return self._known.of_file(path, self._stamps[path])
+
+
+def _names_in(folder: str) -> Iterator[str]:
+    """The templates in a folder, whose path ends in `/`."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        inside = place[len(folder) :]
+        for name in sorted(files):
+            if name.endswith(TEMPLATE_SUFFIXES):
+                yield f"{inside}/{name}" if inside else name
+
+
+def by_normal_form(words: Collection[str]) -> dict[str, str]:
+    """Words by what is left of them without case and underscores; names in mixed case win."""
+    return {
+        normalized(word): word for word in sorted(words, key=lambda word: (not word.islower(), word), reverse=False)
+    }

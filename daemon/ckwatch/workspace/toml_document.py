@@ -1,0 +1,451 @@
+"""TOML files as values and places: every key and value has an exact span, and every syntax error is reported.
+
+Values come from `tomllib`, places from tree-sitter, both of the same text. tree-sitter counts columns in UTF-8 bytes;
+spans count code points.
+
+`tomllib` stops at the first error. To find the others, a broken text is cut into sections at the lines that look like
+table headers; in each, the statement in error is blanked and the section parsed again. Blanking keeps every other
+character where it is, so that places found in the repaired text hold in the text itself. A section whose header is
+broken is dropped, since its keys would land in another table.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import tree_sitter
+import tree_sitter_toml
+
+from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
+from ckwatch.model.text import LineIndex, Position, Span
+
+ERRORS_PER_SECTION = 8
+ERRORS_PER_FILE = 50
+REPEATED_TABLES = 10
+STATEMENT_LINES = 64
+"""How far back the start of a broken statement is looked for."""
+
+HEADER = re.compile(r"[ \t]*\[{1,2}[ \t]*[A-Za-z_][\w.\- \t]*\]{0,2}[ \t]*(#[^\n]*)?\r?\n?\Z")
+STATEMENT = re.compile(r"[ \t]*([\w-]+|\"[^\"\n]*\"|'[^'\n]*')([ \t]*\.[ \t]*[\w\"'-]+)*[ \t]*=(?!=)")
+AT_LINE = re.compile(r"^(?P<message>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)$", re.DOTALL)
+AT_END = re.compile(r"^(?P<message>.*) \(at end of document\)$", re.DOTALL)
+WORD = re.compile(r"[\w+-][\w.+:-]*")
+REPEATS = ("Cannot overwrite", "Cannot declare", "Cannot mutate", "Cannot redefine")
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxProblem:
+    """One error, [`start`, `end`) in code points; `noticed` is where the parser gave up, if that is elsewhere.
+
+    `replacement` is what to write at the place instead, where that is known. `repeated` marks a key or table that
+    stands twice.
+    """
+
+    message: str
+    start: int
+    end: int
+    noticed: int | None = None
+    replacement: str | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """`values` of `text`, which is the text that was given with each broken statement blanked."""
+
+    values: dict[str, Any]
+    text: str
+    mistakes: tuple[SyntaxProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    message: str
+    position: Position
+
+
+def parse_toml(text: str) -> Parsed:
+    """The values of a TOML text and all its syntax errors. Raises nothing on bad text."""
+    outcome = _attempt(text)
+    if isinstance(outcome, dict):
+        return Parsed(outcome, text, ())
+    mistakes: list[SyntaxProblem] = []
+    sections: list[str] = []
+    offset = 0
+    for section in _sections(text):
+        if len(mistakes) < ERRORS_PER_FILE:
+            mended, found = _mend(section, offset)
+            sections.append(mended)
+            mistakes += found
+        else:
+            sections.append(blank(section))
+        offset += len(section)
+    values = _join(sections, mistakes)
+    mistakes.sort(key=lambda mistake: mistake.start)
+    return Parsed(values, "".join(sections), tuple(mistakes))
+
+
+def blank(text: str) -> str:
+    """`text` with a space for each character that is no line end."""
+    return re.sub(r"[^\r\n]", " ", text)
+
+
+def _attempt(text: str) -> dict[str, Any] | _Failure:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        return _Failure("arrays or tables are nested too deeply", _deepest(text))
+    except ValueError as error:
+        if found := AT_LINE.match(str(error)):
+            return _Failure(found["message"], Position(int(found["line"]) - 1, int(found["column"]) - 1))
+        end = LineIndex(text).position(len(text))
+        if found := AT_END.match(str(error)):
+            return _Failure(found["message"], end)
+        number = re.search(r"[0-9_]{4000,}", text)
+        return _Failure(
+            "an integer with thousands of digits", LineIndex(text).position(number.start() if number else 0)
+        )
+
+
+def _deepest(text: str) -> Position:
+    run = max(re.finditer(r"[\[{]{2,}", text), key=lambda found: found.end() - found.start(), default=None)
+    return LineIndex(text).position(run.start() if run else 0)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _sections(text: str) -> Iterator[str]:
+    start = at = 0
+    for line in _lines(text):
+        if HEADER.match(line) and at > start:
+            yield text[start:at]
+            start = at
+        at += len(line)
+    if at > start:
+        yield text[start:at]
+
+
+def _mend(section: str, base: int) -> tuple[str, list[SyntaxProblem]]:
+    """The section without its broken statements, and what is wrong with them."""
+    mistakes: list[SyntaxProblem] = []
+    lines = _lines(section)
+    begun = bool(lines) and HEADER.match(lines[0]) is not None
+    headless = False
+    for _ in range(ERRORS_PER_SECTION):
+        text = "".join(lines)
+        failure = _attempt(text)
+        if isinstance(failure, dict):
+            return (blank(section) if headless else text), mistakes
+        at = min(failure.position.line, len(lines) - 1)
+        first = _statement_start(lines, at)
+        if first is None:
+            mistakes.append(_describe(text, failure, at, base))
+            break
+        mistakes.append(_describe(text, failure, first, base))
+        headless = headless or (begun and first == 0)
+        for index in range(first, _statement_end(lines, first, at)):
+            lines[index] = blank(lines[index])
+    return blank(section), mistakes
+
+
+def _statement_start(lines: list[str], at: int) -> int | None:
+    """The line at which the statement that fails at line `at` begins: all before it parses."""
+    for first in range(at, max(at - STATEMENT_LINES, -1), -1):
+        if first == 0 or isinstance(_attempt("".join(lines[:first])), dict):
+            return first
+    return None
+
+
+def _statement_end(lines: list[str], first: int, at: int) -> int:
+    """One past the last line to blank."""
+    line = lines[first]
+    opened = sum(line.count(sign) for sign in "[{") - sum(line.count(sign) for sign in "]}")
+    if first == at and opened <= 0 and '"""' not in line and "'''" not in line:
+        return first + 1
+    for index in range(max(at, first + 1), len(lines)):
+        if STATEMENT.match(lines[index]):
+            return index
+    return len(lines)
+
+
+def _describe(text: str, failure: _Failure, first: int, base: int) -> SyntaxProblem:
+    """What to tell about a statement that begins at line `first` and fails at `failure.position`."""
+    index = LineIndex(text)
+    offset = index.offset(failure.position)
+    start, line_end = index.starts[first], text.find("\n", index.starts[first])
+    line = text[start : line_end if line_end >= 0 else len(text)].rstrip("\r")
+    key = STATEMENT.match(line)
+    if failure.message.startswith(REPEATS):
+        name = line[: key.end() - 1].strip() if key else line.split("#")[0].strip()
+        begin = start + len(line) - len(line.lstrip())
+        return SyntaxProblem(f"`{name}` is given twice", base + begin, base + begin + len(name), repeated=True)
+    if failure.position.line > first or failure.message == "Unclosed array":
+        return _unclosed(line, key, failure.message, base + start, base + offset)
+    offset = min(offset, start + len(line))
+    word = WORD.match(text, offset, start + len(line))
+    end = word.end() if word else min(offset + 1, start + len(line))
+    wrong = text[offset:end]
+    message, replacement = failure.message, None
+    if message == "Invalid value":
+        message, replacement = _invalid_value(wrong)
+    elif message.startswith("Expected newline or end of document"):
+        message = f"unexpected `{wrong}` after the value"
+    elif message.startswith("Illegal character"):
+        message = "the string is not closed on this line" if "\\n" in message or "\\r" in message else message
+    else:
+        message = message[:1].lower() + message[1:]
+    return SyntaxProblem(message, base + offset, base + end, replacement=replacement)
+
+
+def _unclosed(line: str, key: re.Match[str] | None, message: str, start: int, noticed: int) -> SyntaxProblem:
+    """An array or string that goes on past its line: the place is where it is opened."""
+    value = key.end() if key else 0
+    while value < len(line) and line[value] in " \t":
+        value += 1
+    if message == "Unclosed array":
+        message = "the array is not closed, or a comma is missing in it"
+    elif message == 'Expected "\'"':
+        message = "the string is not closed on this line"
+    elif "'''" in message or '"""' in message or message.startswith("Unterminated"):
+        message = "the string is not closed"
+    else:
+        message = message[:1].lower() + message[1:]
+    end = len(line.rstrip())
+    return SyntaxProblem(message, start + min(value, end), start + end, noticed)
+
+
+def _invalid_value(wrong: str) -> tuple[str, str | None]:
+    if wrong in ("True", "False"):
+        return f"`{wrong}` is written `{wrong.lower()}` in TOML", wrong.lower()
+    if WORD.fullmatch(wrong):
+        return f"`{wrong}` is no TOML value; a string needs quotes", f'"{wrong}"'
+    if not wrong.strip() or wrong == "#":
+        return "the value is missing", None
+    return f"`{wrong}` is no TOML value", None
+
+
+def _join(sections: list[str], mistakes: list[SyntaxProblem]) -> dict[str, Any]:
+    """The values of all sections together; tables declared twice are reported and dropped."""
+    for _ in range(REPEATED_TABLES):
+        text = "".join(sections)
+        failure = _attempt(text)
+        if isinstance(failure, dict):
+            return failure
+        index = LineIndex(text)
+        offset = max(min(index.offset(failure.position), len(text) - 1), 0)
+        which, base = 0, 0
+        while which < len(sections) - 1 and base + len(sections[which]) <= offset:
+            base += len(sections[which])
+            which += 1
+        section = sections[which]
+        line = section.count("\n", 0, offset - base)
+        mistakes.append(
+            _describe(section, _Failure(failure.message, LineIndex(section).position(offset - base)), line, base)
+        )
+        lines = _lines(section)
+        if line == 0 or line >= len(lines):
+            sections[which] = blank(section)
+        else:
+            lines[line] = blank(lines[line])
+            sections[which] = "".join(lines)
+    sections[:] = [blank(section) for section in sections]
+    return {}
+
+
+KeyPath = tuple[str | int, ...]
+"""Keys of tables and indices of arrays, from the top: `("instance", 2, "MPerBlock")`."""
+
+_LANGUAGE = tree_sitter.Language(tree_sitter_toml.language())
+_DOCUMENTS_KEPT = 64
+
+
+@dataclass(slots=True)
+class _Place:
+    """Byte ranges of a key and its value; a table's value is its header. `span` is kept once it was asked for."""
+
+    key: tuple[int, int] | None
+    value: tuple[int, int]
+    children: dict[str | int, _Place] | None = None
+    span: Span | None = None
+
+    def inner(self) -> dict[str | int, _Place]:
+        """The children, to be added to."""
+        if self.children is None:
+            self.children = {}
+        return self.children
+
+
+class TomlDocument:
+    """A TOML file. `values` is empty where nothing could be read; it is shared and must not be changed."""
+
+    def __init__(self, path: str, text: str, source: Source) -> None:
+        parsed = parse_toml(text)
+        self.path = path
+        self.text = text
+        self.source = source
+        self.values: dict[str, Any] = parsed.values
+        self._bytes = parsed.text.encode("utf-8", "replace")
+        self._ascii = len(self._bytes) == len(text)
+        self._line_bytes: list[int] = [0]
+        self._line_bytes += [found.end() for found in re.finditer(b"\n", self._bytes)]
+        self._lines = LineIndex(text)
+        self._top = _Place(None, (0, 0))
+        self._read_places()
+        self.diagnostics = tuple(self._syntax_diagnostic(mistake, text) for mistake in parsed.mistakes)
+
+    def __contains__(self, path: KeyPath) -> bool:
+        """Whether something is written at `path`."""
+        return self._find(path)[1]
+
+    def span_of(self, path: KeyPath) -> Span:
+        """Where the value at `path` stands; of a table its header; where nothing stands, the nearest table around."""
+        place = self._find(path)[0]
+        if place.span is None:
+            place.span = self._span(place.value)
+        return place.span
+
+    def key_span_of(self, path: KeyPath) -> Span:
+        """Where the key at `path` stands; of an array's element the element."""
+        place, found = self._find(path)
+        return self._span(place.key if found and place.key is not None else place.value)
+
+    def span_within(self, path: KeyPath, start: int, end: int) -> Span:
+        """Characters [`start`, `end`) of the string at `path`; the whole value where the string holds escapes."""
+        whole = self.span_of(path)
+        begin, stop = self._lines.offset(whole.start), self._lines.offset(whole.end)
+        written = self.text[begin:stop]
+        if whole.start.line != whole.end.line or "\\" in written or written[:3] in ('"""', "'''"):
+            return whole
+        first = min(begin + 1 + start, stop)
+        return Span(self.path, self._lines.position(first), self._lines.position(min(begin + 1 + end, stop)))
+
+    @property
+    def beginning(self) -> Span:
+        """The empty span at the start of the file."""
+        return Span(self.path, Position(0, 0), Position(0, 0))
+
+    def _find(self, path: KeyPath) -> tuple[_Place, bool]:
+        place = self._top
+        for step in path:
+            inner = place.children.get(step) if place.children is not None else None
+            if inner is None:
+                return place, False
+            place = inner
+        return place, True
+
+    def _span(self, bounds: tuple[int, int]) -> Span:
+        start, end = self._position(bounds[0]), self._position(bounds[1])
+        return Span(self.path, start, end)
+
+    def _position(self, at: int) -> Position:
+        line = bisect_right(self._line_bytes, at) - 1
+        start = self._line_bytes[line]
+        return Position(line, at - start if self._ascii else len(self._bytes[start:at].decode("utf-8", "replace")))
+
+    def _read_places(self) -> None:
+        for node in tree_sitter.Parser(_LANGUAGE).parse(self._bytes).root_node.named_children:
+            if node.type == "pair":
+                self._read_pair(self._top, node)
+            elif node.type in ("table", "table_array_element"):
+                self._read_table(node)
+
+    def _read_table(self, node: tree_sitter.Node) -> None:
+        parts = node.children
+        header_end = next((part.end_byte for part in parts if part.type in ("]", "]]")), node.end_byte)
+        header = (node.start_byte, header_end)
+        keys = list(_keys(parts[1])) if len(parts) > 1 else []
+        place = self._top
+        for depth, (name, bounds) in enumerate(keys):
+            last = depth == len(keys) - 1
+            inner = place.inner().get(name)
+            if inner is None:
+                inner = place.inner()[name] = _Place(bounds, header)
+            if last and node.type == "table_array_element":
+                element = _Place(bounds, header)
+                inner.inner()[len(inner.inner())] = element
+                inner = element
+            elif not last and inner.children and all(isinstance(step, int) for step in inner.children):
+                inner = inner.children[len(inner.children) - 1]
+            place = inner
+        for part in parts:
+            if part.type == "pair":
+                self._read_pair(place, part)
+
+    def _read_pair(self, place: _Place, node: tree_sitter.Node) -> None:
+        parts = [part for part in node.named_children if part.type != "comment"]
+        if len(parts) < 2:
+            return
+        keys = list(_keys(parts[0]))
+        for name, bounds in keys[:-1]:
+            place = place.inner().setdefault(name, _Place(bounds, (bounds[0], parts[1].end_byte)))
+        name, bounds = keys[-1]
+        if name not in place.inner():
+            place.inner()[name] = self._value(parts[1], bounds)
+
+    def _value(self, node: tree_sitter.Node, key: tuple[int, int] | None) -> _Place:
+        place = _Place(key, (node.start_byte, node.end_byte))
+        if node.type == "array":
+            elements = [part for part in node.named_children if part.type != "comment"]
+            for index, element in enumerate(elements):
+                place.inner()[index] = self._value(element, None)
+        elif node.type == "inline_table":
+            for part in node.named_children:
+                if part.type == "pair":
+                    self._read_pair(place, part)
+        return place
+
+    def _syntax_diagnostic(self, mistake: SyntaxProblem, text: str) -> Diagnostic:
+        span = Span(self.path, self._lines.position(mistake.start), self._lines.position(mistake.end))
+        related: tuple[Related, ...] = ()
+        code = "syntax"
+        if mistake.repeated:
+            code = "duplicate-key"
+            related = self._first_of(mistake, text)
+        elif mistake.noticed is not None:
+            position = self._lines.position(mistake.noticed)
+            related = (Related("noticed here", Span(self.path, position, position)),)
+        fixes = (Fix(span, mistake.replacement),) if mistake.replacement is not None else ()
+        return Diagnostic(
+            Severity.ERROR, self.source, f"{self.source.value}/{code}", mistake.message, span, related, fixes=fixes
+        )
+
+    def _first_of(self, mistake: SyntaxProblem, text: str) -> tuple[Related, ...]:
+        """Where the key or table that stands twice was given first: the nearest same text before it."""
+        written = text[mistake.start : mistake.end]
+        section = text.rfind("\n[", 0, mistake.start) + 1
+        sought = re.compile(rf"^[ \t]*({re.escape(written)})[ \t]*(?=[=#\r\n]|$)", re.MULTILINE)
+        within = 0 if written.startswith("[") else section
+        first = sought.search(text, within, mistake.start)
+        if first is None:
+            return ()
+        span = Span(self.path, self._lines.position(first.start(1)), self._lines.position(first.end(1)))
+        return (Related("first given here", span),)
+
+
+def _keys(node: tree_sitter.Node) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The parts of a bare, quoted or dotted key."""
+    if node.type == "dotted_key":
+        for part in node.named_children:
+            yield from _keys(part)
+        return
+    written = (node.text or b"").decode("utf-8", "replace")
+    if node.type == "quoted_key":
+        try:
+            written = next(iter(tomllib.loads(f"{written} = 0")))
+        except (tomllib.TOMLDecodeError, StopIteration):
+            written = written.strip("\"'")
+    yield written, (node.start_byte, node.end_byte)
+
+
+@lru_cache(maxsize=_DOCUMENTS_KEPT)
+def document_of(path: str, text: str, source: Source) -> TomlDocument:
+    """The document of a text; recent ones are kept, so that a language server parses only what changed."""
+    return TomlDocument(path, text, source)

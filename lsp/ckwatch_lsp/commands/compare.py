@@ -1,0 +1,122 @@
+"""`ckwatch.compare` and `setBaseline`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from ckwatch.client import Client
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.benchmarks import Compared
+from ckwatch.wire.figures_text import NO_FIGURES, is_figure, time_of
+from ckwatch_lsp.commands.arguments import requested_document, requested_units, text_in, unit_in, units_named
+from ckwatch_lsp.figures.labels import change_cell
+from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle, markdown, plain
+from ckwatch_lsp.session.folders import WorkspaceFolder
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+
+
+def comparison_page(unit: str, rows: Sequence[Compared]) -> list[PageBlock]:
+    """A unit against others, shape by shape; below the table why some rows have no verdict."""
+    several = len({row.cache for row in rows}) > 1
+    cells = tuple(_cells(row, several=several) for row in rows if _is_comparable(row))
+    missing = dict.fromkeys(
+        f"{row.shape}, against {row.theirs}: {row.why_not or NO_FIGURES}" for row in rows if not _is_comparable(row)
+    )
+    columns = ("shape", "against", "time", "other", "change", "verdict")
+    blocks: list[PageBlock] = [PageTitle(unit, "compared"), PageTable(columns, cells)]
+    return [*blocks, PageLine("\n".join(missing))] if missing else blocks
+
+
+def _is_comparable(row: Compared) -> bool:
+    return row.comparison is not None and all(
+        is_figure(timing) for timing in (row.timing, row.other) if timing is not None
+    )
+
+
+def _cells(row: Compared, *, several: bool) -> tuple[str, ...]:
+    assert row.comparison is not None  # noqa: S101  # `_is_comparable`
+    found = row.comparison
+    return (
+        row.shape + (f", {row.cache} cache" if several else ""),
+        row.theirs,
+        "" if row.timing is None else time_of(row.timing.median_us),
+        time_of(found.other_median_us),
+        change_cell(found.ratio),
+        found.verdict + (", in turns" if found.interleaved else ""),
+    )
+
+
+NAME = "editor"
+"""The baseline that is set without a name."""
+
+KEPT = ("previous", "baseline", "library")
+
+
+class CompareCommands:
+    """One unit against something, and something to compare with."""
+
+    def __init__(self, server: CkwatchServer) -> None:
+        self._server = server
+        self._session = server.session
+        server.add_command("ckwatch.compare", self.compare)
+        server.add_command("ckwatch.setBaseline", self.set_baseline)
+
+    async def compare(self, argument: Mapping[str, Any]) -> str:
+        """The comparison as text, also shown; as Markdown, and not shown, where `format` is "markdown".
+
+        Without `against`: with the artifact before, the baseline and the library, as far as there are any.
+        """
+        against, form = text_in(argument, "against"), text_in(argument, "format")
+        if form not in (None, "markdown", "text"):
+            raise CkwatchError(f"`format` is '{form}'; it must be 'text' or 'markdown'")
+        document = await requested_document(self._session, argument)
+        if text_in(argument, "unit") is None and document is None:
+            folder, units = await requested_units(self._session, argument)
+            unit = units[0]
+        else:
+            folder, unit = unit_in(self._session, argument, document)
+        rows = await self._rows(folder, unit.id, against)
+        page = comparison_page(unit.id, rows)
+        if form == "markdown":
+            return markdown(page)
+        text = plain(page)
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        return text
+
+    async def set_baseline(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Let a name mean the latest timings of units: which have any."""
+        name = text_in(argument, "name") or NAME
+        folder, units = await requested_units(self._session, argument)
+        found = await folder.ready.set_baseline(name, *(unit.id for unit in units))
+        if not found:
+            raise CkwatchError("there are no timings to keep as a baseline", "`ckwatch.run` takes some.")
+        about = found[0] if len(found) == 1 else f"{len(found)} units"
+        text = f"baseline '{name}' is set for {about}"
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        return {"name": name, "units": found}
+
+    async def _rows(self, folder: WorkspaceFolder, unit: str, against: str | None) -> Sequence[Compared]:
+        client = folder.ready
+        if against is None:
+            return await _all_rows(client, unit)
+        if against.partition(":")[0] in KEPT:
+            return await client.compare(unit, against)
+        return await client.compare(unit, units_named([folder], against)[1][0].id)
+
+
+async def _all_rows(client: Client, unit: str) -> Sequence[Compared]:
+    rows: list[Compared] = []
+    problem: CkwatchError | None = None
+    for kind in KEPT:
+        try:
+            rows += await client.compare(unit, kind)
+        except CkwatchError as error:  # there is none
+            problem = problem or error
+    if not rows and problem is not None:
+        raise problem
+    return rows

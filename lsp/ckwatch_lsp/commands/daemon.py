@@ -1,0 +1,153 @@
+"""`ckwatch.trust`, `restartDaemon` and `showLog`, and `experimental/serverStatus`, the state of each workspace's daemon."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from anyio import to_thread
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch_lsp.commands.arguments import requested_folders
+from ckwatch_lsp.protocol.uris import uri_of
+from ckwatch_lsp.session.debounce import Debouncer
+from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
+from ckwatch_lsp.session.providers import SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+
+LINES = 2000
+"""How much of a log is shown."""
+
+
+class DaemonCommands:
+    """What concerns daemons, and not units."""
+
+    def __init__(self, server: CkwatchServer) -> None:
+        self._server = server
+        self._session = server.session
+        self._logs: tempfile.TemporaryDirectory[str] | None = None
+        server.add_command("ckwatch.trust", self.trust)
+        server.add_command("ckwatch.restartDaemon", self.restart_daemon)
+        server.add_command("ckwatch.showLog", self.show_log)
+
+    async def trust(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Put workspaces on the user's list: those that are meant, else the one that waits for it."""
+        folders = await requested_folders(self._session, argument)
+        untrusted = [folder for folder in folders if folder.standing is ConnectionState.UNTRUSTED]
+        if len(untrusted) > 1:
+            names = ", ".join(str(folder.root) for folder in untrusted)
+            raise CkwatchError(f"several workspaces are not trusted: {names}", "Name one as `folder`.")
+        for folder in untrusted:
+            await folder.trust()
+        return {"folders": [str(folder.root) for folder in untrusted]}
+
+    async def restart_daemon(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Stop the daemons of workspaces and start others."""
+        folders = await requested_folders(self._session, argument)
+        for folder in folders:
+            await folder.restart()
+        return {"folders": [str(folder.root) for folder in folders]}
+
+    async def show_log(self, argument: Mapping[str, Any]) -> str:
+        """The end of the log of the first of these daemons that is there, also shown as a document."""
+        folders = await requested_folders(self._session, argument)
+        folder = next((each for each in folders if each.client is not None), folders[0])
+        text = await folder.ready.log(LINES)
+        if self._session.abilities.shows_documents:
+            path = await to_thread.run_sync(self._write, folder.root.name, text)
+            try:
+                await self._server.window_show_document_async(types.ShowDocumentParams(uri_of(path), take_focus=True))
+            except JsonRpcException:
+                return text
+        return text
+
+    def _write(self, name: str, text: str) -> Path:
+        if self._logs is None:
+            runtime = os.environ.get("XDG_RUNTIME_DIR")
+            usable = runtime if runtime and os.access(runtime, os.W_OK) else None
+            self._logs = tempfile.TemporaryDirectory(prefix="ckwatch-logs-", dir=usable, ignore_cleanup_errors=True)
+        path = Path(self._logs.name) / f"{name or 'ckwatch'}.log"
+        path.write_text(text, "utf-8", "replace")
+        return path
+
+
+STATUS_METHOD = "experimental/serverStatus"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """`quiescent`: nothing is being done."""
+
+    health: Literal["ok", "warning", "error"]
+    quiescent: bool
+    message: str
+    folder: str
+
+
+class ServerStatusNotifier(SessionListener):
+    """Tells it when it is another."""
+
+    def __init__(self, server: CkwatchServer) -> None:
+        self._server = server
+        self._told: dict[WorkspaceFolder, ServerStatus] = {}
+        self._changed: dict[WorkspaceFolder, None] = {}
+        self._soon = Debouncer(server.session, self._tell)
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
+        """Something is another."""
+        if self._server.session.abilities.server_status:
+            self._changed[folder] = None
+            self._soon()
+
+    async def _tell(self) -> None:
+        changed, self._changed = self._changed, {}
+        for folder in changed:
+            status = status_of(folder)
+            if self._told.get(folder) != status:
+                self._told[folder] = status
+                self._server.protocol.notify(STATUS_METHOD, asdict(status))
+
+
+def status_of(folder: WorkspaceFolder) -> ServerStatus:
+    """How it stands with a workspace."""
+    name, workspace = str(folder.root), folder.workspace
+    problem = "" if folder.problem is None else folder.problem.message
+    match folder.standing:
+        case ConnectionState.STARTING:
+            return ServerStatus("ok", False, "the daemon is being started", name)
+        case ConnectionState.UNTRUSTED:
+            return ServerStatus("warning", True, problem or "the workspace is not trusted", name)
+        case ConnectionState.BROKEN:
+            return ServerStatus("error", True, problem or "there is no daemon", name)
+        case ConnectionState.STOPPED:
+            return ServerStatus("warning", True, "the daemon was stopped", name)
+    if workspace is None:
+        return ServerStatus("ok", False, "the workspace is being read", name)
+    work = work_words(folder)
+    quiet = not workspace.busy and not work
+    if workspace.problem is not None:
+        return ServerStatus("error", quiet, workspace.problem, name)
+    if workspace.warnings:
+        topic, text = next(iter(workspace.warnings.items()))
+        return ServerStatus("warning", quiet, f"{topic}: {text}", name)
+    count = len(folder.units)
+    return ServerStatus("ok", quiet, work or f"{count} unit{'' if count == 1 else 's'}", name)
+
+
+def work_words(folder: WorkspaceFolder) -> str:
+    """`3 compiling, 12 queued, timing gemm_f16/v3`; empty where nothing is done."""
+    phases = Counter[str](unit.phase for unit in folder.units.values())
+    parts = [f"{phases[name]} {name}" for name in ("compiling", "queued") if phases[name]]
+    timed = next((unit for unit in folder.units.values() if unit.measuring is not None), None)
+    if timed is not None:
+        parts.append(f"timing {timed.kernel}/{timed.instance}")
+    return ", ".join(parts)

@@ -1,0 +1,219 @@
+"""Converts the daemon's diagnostics to the protocol's: message, instances, related information, documentation link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+
+from ckwatch.wire.state import Diagnostic, Related, Span
+from ckwatch_lsp.diagnostics.store import range_in
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.uris import uri_of
+from ckwatch_lsp.session.documents import TextDocument
+
+PAGES = {
+    "workspace": "workspace.md#messages",
+    "kernel-file": "workspace.md#messages",
+    "template": "hooks.md",
+    "template/undefined": "hooks.md#variables",
+    "template/hook": "hooks.md#hooks",
+    "template/limit": "hooks.md#limits",
+    "performance": "inspect.md",
+    "figures/resources": "inspect.md",
+    "figures/timing": "timing.md#a-measurement",
+    "benchmark": "timing.md#the-worker",
+    "benchmark/slower": "timing.md#faster-or-slower",
+    "host": "toolchain.md",
+}
+"""By a code or what stands before its slash. What a compiler says is documented elsewhere."""
+
+
+def page_of(code: str) -> str | None:
+    """The page and its section, relative to the documentation's folder; None where nothing more is said."""
+    kind, _, name = code.partition("/")
+    if kind == "rule":
+        return f"rules.md#{name}"
+    return PAGES.get(code) or PAGES.get(kind)
+
+
+def documentation_folder() -> Path | None:
+    """The folder of the documentation, which is there in a source tree; it is not installed."""
+    found = Path(__file__).parents[3] / "docs"
+    return found if (found / "rules.md").is_file() else None
+
+
+NAMED = 3
+"""Instances that are named before it is said how many more there are."""
+
+EXPLAINED = 400
+"""Characters of an explanation that is shown with the message."""
+
+
+def instances(diagnostic: Diagnostic, here: Collection[str]) -> str:
+    """`in 3 of 24 instances: a, b, c`; empty where there is no other instance. `here`: the units whose instance the
+    diagnostic stands at; it is not named when it is the only one."""
+    units = diagnostic.units
+    if not units or diagnostic.unit_count <= 1 or (len(units) == 1 and units[0] in here):
+        return ""
+    if len(units) >= diagnostic.unit_count:
+        return f"in all {diagnostic.unit_count} instances"
+    names = short_names(units)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"in {len(units)} of {diagnostic.unit_count} instances: {', '.join(names[:NAMED])}{more}"
+
+
+def short_names(units: Sequence[str]) -> list[str]:
+    """Units without what all of them share: the kernel, the arch."""
+    kernels = {unit.partition("/")[0] for unit in units}
+    archs = {unit.rpartition("@")[2] for unit in units}
+    found = []
+    for unit in units:
+        kernel, _, rest = unit.partition("/")
+        instance, _, arch = rest.rpartition("@")
+        name = instance if len(kernels) == 1 else f"{kernel}/{instance}"
+        found.append(name if len(archs) == 1 else f"{name}@{arch}")
+    return found
+
+
+def explained(diagnostic: Diagnostic) -> tuple[Related, ...]:
+    """Everything that explains it: what it is related to, and a rule's own words."""
+    detail = diagnostic.detail
+    if diagnostic.source == "rule" and detail and len(detail) <= EXPLAINED:
+        return (*diagnostic.related, Related.model_construct(message=detail, span=None))
+    return diagnostic.related
+
+
+def message_of(diagnostic: Diagnostic, here: Collection[str], *, related: bool) -> str:
+    """The whole message. `related`: what explains it is shown apart, else the most important of it is in here."""
+    counted = instances(diagnostic, here)
+    text = f"{diagnostic.message} ({counted})" if counted else diagnostic.message
+    if related:
+        return text
+    everything = explained(diagnostic)
+    hint = next((one.message for one in everything if one.span is None), None)
+    place = next((_placed(one) for one in everything if one.span is not None and one.span != diagnostic.span), None)
+    return "\n".join(line for line in (text, hint, place) if line)
+
+
+def _placed(one: Related) -> str:
+    assert one.span is not None  # noqa: S101  # the caller looked
+    return f"{one.span.path.rpartition('/')[2]}:{one.span.start.line + 1}: {one.message}"
+
+
+def fix_title(replaced: Sequence[str], texts: Sequence[str]) -> str:
+    """What a fix does: `Replace 'a' by 'b'`."""
+    if len(texts) == 1:
+        old, new = _quoted(replaced[0]), _quoted(texts[0])
+        if not replaced[0]:
+            return f"Insert {new}"
+        return f"Replace {old} by {new}" if texts[0] else f"Remove {old}"
+    return f"Fix it in {len(texts)} places"
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    shown = line if len(line) <= 40 else line[:39] + "…"
+    return f"'{shown}'" if "'" not in shown else f"“{shown}”"
+
+
+SOURCE = "ckwatch"
+
+UNITS = 100
+"""Units that are named in a diagnostic's data."""
+
+SEVERITIES = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "information": types.DiagnosticSeverity.Information,
+    "hint": types.DiagnosticSeverity.Hint,
+}
+
+UNNECESSARY = ("kernel-file/unused-parameter", "clang/unused-", "clang/unreachable-code")
+DEPRECATED = ("clang/deprecated",)
+
+Texts = Mapping[str, TextDocument]
+"""Files, open or not, by path; what is not there has the places that the daemon tells."""
+
+
+class DiagnosticConverter:
+    """Writes diagnostics for an editor with these abilities. `pages` is the folder of the documentation."""
+
+    def __init__(
+        self, abilities: EditorCapabilities, pages: Path | None, uri_at: Callable[[str], str] = uri_of
+    ) -> None:
+        self._abilities = abilities
+        self._pages = pages
+        self._uri_at = uri_at
+
+    def diagnostic(self, given: Diagnostic, texts: Texts, here: Collection[str] = ()) -> types.Diagnostic:
+        """The same for the editor. `here`: the units whose instance it stands at."""
+        able = self._abilities
+        found = types.Diagnostic(
+            range=their_range(given.span, texts),
+            message=message_of(given, here, related=able.related),
+            severity=SEVERITIES[given.severity],
+            code=given.code,
+            source=SOURCE,
+        )
+        if able.code_description and (href := self._href(given.code)) is not None:
+            found.code_description = types.CodeDescription(href)
+        if able.tags:
+            found.tags = _tags(given.code) or None
+        if able.related:
+            found.related_information = [
+                types.DiagnosticRelatedInformation(self._location(one.span or given.span, texts), one.message)
+                for one in explained(given)
+            ] or None
+        if able.diagnostic_data:
+            found.data = self._data(given, texts)
+        return found
+
+    def edits(self, given: Diagnostic, texts: Texts) -> dict[str, list[types.TextEdit]]:
+        """What its fixes change, by path."""
+        found: dict[str, list[types.TextEdit]] = {}
+        for fix in given.fixes:
+            found.setdefault(fix.span.path, []).append(types.TextEdit(their_range(fix.span, texts), fix.text))
+        return found
+
+    def _location(self, span: Span, texts: Texts) -> types.Location:
+        return types.Location(self._uri_at(span.path), their_range(span, texts))
+
+    def _href(self, code: str) -> str | None:
+        page = page_of(code)
+        if page is None or self._pages is None:
+            return None
+        name, _, section = page.partition("#")
+        return uri_of(self._pages / name) + (f"#{section}" if section else "")
+
+    def _data(self, given: Diagnostic, texts: Texts) -> dict[str, Any]:
+        fixes = [
+            {"uri": self._uri_at(path), "range": _plain(edit.range), "newText": edit.new_text}
+            for path, edits in self.edits(given, texts).items()
+            for edit in edits
+        ]
+        return {"units": list(given.units[:UNITS]), "unitCount": given.unit_count, "fixes": fixes}
+
+
+def their_range(span: Span, texts: Texts) -> types.Range:
+    """The place in the editor's units."""
+    document = texts.get(span.path)
+    if document is not None:
+        return document.places.their_range(range_in(span))
+    start, end = span.start, span.end
+    return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
+
+
+def _tags(code: str) -> list[types.DiagnosticTag]:
+    found = [types.DiagnosticTag.Unnecessary] if code.startswith(UNNECESSARY) else []
+    return [*found, types.DiagnosticTag.Deprecated] if code.startswith(DEPRECATED) else found
+
+
+def _plain(given: types.Range) -> dict[str, dict[str, int]]:
+    start, end = given.start, given.end
+    return {
+        "start": {"line": start.line, "character": start.character},
+        "end": {"line": end.line, "character": end.character},
+    }

@@ -1,0 +1,320 @@
+"""Delivers diagnostics: publishes them, or answers the editor's pulls and asks it to pull again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, is_outside
+from ckwatch_lsp.diagnostics.store import DiagnosticStore
+from ckwatch_lsp.protocol.uris import path_of, uri_of
+from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
+from ckwatch_lsp.session.providers import SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+    from ckwatch_lsp.session.session import Session
+
+
+class PushDiagnostics:
+    """Publishes what is another, for every file, open or not."""
+
+    def __init__(self, session: Session, reports: FileReports) -> None:
+        self._session = session
+        self._reports = reports
+        self._published: dict[str, dict[str, tuple[types.Diagnostic, ...]]] = {}
+        self.inherited: dict[str, list[str]] = {}
+        """By path the URIs for which the editor shows what another version has told it."""
+
+    def remains(self) -> dict[str, Any]:
+        """By path the URIs for which the editor shows something."""
+        shown = {path: [uri for uri, items in known.items() if items] for path, known in self._published.items()}
+        return {"shown": {**self.inherited, **shown}}
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The editor shows what another version has told it, until more is known."""
+        self.inherited.update(remains.get("shown", {}))
+
+    async def tell(self, paths: Iterable[str]) -> None:
+        """These files may have other diagnostics."""
+        for path in paths:
+            self._publish(path, await self._reports.of(path))
+
+    def _publish(self, path: str, report: FileReport) -> None:
+        if path in self.inherited and not report.items and self._is_to_come(path):
+            return
+        for uri in self.inherited.pop(path, ()):
+            if not report.items or not any(each.uri == uri for each in self._session.documents.values()):
+                self._send(uri, None, ())
+        documents = [each for each in self._session.documents.values() if each.path == path]
+        known = self._published.setdefault(path, {})
+        versions = {each.uri: each.version for each in documents} or {uri_of(path): None}
+        for uri in [uri for uri in known if uri not in versions]:
+            if known.pop(uri):
+                self._send(uri, None, ())
+        for uri, version in versions.items():
+            if known.get(uri, ()) != report.items:
+                known[uri] = report.items
+                self._send(uri, version, report.items)
+        if not any(known.values()):
+            del self._published[path]
+
+    def _is_to_come(self, path: str) -> bool:
+        """Whether the daemon has not yet told all that it will."""
+        folder = self._session.folder_of(path)
+        if folder is None or folder.standing not in (ConnectionState.STARTING, ConnectionState.READY):
+            return False
+        return folder.workspace is None or not folder.workspace.loaded or folder.workspace.busy or folder.renders
+
+    def _send(self, uri: str, version: int | None, items: tuple[types.Diagnostic, ...]) -> None:
+        shown = version if self._session.abilities.versions else None
+        params = types.PublishDiagnosticsParams(uri=uri, diagnostics=items, version=shown)
+        self._session.server.text_document_publish_diagnostics(params)
+
+
+_log = logging.getLogger(__name__)
+
+REFRESH_S = 5.0
+"""After so long an editor that has not answered is asked again."""
+
+RELATED = 50
+"""Other files whose diagnostics go with those of a document."""
+
+UnchangedReport = types.UnchangedDocumentDiagnosticReport
+FullReport = types.FullDocumentDiagnosticReport
+
+
+class PullDiagnostics:
+    """Answers requests. `related_documents`: the editor takes those of other files with a document's."""
+
+    def __init__(
+        self, server: CkwatchServer, reports: FileReports, tracker: DiagnosticStore, *, related_documents: bool
+    ) -> None:
+        self._server = server
+        self._reports = reports
+        self._tracker = tracker
+        self._related_documents = related_documents
+        self._news = anyio.Event()
+        self._polled = False
+        self._refreshing = False
+        self._refresh_again = False
+        self._sent: dict[str, dict[str, str]] = {}
+        options = types.DiagnosticOptions(
+            inter_file_dependencies=True, workspace_diagnostics=True, identifier="ckwatch"
+        )
+        server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)(self.document)
+        server.feature(types.WORKSPACE_DIAGNOSTIC)(self.workspace)
+
+    async def document(
+        self, params: types.DocumentDiagnosticParams
+    ) -> types.RelatedFullDocumentDiagnosticReport | types.RelatedUnchangedDocumentDiagnosticReport:
+        """textDocument/diagnostic"""
+        uri = params.text_document.uri
+        path = path_of(uri)
+        if path is None:
+            return types.RelatedFullDocumentDiagnosticReport(items=[])
+        report = await self._reports.of(path)
+        related = await self._related(uri, path)
+        if params.previous_result_id == report.id:
+            return types.RelatedUnchangedDocumentDiagnosticReport(result_id=report.id, related_documents=related)
+        return types.RelatedFullDocumentDiagnosticReport(
+            items=report.items, result_id=report.id, related_documents=related
+        )
+
+    async def workspace(self, params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+        """workspace/diagnostic: answered when there is something that the editor does not have."""
+        known = {each.uri: each.value for each in params.previous_result_ids}
+        self._polled = True
+        while True:
+            news = self._news
+            items, changed = await self._all(known)
+            if changed or not known:
+                return types.WorkspaceDiagnosticReport(items)
+            await news.wait()
+
+    async def _all(
+        self, known: dict[str, str]
+    ) -> tuple[
+        list[types.WorkspaceFullDocumentDiagnosticReport | types.WorkspaceUnchangedDocumentDiagnosticReport], bool
+    ]:
+        session = self._server.session
+        uris = dict.fromkeys((*map(session.uri_at, self._reports.paths()), *known))
+        found: list[types.WorkspaceFullDocumentDiagnosticReport | types.WorkspaceUnchangedDocumentDiagnosticReport] = []
+        changed = False
+        for uri in uris:
+            path = path_of(uri)
+            report = FileReport("", None, ()) if path is None else await self._reports.of(path)
+            if known.get(uri) == report.id:
+                found.append(types.WorkspaceUnchangedDocumentDiagnosticReport(uri, report.id, report.version))
+            elif report.items or known.get(uri):
+                changed = True
+                found.append(
+                    types.WorkspaceFullDocumentDiagnosticReport(uri, report.items, report.version, result_id=report.id)
+                )
+        return found, changed
+
+    async def _related(self, uri: str, path: str) -> dict[str, FullReport | UnchangedReport] | None:
+        """The diagnostics of other files that this document's units have, for editors that do not ask for all."""
+        if not self._related_documents or self._polled:
+            return None
+        session = self._server.session
+        sent = self._sent.setdefault(uri, {})
+        found: dict[str, FullReport | UnchangedReport] = {}
+        document = session.open_at(path)
+        units = set() if document is None else {unit.id for unit in session.active.units(document)}
+        others = [
+            other
+            for other in self._tracker.paths()
+            if other != path and session.open_at(other) is None and self._tracker.concerns(other, units)
+        ]
+        for other in dict.fromkeys([*others[:RELATED], *sent]):
+            report = await self._reports.of(other)
+            if sent.get(other) != report.id:
+                found[session.uri_at(other)] = FullReport(items=report.items, result_id=report.id)
+            if report.items:
+                sent[other] = report.id
+            else:
+                sent.pop(other, None)
+        return found or None
+
+    # News.
+
+    async def tell(self, paths: Iterable[str]) -> None:
+        """These files may have other diagnostics, for another reason than an edit of theirs."""
+        changed = False
+        for path in paths:
+            before = self._reports.last(path)
+            report = await self._reports.of(path)
+            changed = changed or (bool(report.items) if before is None else before.id != report.id)
+        if not changed:
+            return
+        self._news.set()
+        self._news = anyio.Event()
+        self._refresh_again = True
+        if not self._refreshing:
+            self._refreshing = True
+            self._server.session.start(self._refresh)
+
+    async def _refresh(self) -> None:
+        """One request at a time."""
+        try:
+            while self._refresh_again:
+                self._refresh_again = False
+                with anyio.move_on_after(REFRESH_S):
+                    await self._server.workspace_diagnostic_refresh_async(None)
+        except JsonRpcException as error:
+            _log.info("the editor does not ask for diagnostics again: %s", error)
+        finally:
+            self._refreshing = False
+
+
+DEBOUNCE_S = 0.02
+"""What happens within so many seconds is told together."""
+
+
+class DiagnosticsDelivery(SessionListener):
+    """Follows the session, and tells the editor what is wrong: it is asked to look again, or it is told."""
+
+    def __init__(self, server: CkwatchServer, params: types.InitializeParams) -> None:
+        session = self._session = server.session
+        self.tracker = DiagnosticStore(session)
+        self.reports = FileReports(session, self.tracker)
+        self._dirty: set[str] = set()
+        self._shifted: set[str] = set()
+        self._has_news = anyio.Event()
+        self._pulls: PullDiagnostics | None = None
+        self._pushes: PushDiagnostics | None = None
+        text = params.capabilities.text_document
+        # who cannot be asked to look again would not hear of what is found after an edit
+        if session.abilities.pulls_diagnostics and session.abilities.refreshes_diagnostics:
+            pull = text.diagnostic if text else None
+            related = bool(pull and pull.related_document_support)
+            self._pulls = PullDiagnostics(server, self.reports, self.tracker, related_documents=related)
+        else:
+            self._pushes = PushDiagnostics(session, self.reports)
+        session.diagnostics.listen(self._look_at)
+        session.start(self._run)
+
+    def opened(self, document: TextDocument) -> None:
+        """Its places are followed."""
+        self.tracker.opened(document)
+        self._look_at([document.path] if document.path is not None else [])
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
+        """What is known moves with the text."""
+        self._shifted |= self.tracker.changed(document, edits)
+        self._has_news.set()
+
+    def saved(self, document: TextDocument) -> None:
+        """The file has this text."""
+        self.tracker.saved(document)
+
+    def closed(self, document: TextDocument) -> None:
+        """The file counts."""
+        self.tracker.closed(document)
+        self._look_at([document.path] if document.path is not None else [])
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """The daemon has told something."""
+        self.tracker.told(folder, topics)
+        if self._session.diagnostics:
+            self._look_at(self._of_units(folder, topics))
+        if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
+            files = [each.path for each in self._session.documents.values() if each.kind is DocumentKind.KERNEL_FILE]
+            self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
+        if self._pushes is not None and topics & {"standing", "workspace"}:
+            self._look_at(self._pushes.inherited)
+        if self.tracker.pending:
+            self._has_news.set()
+
+    def remains(self) -> dict[str, Any]:
+        """What the editor shows."""
+        return {} if self._pushes is None else self._pushes.remains()
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The editor shows what the version before has told it."""
+        if self._pushes is not None:
+            self._pushes.resume(remains)
+
+    def configured(self) -> None:
+        """Sources may have something else to tell."""
+        if self._session.diagnostics:
+            self._look_at(self.reports.paths())
+
+    def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
+        """The files that other parts may have something to tell of when units are others."""
+        names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
+        kernel_files = {folder.units[name].place.path for name in names if name in folder.units}
+        documents = self._session.documents.values() if names else ()
+        return [*kernel_files, *(each.path for each in documents if each.path is not None)]
+
+    def _look_at(self, paths: Iterable[str]) -> None:
+        self._dirty.update(paths)
+        if self._dirty:
+            self._has_news.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._has_news.wait()
+            await anyio.sleep(DEBOUNCE_S)
+            self._has_news = anyio.Event()
+            try:
+                await self._tell()
+            except Exception:  # noqa: BLE001  # one report that cannot be made must not end all others
+                _log.exception("unexpected")
+
+    async def _tell(self) -> None:
+        dirty, self._dirty = self._dirty | self.tracker.take(), set()
+        if self.tracker.pending:
+            self._has_news.set()
+        shifted, self._shifted = self._shifted, set()
+        if self._pushes is not None:
+            await self._pushes.tell(sorted(dirty | shifted))
+        elif self._pulls is not None:
+            await self._pulls.tell(sorted(dirty))

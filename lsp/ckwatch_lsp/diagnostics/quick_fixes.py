@@ -1,0 +1,130 @@
+"""Quick fixes: code actions for the fixes that the daemon's diagnostics carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch.model.text import Range
+from ckwatch.wire.state import Diagnostic
+from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter, Texts, fix_title
+from ckwatch_lsp.diagnostics.reports import FileReports
+from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of, range_in
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.providers import LanguageProvider
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+Edits = dict[str, list[types.TextEdit]]
+"""By path."""
+
+
+class QuickFixes(LanguageProvider):
+    """Offers the daemon's fixes for what stands in the range, and for everything of the same kind in the file."""
+
+    def __init__(self, session: Session, tracker: DiagnosticStore, reports: FileReports) -> None:
+        self._session = session
+        self._tracker = tracker
+        self._reports = reports
+
+    async def actions(
+        self, document: TextDocument, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """Quick fixes."""
+        if document.path is None or not wants(context.only, types.CodeActionKind.QuickFix):
+            return ()
+        converter = await self._reports.converter()
+        fixable = [one for one in self._tracker.at(document.path) if one.fixes]
+        touched = [one for one in fixable if _meet(range_in(one.span), within)]
+        if not touched:
+            return ()
+        texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
+        # what was waited for may have taken long enough for another edit: then there is nothing to offer
+        if fixable != [one for one in self._tracker.at(document.path) if one.fixes]:
+            return ()
+        found = [self._action(one, converter, texts) for one in touched]
+        for code in dict.fromkeys(one.code for one in touched):
+            alike = [one for one in fixable if one.code == code]
+            if len(alike) > 1:
+                found.append(self._all(code, alike, converter, texts))
+        return found
+
+    def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
+        edits = converter.edits(one, texts)
+        return types.CodeAction(
+            title=fix_title([_text(texts, fix.span.path, range_in(fix.span)) for fix in one.fixes], _new(one)),
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[converter.diagnostic(one, texts, self._reports.here(one))],
+            is_preferred=True,
+            edit=workspace_edit(self._session, edits, texts),
+        )
+
+    def _all(
+        self, code: str, alike: Sequence[Diagnostic], converter: DiagnosticConverter, texts: Texts
+    ) -> types.CodeAction:
+        edits: Edits = {}
+        mended = []
+        for one in alike:
+            more = converter.edits(one, texts)
+            if any(_clash(edit, other) for path in more for edit in more[path] for other in edits.get(path, ())):
+                continue
+            mended.append(converter.diagnostic(one, texts, self._reports.here(one)))
+            for path, new in more.items():
+                edits.setdefault(path, []).extend(new)
+        return types.CodeAction(
+            title=f"Fix all {len(mended)} of {code} in this file",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=mended,
+            edit=workspace_edit(self._session, edits, texts),
+        )
+
+
+def wants(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
+    """Whether an editor that asks for these kinds only asks for `kind`; an empty kind is all of them."""
+    if not only:
+        return True
+    names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only]
+    return any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
+
+
+def workspace_edit(session: Session, edits: Edits, texts: Texts) -> types.WorkspaceEdit:
+    """The edit as the editor takes it; with versions where it can."""
+    if not session.abilities.versioned_edits:
+        return types.WorkspaceEdit(changes={session.uri_at(path): made for path, made in edits.items()})
+    documents = []
+    for path, made in edits.items():
+        document = texts.get(path)
+        version = None if document is None else document.version
+        named = types.OptionalVersionedTextDocumentIdentifier(session.uri_at(path), version)
+        documents.append(types.TextDocumentEdit(named, made))
+    return types.WorkspaceEdit(document_changes=documents)
+
+
+def _new(one: Diagnostic) -> list[str]:
+    return [fix.text for fix in one.fixes]
+
+
+def _text(texts: Texts, path: str, place: Range) -> str:
+    """What stands at a place; of several lines the first."""
+    document = texts.get(path)
+    if document is None:
+        return ""
+    line = document.line(place.start.line)
+    end = place.end.column if place.end.line == place.start.line else len(line)
+    return line[place.start.column : end]
+
+
+def _meet(one: Range, other: Range) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
+def _clash(one: types.TextEdit, other: types.TextEdit) -> bool:
+    first, second = sorted((one.range, other.range), key=lambda each: (_key(each.start), _key(each.end)))
+    return _key(second.start) < _key(first.end) or one.range == other.range
+
+
+def _key(place: types.Position) -> tuple[int, int]:
+    return place.line, place.character

@@ -1,0 +1,493 @@
+"""Every file's diagnostics at their places in the text as it is now.
+
+The daemon's diagnostics refer to the text that it has. When it reports a file again, most of them are as before: these
+keep the place to which edits have moved them, unless their unit was looked at anew. What it reports no more is kept
+while the unit is on its way to a result, so that nothing disappears that will be back in a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ckwatch.model.text import Position as OurPosition
+from ckwatch.model.text import Range
+from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
+from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
+from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+RENDERED = frozenset({"jinja", "rule", "kernel-file", "workspace"})
+"""Sources whose diagnostics are there when a unit has been rendered; for others a compiler has to run."""
+
+EditsByPath = Mapping[str, Sequence[TextChange]]
+"""Edits of files by absolute path."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedDiagnostic:
+    """A diagnostic: as it was `told`, and as it is `now`, None where its text was deleted. `kept`: it was told before,
+    and not the last time. `counted` are its units, and of how many, as they were when all had been rendered; None while
+    that was never so. `otherwise` is where it is unless it was told of an older text, which it seems to have been."""
+
+    told: Diagnostic
+    now: Diagnostic | None
+    kept: bool = False
+    counted: tuple[tuple[str, ...], int] | None = None
+    otherwise: Diagnostic | None = None
+
+
+def moved(diagnostic: Diagnostic, edits: EditsByPath) -> Diagnostic | None:
+    """The diagnostic after edits of some files; None where its own text was deleted. A fix that an edit touches is
+    lost, and so are the others that belong to it."""
+    span = moved_span(diagnostic.span, edits)
+    if span is None:
+        return None
+    related = tuple(_moved_related(one, edits) for one in diagnostic.related)
+    fixes: tuple[Fix, ...] = ()
+    for fix in diagnostic.fixes:
+        place = _untouched(fix.span, edits)
+        if place is None:
+            fixes = ()
+            break
+        fixes += (fix if place is fix.span else fix.model_copy(update={"span": place}),)
+    new: dict[str, object] = {}
+    if span is not diagnostic.span:
+        new["span"] = span
+    if any(one is not other for one, other in zip(related, diagnostic.related, strict=True)):
+        new["related"] = related
+    if fixes != diagnostic.fixes:
+        new["fixes"] = fixes
+    return diagnostic.model_copy(update=new) if new else diagnostic
+
+
+def moved_span(span: Span, edits: EditsByPath) -> Span | None:
+    """The place after edits of its file; None if it was deleted."""
+    own = edits.get(span.path)
+    if not own or all(edit.before.start.line > span.end.line for edit in own):
+        return span
+    before = range_in(span)
+    found = shifted(before, own)
+    return None if found is None else span if found == before else span_at(span.path, found)
+
+
+def range_in(span: Span) -> Range:
+    """The place within its file."""
+    start, end = span.start, span.end
+    return Range(OurPosition(start.line, start.column), OurPosition(end.line, end.column))
+
+
+def span_at(path: str, found: Range) -> Span:
+    """The inverse."""
+    start, end = found.start, found.end
+    places = {"start": _plain(start), "end": _plain(end)}
+    return Span.model_validate({"path": path, **places})  # a tenth of the time that `model_construct` takes
+
+
+def _plain(position: OurPosition) -> dict[str, int]:
+    return {"line": position.line, "column": position.column}
+
+
+def paths_of(diagnostic: Diagnostic) -> set[str]:
+    """The files that it speaks of."""
+    related = (one.span.path for one in diagnostic.related if one.span is not None)
+    return {diagnostic.span.path, *related, *(fix.span.path for fix in diagnostic.fixes)}
+
+
+def edited(known: Iterable[TrackedDiagnostic], edits: EditsByPath) -> list[TrackedDiagnostic]:
+    """The same after edits of some files."""
+    return [
+        one
+        if one.now is None or paths_of(one.now).isdisjoint(edits)
+        else replace(one, now=moved(one.now, edits), otherwise=one.otherwise and moved(one.otherwise, edits))
+        for one in known
+    ]
+
+
+def taken(
+    known: Sequence[TrackedDiagnostic],
+    told: Sequence[Diagnostic],
+    *,
+    places: Callable[[Diagnostic], Iterator[Diagnostic | None]],
+    is_new: Callable[[Diagnostic], bool],
+    waiting: Callable[[Diagnostic], tuple[str, ...] | None],
+) -> list[TrackedDiagnostic]:
+    """What is known when the daemon tells these.
+
+    `places` moves one from the daemon's text to the present one, then from older texts that it may be of; that is
+    believed where the same is known to be at that place. `is_new` tells whether it was found anew, though it reads as
+    before; `waiting` gives the units for whose sake one that is not told any more is kept, None if it is not.
+    """
+    present = {identity(one.now) for one in known if one.now is not None}
+
+    def placed(diagnostic: Diagnostic, count: tuple[tuple[str, ...], int] | None) -> TrackedDiagnostic:
+        candidates = places(diagnostic)
+        first = next(candidates)
+        if first is None or identity(first) in present:
+            return TrackedDiagnostic(diagnostic, first, counted=count)
+        for other in candidates:
+            if other is not None and identity(other) in present:
+                return TrackedDiagnostic(diagnostic, other, counted=count, otherwise=first)
+        return TrackedDiagnostic(diagnostic, first, counted=count)
+
+    before = _by(identity, known)
+    matched = [_first(before, identity(diagnostic)) for diagnostic in told]
+    left = [one for rest in before.values() for one in rest]
+    # of a text between the last one that was told of and the present one
+    alike = _by(_words, left) if any(one is None for one in matched) else {}
+    found = []
+    for diagnostic, same in zip(told, matched, strict=True):
+        old = same
+        if old is None and diagnostic.stale and (old := _first(alike, _words(diagnostic))) is not None:
+            left.remove(old)
+        if old is None:
+            found.append(placed(diagnostic, None))
+        elif not diagnostic.stale and is_new(diagnostic):
+            found.append(placed(diagnostic, old.counted))
+        else:
+            again = (_with_units(old.now, diagnostic), _with_units(old.otherwise, diagnostic))
+            found.append(TrackedDiagnostic(diagnostic, again[0], counted=old.counted, otherwise=again[1]))
+    for one in left:
+        units = waiting(one.told)
+        if units is not None:
+            now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
+            was = one.told.model_copy(update={"units": units, "stale": True})
+            found.append(TrackedDiagnostic(was, now, kept=True, counted=one.counted))
+    return found
+
+
+def _by(
+    key: Callable[[Diagnostic], tuple[object, ...]], known: Iterable[TrackedDiagnostic]
+) -> dict[tuple[object, ...], list[TrackedDiagnostic]]:
+    found: dict[tuple[object, ...], list[TrackedDiagnostic]] = {}
+    for one in known:
+        found.setdefault(key(one.told), []).append(one)
+    return found
+
+
+def _first(
+    known: Mapping[tuple[object, ...], list[TrackedDiagnostic]], key: tuple[object, ...]
+) -> TrackedDiagnostic | None:
+    same = known.get(key)
+    return same.pop(0) if same else None
+
+
+def _words(diagnostic: Diagnostic) -> tuple[object, ...]:
+    return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message)
+
+
+def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
+    """What makes two diagnostics of a file the same one, as the daemon sees it."""
+    place = range_in(diagnostic.span)
+    return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
+
+
+def counted(known: Iterable[TrackedDiagnostic]) -> list[TrackedDiagnostic]:
+    """The same when all units have been rendered: nothing speaks of an older text, and how many have each is known."""
+    settled = (one if one.otherwise is None else replace(one, now=one.otherwise, otherwise=None) for one in known)
+    return [one if one.now is None else replace(one, counted=_count(one, one.now)) for one in settled]
+
+
+def _count(one: TrackedDiagnostic, now: Diagnostic) -> tuple[tuple[str, ...], int]:
+    before = one.counted
+    if before is not None and before[1] == now.unit_count and set(before[0]) == set(now.units):
+        return before
+    return now.units, now.unit_count
+
+
+def shown(known: Iterable[TrackedDiagnostic]) -> list[Diagnostic]:
+    """What is to be shown, in the order of the text; those that stand at the same place now are one.
+
+    Units are those that were counted last, so that a message does not change with each unit that is rendered. What a
+    unit that is on its way has told is hidden by what another tells instead, of the new text.
+    """
+    present = [one for one in known if one.now is not None]
+    new: dict[tuple[object, ...], list[Diagnostic]] = {}
+    for one in present:
+        if one.counted is None and one.now is not None and not one.now.stale:
+            new.setdefault(_kind(one.now), []).append(one.now)
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for one in present:
+        if one.now is None or _is_replaced(one.now, new):
+            continue
+        units, count = one.counted or ((), 0)
+        now = one.now.model_copy(update={"units": units, "unit_count": count})
+        key = identity(now)
+        other = found.get(key)
+        found[key] = now if other is None else _joined(other, now)
+    return sorted(found.values(), key=lambda one: (range_in(one.span), one.code, one.message))
+
+
+def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diagnostic]]) -> bool:
+    if not now.stale or now.source not in RENDERED:
+        return False
+    place = range_in(now.span)
+    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_in(one.span))]
+    return bool(here) and all(one.message != now.message for one in here)
+
+
+def _meet(one: Range, other: Range) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
+def _kind(now: Diagnostic) -> tuple[object, ...]:
+    return (now.severity, now.source, now.code)
+
+
+def units_waiting(
+    diagnostic: Diagnostic,
+    units: Mapping[str, Unit],
+    heard: Mapping[str, int],
+    *,
+    loaded: bool,
+    is_left_out: Callable[[str], bool],
+) -> tuple[str, ...] | None:
+    """The units of a diagnostic of which there is no result yet that could do without it; None if there are none.
+
+    `loaded`: the daemon knows its workspace. `heard`: units of which the file's state tells something new.
+    `is_left_out`: of a unit that is not there, whether a mistake in its kernel file may be the reason.
+    """
+    if not loaded:
+        return diagnostic.units
+    rendered = diagnostic.source in RENDERED
+    found = []
+    for name in diagnostic.units:
+        unit = units.get(name)
+        if unit is None:
+            if is_left_out(name):
+                found.append(name)
+        elif not unit.fresh and (unit.phase in ("waiting", "rendering") or not (rendered or name in heard)):
+            found.append(name)
+    return tuple(found) or None
+
+
+def _joined(one: Diagnostic, other: Diagnostic) -> Diagnostic:
+    first, second = (other, one) if one.stale and not other.stale else (one, other)
+    units = tuple(dict.fromkeys((*first.units, *second.units)))
+    count = max(first.unit_count, second.unit_count, len(units))
+    return first.model_copy(update={"units": units, "unit_count": count})
+
+
+def _with_units(now: Diagnostic | None, told: Diagnostic) -> Diagnostic | None:
+    if now is None:
+        return None
+    return now.model_copy(update={"units": told.units, "unit_count": told.unit_count, "stale": told.stale})
+
+
+def _moved_related(one: Related, edits: EditsByPath) -> Related:
+    if one.span is None:
+        return one
+    span = moved_span(one.span, edits)
+    return one if span is one.span else Related.model_validate({"message": one.message, "span": span})
+
+
+def _untouched(span: Span, edits: EditsByPath) -> Span | None:
+    place = range_in(span)
+    for edit in edits.get(span.path, ()):
+        if touches(place, edit):
+            return None
+        after = shifted(place, (edit,))
+        if after is None:
+            return None
+        place = after
+    return span if place == range_in(span) else span_at(span.path, place)
+
+
+OLDER = 4
+"""Revisions before the one that the daemon has of which a result may still arrive."""
+
+
+@dataclass(slots=True)
+class _File:
+    """A file as one workspace's daemon sees it. `state` is what was taken last."""
+
+    state: File | None = None
+    known: list[TrackedDiagnostic] = field(default_factory=list)
+
+
+class DiagnosticStore:
+    """The diagnostics of all workspaces' files at their present places."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._folders: dict[Path, dict[str, _File]] = {}
+        self._journals: dict[str, EditHistory] = {}
+        self._told: dict[tuple[Path, str], None] = {}
+        self._settled: set[Path] = set()
+        self._uncounted: dict[Path, set[str]] = {}
+        self._looked_at: set[Path] = set()
+        self._kernel_files: dict[Path, dict[str, str]] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was told that has not been taken."""
+        return bool(self._told or self._looked_at)
+
+    def paths(self) -> Iterable[str]:
+        """The files of which something is known."""
+        return dict.fromkeys(path for files in self._folders.values() for path, file in files.items() if file.known)
+
+    def at(self, path: str) -> list[Diagnostic]:
+        """What is wrong in a file, in the order of the text. What two workspaces tell of it is there once."""
+        return shown(
+            known for files in self._folders.values() if (file := files.get(path)) is not None for known in file.known
+        )
+
+    def is_moving(self, path: str) -> bool:
+        """Whether units are being rendered that may have something else to tell of the file."""
+        return any(path in paths for paths in self._uncounted.values())
+
+    def concerns(self, path: str, units: Collection[str]) -> bool:
+        """Whether any of `units` has diagnostics in the file."""
+        files = (files[path] for files in self._folders.values() if path in files)
+        return any(not set(one.told.units).isdisjoint(units) for file in files for one in file.known)
+
+    # Documents.
+
+    def opened(self, document: TextDocument) -> None:
+        """It is taken to be what is saved, as far as nobody has said otherwise."""
+        if document.path is not None and document.kind is not DocumentKind.OTHER:
+            self._journals[document.path] = EditHistory(document.text)
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:
+        """The files that speak of this one."""
+        path = document.path
+        journal = self._journals.get(path or "")
+        if path is None or journal is None:
+            return set()
+        journal.note(document.revision, edits)
+        return self._shift({path: edits})
+
+    def saved(self, document: TextDocument) -> None:
+        """The file has the document's text."""
+        journal = self._journals.get(document.path or "")
+        if journal is not None:
+            journal.saved = document.text
+
+    def closed(self, document: TextDocument) -> None:
+        """The file counts from now on: whatever is told next is said of it."""
+        path = document.path or ""
+        if self._session.open_at(path) is None and self._journals.pop(path, None) is not None:
+            for files in self._folders.values():
+                if path in files:
+                    files[path].state = None
+
+    def _shift(self, edits: EditsByPath) -> set[str]:
+        concerned = set()
+        for files in self._folders.values():
+            for path, file in files.items():
+                if any(one.now is not None and not paths_of(one.now).isdisjoint(edits) for one in file.known):
+                    file.known = edited(file.known, edits)
+                    concerned.add(path)
+        return concerned
+
+    # The daemon.
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """These topics are others."""
+        files = self._folders.setdefault(folder.root, {})
+        kernel_files = self._kernel_files.setdefault(folder.root, {})
+        for topic in topics:
+            kind, _, name = topic.partition("/")
+            if kind == "file":
+                self._told[folder.root, name] = None
+            elif kind == "unit" and name in folder.units:
+                kernel_files[name] = folder.units[name].place.path
+        if any(topic in ("workspace", "standing") or topic.startswith("unit/") for topic in topics):
+            for path, file in files.items():
+                if any(one.kept for one in file.known):
+                    self._told.setdefault((folder.root, path), None)
+        if folder.root in self._uncounted:
+            self._looked_at.add(folder.root)
+        if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
+            self._settled.add(folder.root)
+            for path, file in files.items():
+                if any(not one.told.units for one in file.known):
+                    self._told.setdefault((folder.root, path), None)
+
+    def take(self) -> set[str]:
+        """Take what was told; the files of which something else may have to be shown."""
+        found = set()
+        told, self._told = self._told, {}
+        settled, self._settled = self._settled, set()
+        for root, path in told:
+            folder = self._session.folders.get(root)
+            if folder is not None:
+                self._take(folder, path, settled=root in settled)
+                self._uncounted.setdefault(root, set()).add(path)
+                found.add(path)
+        self._looked_at |= {root for root, _ in told}
+        looked_at, self._looked_at = self._looked_at, set()
+        return found.union(*(self._count(root) for root in looked_at if root in self._uncounted))
+
+    def _count(self, root: Path) -> set[str]:
+        """Count units anew if none is on its way to be rendered."""
+        folder = self._session.folders.get(root)
+        if folder is None or not _is_loaded(folder) or folder.renders:
+            return set()
+        paths = self._uncounted.pop(root)
+        files = self._folders.get(root, {})
+        for path in paths & files.keys():
+            files[path].known = counted(files[path].known)
+        return paths
+
+    def _take(self, folder: WorkspaceFolder, path: str, *, settled: bool) -> None:
+        for state, lent in folder.news_of(path):
+            self._take_state(folder, path, state, lent, settled=settled)
+
+    def _take_state(
+        self, folder: WorkspaceFolder, path: str, state: File, lent: dict[str, int], *, settled: bool
+    ) -> None:
+        files = self._folders.setdefault(folder.root, {})
+        file = files.setdefault(path, _File())
+        before = {} if file.state is None else file.state.generations
+        anew = file.state is None
+        loaded = _is_loaded(folder)
+        edits: dict[str, Sequence[TextChange]] = {}
+        broken: dict[str, bool] = {}
+        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.renders else ()
+
+        def places(diagnostic: Diagnostic) -> Iterator[Diagnostic | None]:
+            for one in paths_of(diagnostic) - edits.keys():
+                edits[one] = self._unseen(one, lent.get(one))
+            yield moved(diagnostic, edits)
+            for revision in older:
+                yield moved(diagnostic, {**edits, path: self._unseen(path, revision)})
+
+        def is_new(diagnostic: Diagnostic) -> bool:
+            if not diagnostic.units:
+                return settled
+            present = state.generations
+            return anew or any(before.get(unit) != present[unit] for unit in diagnostic.units if unit in present)
+
+        def waiting(diagnostic: Diagnostic) -> tuple[str, ...] | None:
+            return units_waiting(diagnostic, folder.units, state.generations, loaded=loaded, is_left_out=is_left_out)
+
+        def is_left_out(unit: str) -> bool:
+            kernel_file = self._kernel_files.get(folder.root, {}).get(unit, "")
+            if kernel_file not in broken:
+                told = folder.diagnostics(kernel_file)
+                broken[kernel_file] = any(not one.units and one.severity == "error" for one in told)
+            return broken[kernel_file]
+
+        file.known = taken(file.known, state.diagnostics, places=places, is_new=is_new, waiting=waiting)
+        file.state = state
+        if not file.known and path not in folder.files:
+            del files[path]
+
+    def _unseen(self, path: str, lent: int | None) -> list[TextChange]:
+        """The edits of a file since the text that the daemon had: that of a revision that was lent, else the file's."""
+        document, journal = self._session.open_at(path), self._journals.get(path)
+        if document is None or journal is None:
+            return []
+        return journal.since_saved(document.text) if lent is None else journal.since(lent)
+
+
+def _is_loaded(folder: WorkspaceFolder) -> bool:
+    """Whether there is a daemon that knows its workspace."""
+    return folder.standing is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded

@@ -1,0 +1,198 @@
+"""Labels and pages of figures, made once for each state of a unit, with the history of units that are looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ckwatch.client import Client
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.figures_text import is_figure
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors
+from ckwatch_lsp.figures.freshness import UnitBrief, brief_of
+from ckwatch_lsp.figures.labels import sweep_label, unit_label
+from ckwatch_lsp.figures.pages import NO_HISTORY, PredictedTiming, UnitHistory, about_sweep, about_unit, markdown, plain
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.providers import SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.documents import TextChange
+    from ckwatch_lsp.session.folders import WorkspaceFolder
+    from ckwatch_lsp.session.session import Session
+
+KEPT = 256
+"""Units whose past is kept."""
+
+LIMIT = 50
+"""Timings of a unit that are asked for."""
+
+_Key = tuple[str, str]
+_Stamp = tuple[object, ...]
+
+
+class UnitHistories(SessionListener):
+    """The past of units that were looked at, those of open documents among them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: dict[_Key, tuple[_Stamp, UnitHistory]] = {}
+        self._asked: dict[_Key, _Stamp] = {}
+        self._turns = anyio.CapacityLimiter(2)
+
+    def past(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
+        """What is known; if that is not of the unit as it is, it is asked for, and known the next time."""
+        key, stamp = (str(folder.root), unit.id), _stamp(unit)
+        kept = self._kept.get(key)
+        if (kept is None or kept[0] != stamp) and self._asked.get(key) != stamp and (unit.timings or unit.figures):
+            self._asked[key] = stamp
+            self._session.start(self._ask, folder, unit, key, stamp)
+        return NO_HISTORY if kept is None else kept[1]
+
+    def opened(self, document: TextDocument) -> None:
+        """Its active unit is looked at."""
+        folder, unit = self._session.folder_for(document), self._session.active.unit(document)
+        if folder is not None and unit is not None:
+            self.past(folder, unit)
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """Active units may have got other figures."""
+        for document in self._session.documents.values():
+            if self._session.folder_for(document) is folder:
+                unit = self._session.active.unit(document)
+                if unit is not None and f"unit/{unit.id}" in topics:
+                    self.past(folder, unit)
+
+    async def _ask(self, folder: WorkspaceFolder, unit: Unit, key: _Key, stamp: _Stamp) -> None:
+        try:
+            async with self._turns:
+                client = folder.ready
+                medians = medians_of(await client.timings(unit, limit=LIMIT)) if unit.timings else {}
+                predictions = await _predictions(client, unit)
+        finally:
+            if self._asked.get(key) == stamp:
+                del self._asked[key]
+        self._kept.pop(key, None)
+        self._kept[key] = (stamp, UnitHistory(medians, predictions))
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+        folder.touch("past")
+
+
+def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
+    """Medians by shape and cache state, the oldest first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for timing in sorted(timings, key=lambda each: each.taken_at):
+        if is_figure(timing):
+            found.setdefault((timing.shape, timing.cache), []).append(timing.median_us)
+    return found
+
+
+async def _predictions(client: Client, unit: Unit) -> Sequence[PredictedTiming]:
+    if unit.figures is None:
+        return ()
+    try:
+        shapes = (await client.analysis(unit)).shapes
+    except CkwatchError:
+        return ()  # nothing is built, or it cannot be read; the figures say what there is
+    return [
+        PredictedTiming(each.shape, each.prediction.part, each.prediction.time_us, each.measured_us) for each in shapes
+    ]
+
+
+def _stamp(unit: Unit) -> _Stamp:
+    """What tells whether there is anything new."""
+    return (tuple(timing.id for timing in unit.timings), unit.figures and unit.figures.artifact_key)
+
+
+class FigurePresenter(SessionListener):
+    """Labels and pages. A unit's state is a value that is replaced as a whole, so what it led to is kept with it."""
+
+    def __init__(self, session: Session, anchors: FigureAnchors, looked_at: UnitHistories) -> None:
+        self.anchors = anchors
+        self._session = session
+        self._looked_at = looked_at
+        self._labels: dict[str, tuple[Unit, str]] = {}
+        self._briefs: dict[str, UnitBrief] = {}
+        self._sweeps: dict[tuple[str, str], str] = {}
+        self._pages: dict[tuple[str, str], str] = {}
+
+    def labels(self, document: TextDocument, first: int = 0, last: float = math.inf) -> list[tuple[FigureAnchor, str]]:
+        """The label of each anchor that has units, on lines `first` to `last`."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return []
+        found = []
+        for anchor in self.anchors.of(document):
+            if first <= anchor.end.line <= last:
+                label = self._label(document, folder, anchor)
+                if label is not None:
+                    found.append((anchor, label))
+        return found
+
+    def brief(self, unit: Unit) -> UnitBrief:
+        """What thousands of which are summed up."""
+        kept = self._briefs.get(unit.id)
+        if kept is None or kept.unit is not unit:
+            kept = self._briefs[unit.id] = brief_of(unit, self._session.settings.shape)
+        return kept
+
+    def page(self, document: TextDocument, anchor: FigureAnchor) -> str:
+        """The hover's text, as the editor shows such texts."""
+        folder, units = self._session.folder_for(document), self.anchors.units(document, anchor)
+        if folder is None or not units:
+            return ""
+        if anchor.sweep:
+            kept = self._pages.get((document.uri, anchor.sweep))
+            if kept is not None:
+                return kept
+            briefs = [self.brief(unit) for unit in units]
+            blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape)
+        else:
+            blocks = about_unit(units[0], self._looked_at.past(folder, units[0]))
+        text = markdown(blocks) if self._session.abilities.markdown else plain(blocks)
+        if anchor.sweep:
+            self._pages[document.uri, anchor.sweep] = text
+        return text
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """Sweeps may hold units that are others now; of units that have gone nothing is kept."""
+        self._forget_sweeps()
+        for topic in topics:
+            kind, _, name = topic.partition("/")
+            if kind == "unit" and name not in folder.units:
+                self._labels.pop(name, None)
+                self._briefs.pop(name, None)
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # any may concern a sweep
+        """It may have other sweeps."""
+        self._forget_sweeps()
+
+    def configured(self) -> None:
+        """It may be another shape."""
+        self._labels.clear()
+        self._briefs.clear()
+        self._forget_sweeps()
+
+    def _forget_sweeps(self) -> None:
+        self._sweeps.clear()
+        self._pages.clear()
+
+    def _label(self, document: TextDocument, folder: WorkspaceFolder, anchor: FigureAnchor) -> str | None:
+        if anchor.sweep:
+            key = (document.uri, anchor.sweep)
+            label = self._sweeps.get(key)
+            if label is None and (units := self.anchors.units(document, anchor)):
+                label = self._sweeps[key] = sweep_label([self.brief(unit) for unit in units])
+            return label
+        unit = folder.units.get(anchor.units[0])
+        if unit is None:
+            return None
+        kept = self._labels.get(unit.id)
+        if kept is None or kept[0] is not unit:
+            kept = self._labels[unit.id] = (unit, unit_label(unit, self._session.settings.shape))
+        return kept[1]

@@ -1,0 +1,263 @@
+"""Hints, lenses, hovers and Information diagnostics with figures, all answered from memory.
+
+When what they show changes, the editor is asked to refresh them. A refresh concerns all documents, so it is debounced,
+and left out where nothing that is shown has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from ckwatch.model.text import Position, Range
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.figures.affected_units import AffectedUnits
+from ckwatch_lsp.figures.anchors import FigureAnchor
+from ckwatch_lsp.figures.freshness import figures_freshness, shown_timing, timing_freshness
+from ckwatch_lsp.figures.labels import ROOM, UnitLens, affected_lens, sweep_lenses, timing_cells, trimmed, unit_lenses
+from ckwatch_lsp.figures.pages import resource_words
+from ckwatch_lsp.figures.presenter import FigurePresenter
+from ckwatch_lsp.session.debounce import Debouncer
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+    from ckwatch_lsp.session.folders import WorkspaceFolder
+    from ckwatch_lsp.session.session import Session
+
+SOURCE = "ckwatch"
+TIMING, RESOURCES = "figures/timing", "figures/resources"
+
+
+def is_wanted(session: Session) -> bool:
+    """By the settings, and for "auto" where the editor shows neither lenses nor hints that it can be asked to renew."""
+    wanted = session.settings.information_diagnostics
+    if wanted == "auto":
+        return not (session.abilities.refreshes_hints or session.abilities.lenses)
+    return wanted is True
+
+
+def information(session: Session, shown: FigurePresenter, path: str) -> Sequence[types.Diagnostic]:
+    """The figures of an open file; none of a file that is not open."""
+    document = session.open_at(path) if is_wanted(session) else None
+    if document is None:
+        return ()
+    found = []
+    for anchor, label in shown.labels(document):
+        units = shown.anchors.units(document, anchor)
+        told = [(TIMING, trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
+        found += [_diagnostic(document, anchor, code, text) for code, text in told]
+    return found
+
+
+def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
+    """The codes and messages of one unit."""
+    found = []
+    timing = shown_timing(unit, shape)
+    if timing is not None:
+        standing = timing_freshness(unit, timing)
+        text = f"{unit.instance} on {timing.shape}: {trimmed(timing_cells(timing))}"
+        found.append((TIMING, text if standing == "fresh" else f"{text} ({standing})"))
+    if unit.figures is not None:
+        standing = figures_freshness(unit)
+        text = f"{unit.instance}: {resource_words(unit.figures)}"
+        found.append((RESOURCES, text if standing == "fresh" else f"{text} ({standing})"))
+    return found
+
+
+def _diagnostic(document: TextDocument, anchor: FigureAnchor, code: str, message: str) -> types.Diagnostic:
+    line = anchor.end.line
+    text = document.line(line)
+    start = Position(line, len(text) - len(text.lstrip()))
+    where = anchor.name or Range(start, max(start, Position(line, len(text.rstrip()))))
+    return types.Diagnostic(
+        document.places.their_range(where),
+        message,
+        severity=types.DiagnosticSeverity.Information,
+        code=code,
+        source=SOURCE,
+    )
+
+
+TOOLTIPS = 64
+"""Hints of one answer up to which they have their tooltips at once, for an editor that does not ask for them later."""
+
+
+class FiguresProvider(LanguageProvider):
+    """What is shown where. `resolves`: the editor asks for a hint's tooltip when it shows it."""
+
+    def __init__(self, session: Session, shown: FigurePresenter, affected: AffectedUnits, *, resolves: bool) -> None:
+        self._session = session
+        self._shown = shown
+        self._affected = affected
+        self._resolves = resolves
+
+    async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
+        """A label at the end of each line that has figures."""
+        if not self._session.settings.hints or document.uri not in self._session.documents:
+            return ()
+        here = self._shown.labels(document, within.start.line, within.end.line)
+        at_once = not self._resolves and len(here) <= TOOLTIPS
+        return [self._hint(document, anchor, label, at_once=at_once) for anchor, label in here]
+
+    async def resolve(self, hint: types.InlayHint) -> types.InlayHint:
+        """inlayHint/resolve: the tooltip, which is the hover's page."""
+        given: Any = hint.data
+        uri = given.get("uri") if isinstance(given, dict) else None
+        document = self._session.documents.get(uri) if isinstance(uri, str) else None
+        if document is not None:
+            anchor = self._shown.anchors.at(document, document.places.ours(hint.position))
+            if anchor is not None:
+                hint.tooltip = self._page(document, anchor)
+        return hint
+
+    async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
+        """What can be done about the units of each line."""
+        if not self._session.settings.lenses or document.uri not in self._session.documents:
+            return ()
+        return [
+            types.CodeLens(
+                document.places.their_range(Range(Position(line, 0), Position(line, 0))),
+                command=types.Command(lens.title, lens.command, arguments=[lens.argument]),
+            )
+            for line, lens in self.written_lenses(document)
+        ]
+
+    def written_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+        """The lenses by line."""
+        found: list[tuple[int, UnitLens]] = []
+        anchors = self._shown.anchors.of(document)
+        active = self._session.active.unit(document)
+        is_template = document.kind is DocumentKind.TEMPLATE
+        crowded = len(anchors) > ROOM
+        for anchor in anchors:
+            if crowded and active is not None and active.id not in anchor.units:
+                continue
+            briefs = [self._shown.brief(unit) for unit in self._shown.anchors.units(document, anchor)]
+            if not briefs:
+                continue
+            if anchor.sweep:
+                lenses = sweep_lenses(anchor.sweep, briefs, document.uri)
+            else:
+                lenses = unit_lenses(briefs[0], document.uri, choosable=is_template or crowded)
+            found += [(anchor.end.line, lens) for lens in lenses]
+        return found + self._affected_lenses(document) if is_template else found
+
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """The table, on a line that has figures."""
+        if not self._session.settings.hovers:
+            return None
+        anchor = self._shown.anchors.at(document, position)
+        if anchor is None or not self._is_on(document, anchor, position):
+            return None
+        text = self._shown.page(document, anchor)
+        return HoverText(text) if text else None
+
+    def _is_on(self, document: TextDocument, anchor: FigureAnchor, position: Position) -> bool:
+        """In a template only on the word: the rest of that line is of other languages."""
+        if document.kind is not DocumentKind.TEMPLATE:
+            return True
+        column = document.line(anchor.end.line).find("def_kernel")
+        return column <= position.column <= column + len("def_kernel") if column >= 0 else True
+
+    def _affected_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
+        units = len(self._session.active.units(document))
+        if units == 0:
+            return []
+        macros = self._shown.anchors.shape(document).macros
+        found = [
+            (macro.line, affected_lens(self._affected.count(document, macro.name, units), document.uri))
+            for macro in macros
+        ]
+        if self._shown.anchors.shows_kernel(document) or any(macro.line == 0 for macro in macros):
+            return found
+        return [(0, affected_lens(units, document.uri)), *found]
+
+    def _hint(self, document: TextDocument, anchor: FigureAnchor, label: str, *, at_once: bool) -> types.InlayHint:
+        return types.InlayHint(
+            position=document.places.theirs(anchor.end),
+            label=label,
+            padding_left=True,
+            tooltip=self._page(document, anchor) if at_once else None,
+            data={"uri": document.uri} if self._resolves else None,
+        )
+
+    def _page(self, document: TextDocument, anchor: FigureAnchor) -> types.MarkupContent:
+        abilities = self._session.abilities
+        kind = types.MarkupKind.Markdown if abilities.markdown else types.MarkupKind.PlainText
+        return types.MarkupContent(kind, self._shown.page(document, anchor))
+
+
+_log = logging.getLogger(__name__)
+
+
+class FiguresRefresher(SessionListener):
+    """Compares what the open documents show with what they showed."""
+
+    def __init__(self, server: CkwatchServer, shown: FigurePresenter, language: FiguresProvider) -> None:
+        self._server = server
+        self._session = server.session
+        self._shown = shown
+        self._language = language
+        self._informed: dict[str, object] = {}
+        self._hints: dict[str, object] = {}
+        self._lenses: dict[str, object] = {}
+        self._soon = Debouncer(self._session, self._refresh)
+
+    def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are compared
+        """What is known of it may come after the editor has asked."""
+        self._soon()
+
+    def closed(self, document: TextDocument) -> None:
+        """It shows nothing any more."""
+        self._informed.pop(document.uri, None)
+        self._hints.pop(document.uri, None)
+        self._lenses.pop(document.uri, None)
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
+        """Something is another."""
+        self._soon()
+
+    def configured(self) -> None:
+        """Something may be shown, or not any more."""
+        self._soon()
+
+    async def _refresh(self) -> None:
+        abilities, settings = self._session.abilities, self._session.settings
+        documents = list(self._session.documents.values())
+        if is_wanted(self._session) or self._informed:
+            told = self._of(documents, self._messages)
+            self._informed, before = told, self._informed
+            changed = [each for each in documents if told.get(each.uri) != before.get(each.uri)]
+            self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
+        if abilities.refreshes_hints:
+            hints = self._of(documents, lambda document: [label for _, label in self._shown.labels(document)])
+            self._hints, before = hints if settings.hints else {}, self._hints
+            if self._hints != before:
+                await _ask_editor(self._server.workspace_inlay_hint_refresh_async(None))
+        if abilities.refreshes_lenses:
+            lenses = self._of(documents, self._language.written_lenses)
+            self._lenses, before = lenses if settings.lenses else {}, self._lenses
+            if self._lenses != before:
+                await _ask_editor(self._server.workspace_code_lens_refresh_async(None))
+
+    def _messages(self, document: TextDocument) -> list[object]:
+        found = information(self._session, self._shown, document.path or "")
+        return [(each.code, each.message) for each in found]
+
+    def _of(
+        self, documents: Sequence[TextDocument], texts: Callable[[TextDocument], Sequence[object]]
+    ) -> dict[str, object]:
+        return {each.uri: found for each in documents if (found := texts(each))}
+
+
+async def _ask_editor(request: Awaitable[object]) -> None:
+    try:
+        await request
+    except JsonRpcException as error:
+        _log.info("the editor does not ask again: %s", error)

@@ -1,1 +1,0 @@
-"""Documents that are no files: the rendered source and the ISA of a unit, linked with the template both ways."""

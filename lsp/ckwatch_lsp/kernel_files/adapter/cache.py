@@ -1,0 +1,254 @@
+"""Caches parsed kernel files, and the daemon's answers about keys, templates, parameters and values.
+
+A cached answer that may be out of date is used as it is, and refreshed at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position
+from ckwatch.wire.language import KeyDescription, ParameterValue, TemplateDetail
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.kernel_files.language.completion import KeyTable
+from ckwatch_lsp.kernel_files.language.document import InstanceTable, KernelFileText, SweepEntry
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+KEPT = 16
+LARGE = 20_000
+"""Characters from which a text is worked on in a thread."""
+
+LINE = 30
+"""Characters of a line, about."""
+
+Answer = TypeVar("Answer")
+
+
+class ParsedKernelFiles:
+    """What documents say."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: OrderedDict[str, tuple[str, KernelFileText]] = OrderedDict()
+
+    async def of(self, document: TextDocument) -> KernelFileText:
+        """The document as a kernel file, whatever it holds."""
+        text = document.text
+        kept = self._kept.get(document.uri)
+        if kept is not None and kept[0] == text:
+            self._kept.move_to_end(document.uri)
+            return kept[1]
+        file = KernelFileText(text) if len(text) < LARGE else await to_thread.run_sync(KernelFileText, text)
+        self._kept[document.uri] = (text, file)
+        self._kept.move_to_end(document.uri)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return file
+
+    async def with_care(self, document: TextDocument, work: Callable[[], Answer]) -> Answer:
+        """Do what takes as long as the text is large: in a thread where it is."""
+        return work() if document.line_count < LARGE // LINE else await to_thread.run_sync(work)
+
+    def unit_of(
+        self, folder: WorkspaceFolder, document: TextDocument, instance: InstanceTable | SweepEntry | None
+    ) -> Unit | None:
+        """The unit to ask the daemon about: of this instance or sweep, else the document's active one."""
+        active = self._session.active.unit(document)
+        units = folder.units_at(document.path or "")
+        if instance is None:
+            return active or next(iter(units), None)
+        if isinstance(instance, SweepEntry):
+            mine = [
+                unit
+                for unit in units
+                if unit.instance == instance.name or unit.instance.startswith(f"{instance.name}_")
+            ]
+        else:
+            mine = [unit for unit in units if unit.instance == instance.name]
+        if active is not None:
+            mine.sort(key=lambda unit: (unit.id != active.id, unit.arch != active.arch))
+        return next(iter(mine), active or next(iter(units), None))
+
+
+def subject_of(file: KernelFileText, position: Position, parameter: str) -> InstanceTable | SweepEntry | None:
+    """Whose parameter stands at a place: an instance's or a sweep's, in `[defaults]` that of the first that has none of
+    its own."""
+    found = file.instance_at(position) or file.sweep_at(position)
+    if found is not None:
+        return found
+    return next((one for one in file.instances if one.name and parameter not in one.parameters), None)
+
+
+PATIENCE_S = 0.012
+"""How long a list of values waits for the daemon's judgement; the editor asks again when it comes later."""
+
+FIRST_S = 5.0
+"""How long an answer waits for what the daemon has never told."""
+
+AGAIN_S = 0.5
+"""What may be another is asked for no more often: while a daemon renders a workspace, everything may be."""
+
+VALUES_KEPT_S = 30.0
+VALUES_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[Answer]):
+    """An answer, and what the folder's count of news was when it was asked for; when it came."""
+
+    answer: Answer
+    news: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The daemon's judgement of a parameter's values; None while it is being waited for."""
+
+    at: float
+    values: Sequence[ParameterValue] | None
+    done: anyio.Event
+
+
+class DaemonAnswers(SessionListener):
+    """Of all workspaces."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._kept: dict[tuple[WorkspaceFolder, str], _Kept[Any]] = {}
+        self._asking: dict[tuple[WorkspaceFolder, str], anyio.Event] = {}
+        self._news: dict[WorkspaceFolder, int] = {}
+        self._values: dict[tuple[WorkspaceFolder, str, str, str], _Judged] = {}
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """Templates and parameters may be others."""
+        if "standing" in topics:
+            self._values.clear()
+        if any(topic == "standing" or topic.startswith("unit/") for topic in topics):
+            self._news[folder] = self._news.get(folder, 0) + 1
+        if "standing" in topics and folder.client is not None:
+            for document in self._session.documents.values():
+                self.opened(document)
+
+    def opened(self, document: TextDocument) -> None:
+        """What will be asked about it is asked for now."""
+        folder = self._session.folder_for(document)
+        if (
+            folder is not None
+            and folder.client is not None
+            and document.kind in (DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS)
+        ):
+            self._session.start(self._prepare, folder, document)
+
+    async def _prepare(self, folder: WorkspaceFolder, document: TextDocument) -> None:
+        await self.keys(folder, document.kind)
+        if document.kind is DocumentKind.KERNEL_FILE:
+            await self.templates(folder)
+            template = KernelFileText(document.text).template
+            name = None if template is None else template.read()
+            if isinstance(name, str):
+                await self.template(folder, name)
+
+    async def keys(self, folder: WorkspaceFolder, kind: DocumentKind) -> KeyTable:
+        """The keys of kernel files or of `ckwatch.toml`; none while there is no daemon."""
+        found: tuple[KeyTable, KeyTable] | None = await self._answer(folder, "vocabulary", lambda: _keys(folder))
+        if found is None:
+            return KeyTable(())
+        return found[1] if kind is DocumentKind.SETTINGS else found[0]
+
+    async def templates(self, folder: WorkspaceFolder) -> Mapping[str, str]:
+        """The templates that a kernel file could name, with their files."""
+        found: Mapping[str, str] | None = await self._answer(folder, "templates", lambda: _templates(folder))
+        return found or {}
+
+    async def template(self, folder: WorkspaceFolder, name: str) -> TemplateDetail | None:
+        """What a template is made of and asks for; None if there is none."""
+        return await self._answer(folder, f"template/{name}", lambda: folder.ready.template(name))
+
+    async def values(
+        self,
+        folder: WorkspaceFolder,
+        unit: Unit,
+        parameter: str,
+        parameters: Mapping[str, Any],
+        *,
+        wait_s: float = PATIENCE_S,
+    ) -> tuple[Sequence[ParameterValue], bool]:
+        """What the rules say of a parameter's values, the others being `parameters`; and whether that is all.
+
+        Without an answer in time there are none yet.
+        """
+        key = (folder, unit.id, parameter, json.dumps(parameters, sort_keys=True, default=str))
+        known = self._values.get(key)
+        if known is None or (known.values is not None and time.monotonic() - known.at > VALUES_KEPT_S):
+            known = _Judged(time.monotonic(), None, anyio.Event())
+            self._values[key] = known
+            if len(self._values) > VALUES_KEPT:
+                del self._values[next(iter(self._values))]
+            self._session.start(self._judge, key, known, dict(parameters))
+        if known.values is None:
+            with anyio.move_on_after(wait_s):
+                await known.done.wait()
+            known = self._values.get(key, known)
+        return known.values or (), known.values is not None
+
+    async def _judge(
+        self, key: tuple[WorkspaceFolder, str, str, str], asked: _Judged, parameters: dict[str, Any]
+    ) -> None:
+        folder, unit, parameter, _ = key
+        values: Sequence[ParameterValue] = ()
+        try:
+            values = await folder.ready.values(unit, parameter, parameters=parameters)
+        except CkwatchError:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = _Judged(time.monotonic(), values, asked.done)
+        finally:
+            asked.done.set()
+
+    async def _answer(self, folder: WorkspaceFolder, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        key, news = (folder, what), self._news.get(folder, 0)
+        kept = self._kept.get(key)
+        if (kept is None or kept.news != news) and key not in self._asking:
+            self._asking[key] = anyio.Event()
+            self._session.start(self._ask, key, ask)
+        if kept is None:
+            with anyio.move_on_after(FIRST_S):
+                await self._asking[key].wait()
+            kept = self._kept.get(key)
+        return None if kept is None else kept.answer
+
+    async def _ask(self, key: tuple[WorkspaceFolder, str], ask: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            if key in self._kept:
+                await anyio.sleep(max(0.0, self._kept[key].at + AGAIN_S - time.monotonic()))
+            news = self._news.get(key[0], 0)
+            self._kept[key] = _Kept(await ask(), news, time.monotonic())
+        except CkwatchError:
+            self._kept.pop(key, None)
+        finally:
+            self._asking.pop(key).set()
+
+
+async def _keys(folder: WorkspaceFolder) -> tuple[KeyTable, KeyTable]:
+    vocabulary = await folder.ready.vocabulary()
+    of_files: Sequence[KeyDescription] = vocabulary.kernel_file
+    return KeyTable(of_files), KeyTable(vocabulary.settings)
+
+
+async def _templates(folder: WorkspaceFolder) -> Mapping[str, str]:
+    return {one.name: one.path for one in await folder.ready.templates()}

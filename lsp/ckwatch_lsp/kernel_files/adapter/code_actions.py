@@ -1,0 +1,229 @@
+"""Code actions in kernel files: accepted values, sweeps, measured parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from lsprotocol import types
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Range
+from ckwatch.model.toml import toml_value
+from ckwatch.wire.benchmarks import RankedTiming
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
+from ckwatch_lsp.kernel_files.adapter.conversion import workspace_edit
+from ckwatch_lsp.kernel_files.language.document import (
+    CursorContext,
+    CursorContextKind,
+    InstanceTable,
+    KernelFileText,
+    SweepEntry,
+    cursor_context,
+    is_parameter,
+    values_of,
+)
+from ckwatch_lsp.kernel_files.language.edits import (
+    KernelFileEdit,
+    apply_parameters,
+    combinations,
+    set_parameter,
+    set_value,
+    to_instances,
+    to_sweep,
+)
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+OFFERED = 3
+"""Accepted values of one parameter that are offered."""
+
+WAIT_S = 2.0
+"""How long an offer waits for the daemon."""
+
+SWEPT_LIMIT = 200
+"""Instances of a sweep that are written out at most."""
+
+
+class KernelFileActions:
+    """Of one session."""
+
+    def __init__(self, session: Session, files: ParsedKernelFiles, knowledge: DaemonAnswers) -> None:
+        self._session = session
+        self._files = files
+        self._knowledge = knowledge
+
+    async def of(
+        self, document: TextDocument, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """What is offered for a range."""
+        if document.kind is not DocumentKind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        found: list[types.CodeAction] = []
+        folder = self._session.folder_for(document)
+        if wants(context, types.CodeActionKind.QuickFix) and folder is not None:
+            for diagnostic in context.diagnostics:
+                if str(diagnostic.code or "").startswith("rule/"):
+                    found += await self._accepted(folder, document, file, diagnostic)
+        if wants(context, types.CodeActionKind.RefactorRewrite):
+            found += self._rewrites(folder, document, file, within.start)
+            instance = file.instance_at(within.start)
+            if folder is not None and instance is not None and _on_name(file, instance, within.start):
+                with anyio.move_on_after(WAIT_S), suppress(CkwatchError):
+                    found += await self._best(folder, document, file, instance)
+        return found
+
+    async def _accepted(
+        self, folder: WorkspaceFolder, document: TextDocument, file: KernelFileText, diagnostic: types.Diagnostic
+    ) -> list[types.CodeAction]:
+        """The nearest values that the rules accept for the parameter that a diagnostic stands at."""
+        position = document.places.ours(diagnostic.range.start)
+        spot = cursor_context(file.toml, position)
+        if spot.kind is not CursorContextKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
+            return []
+        name = spot.path[-1]
+        unit = _refused(folder, document, position, diagnostic)
+        unit = unit or self._files.unit_of(folder, document, subject_of(file, position, name))
+        if unit is None:
+            return []
+        parameters = await self._parameters(folder, file, position, unit.id)
+        values, _ = await self._knowledge.values(folder, unit, name, parameters, wait_s=WAIT_S)
+        instance = file.instance(unit.instance)
+        made = []
+        for one in [each for each in values if each.accepted][:OFFERED]:
+            edit = self._setting(file, spot, instance, name, one.value)
+            if edit is not None:
+                title = f"Set {name} to {toml_value(one.value)}"
+                made.append(self._action(document, title, [edit], types.CodeActionKind.QuickFix, diagnostic))
+        if made:
+            made[0].is_preferred = True
+        return made
+
+    def _setting(
+        self, file: KernelFileText, spot: CursorContext, instance: InstanceTable | None, name: str, value: Any
+    ) -> KernelFileEdit | None:
+        """Where a value goes: to the old one's place, but one of `[defaults]` is set for this instance only."""
+        if spot.table.path == ("defaults",):
+            return None if instance is None else set_parameter(file, instance.table, name, value)
+        return None if spot.value is None else set_value(file, spot.value, value)
+
+    async def _parameters(
+        self, folder: WorkspaceFolder, file: KernelFileText, position: Position, unit: str
+    ) -> dict[str, Any]:
+        """The parameters of the instance at a place as the text has them; of a sweep's unit as the daemon does."""
+        instance = file.instance_at(position)
+        if instance is None:
+            instance = file.instance(unit.partition("/")[2].rpartition("@")[0])
+        if instance is not None:
+            return file.effective(instance)
+        try:
+            return dict((await folder.ready.unit(unit)).parameters)
+        except CkwatchError:
+            return values_of(file.defaults)
+
+    def _rewrites(
+        self, folder: WorkspaceFolder | None, document: TextDocument, file: KernelFileText, position: Position
+    ) -> Iterator[types.CodeAction]:
+        kind = types.CodeActionKind.RefactorRewrite
+        instance, sweep = file.instance_at(position), file.sweep_at(position)
+        if instance is not None:
+            spot = cursor_context(file.toml, position)
+            on = spot.pair.name if spot.pair is not None and spot.pair.name in instance.parameters else None
+            edits = to_sweep(file, instance, on)
+            if edits:
+                title = f"Sweep over {on}" if on is not None else f"Turn {instance.name} into a sweep"
+                yield self._action(document, title, edits, kind)
+        if sweep is not None:
+            instances = self._made(folder, document, file, sweep)
+            edits = to_instances(file, sweep, instances) if 0 < len(instances) <= SWEPT_LIMIT else []
+            if edits:
+                yield self._action(document, _written_out(len(instances)), edits, kind)
+
+    def _made(
+        self, folder: WorkspaceFolder | None, document: TextDocument, file: KernelFileText, sweep: SweepEntry
+    ) -> dict[str, dict[str, Any]]:
+        """The instances of a sweep; where it has conditions, those of its combinations that the daemon knows."""
+        made = combinations(sweep) or {}
+        name = sweep.table.value("name")
+        if not sweep.has_conditions or name is None:
+            return made
+        line = file.toml.line_of(name.start)
+        units = () if folder is None else folder.units_at(document.path or "")
+        known = {unit.instance for unit in units if unit.place.start.line == line}
+        return {instance: parameters for instance, parameters in made.items() if instance in known}
+
+    async def _best(
+        self, folder: WorkspaceFolder, document: TextDocument, file: KernelFileText, instance: InstanceTable
+    ) -> list[types.CodeAction]:
+        unit = self._files.unit_of(folder, document, instance)
+        if unit is None or not any(each.timings for each in folder.units_at(document.path or "")):
+            return []
+        best = _first(await folder.ready.best(unit.kernel), self._session.settings.shape)
+        if best is None or best.instance == instance.name or best.timing is None:
+            return []
+        detail = await folder.ready.unit(best.unit)
+        parameters = {name: _plain(value) for name, value in detail.parameters.items()}
+        edits = apply_parameters(file, instance, parameters)
+        if not edits or best.timing.median_us is None:
+            return []
+        title = f"Apply the parameters of {best.instance} ({best.timing.median_us:.4g} µs on {best.shape})"
+        return [self._action(document, title, edits, types.CodeActionKind.RefactorRewrite)]
+
+    def _action(
+        self,
+        document: TextDocument,
+        title: str,
+        edits: Sequence[KernelFileEdit],
+        kind: types.CodeActionKind,
+        diagnostic: types.Diagnostic | None = None,
+    ) -> types.CodeAction:
+        return types.CodeAction(
+            title=title,
+            kind=kind,
+            diagnostics=None if diagnostic is None else [diagnostic],
+            edit=workspace_edit(self._session, document, edits),
+        )
+
+
+def _refused(
+    folder: WorkspaceFolder, document: TextDocument, position: Position, diagnostic: types.Diagnostic
+) -> Unit | None:
+    """The unit in which the daemon found what a diagnostic tells."""
+    for one in folder.diagnostics(document.path or ""):
+        if one.code == diagnostic.code and one.span.start.line == position.line:
+            return next((folder.units[name] for name in one.units if name in folder.units), None)
+    return None
+
+
+def wants(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
+    """Whether the editor asks for actions of this kind; without a word about it, for all."""
+    asked = [each.value if isinstance(each, types.CodeActionKind) else each for each in context.only or ()]
+    return not asked or any(not one or kind.value == one or kind.value.startswith(f"{one}.") for one in asked)
+
+
+def _first(ranked: Sequence[RankedTiming], shape: str) -> RankedTiming | None:
+    """The best on the chosen shape, else on the first."""
+    first = [one for one in ranked if one.rank == 1]
+    return next((one for one in first if one.shape == shape), next(iter(first), None))
+
+
+def _on_name(file: KernelFileText, instance: InstanceTable, position: Position) -> bool:
+    """Whether a place is on the table's header or its name."""
+    offset = file.toml.offset(position)
+    name = instance.table.pair("name")
+    return offset <= instance.table.header_end or (name is not None and name.start <= offset <= name.end)
+
+
+def _written_out(count: int) -> str:
+    return "Write the instance out" if count == 1 else f"Write {count} instances out"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,183 @@
+"""Definitions, references and renames between kernel files and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
+from ckwatch_lsp.kernel_files.adapter.conversion import workspace_edit
+from ckwatch_lsp.kernel_files.language.document import (
+    KernelFileText,
+    NamedPlaces,
+    NameKind,
+    instance_places,
+    places_at,
+    why_no_instance_name,
+    why_no_parameter_name,
+)
+from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit, string_text
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.templates.language.index import TemplateFile
+from ckwatch_lsp.templates.language.tags import Role
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+FILES_KEPT = 64
+
+
+@lru_cache(maxsize=FILES_KEPT)
+def _file(path: str, text: str) -> TemplateFile:
+    return TemplateFile(path, text)
+
+
+def first_mention(texts: Iterable[tuple[str, str]], name: str) -> tuple[str, Range] | None:
+    """The first place in templates, given as paths and texts in their order, that reads the parameter `name`."""
+    for path, text in texts:
+        if name not in text:
+            continue
+        file = _file(path, text)
+        for mention in file.names.by_name.get(name, ()):
+            if mention.role is Role.PARAMETER or (mention.role is Role.LOAD and mention.symbol is None):
+                return path, file.template.lines.range(mention.start, mention.end)
+    return None
+
+
+START = Range(Position(0, 0), Position(0, 0))
+
+
+class KernelFileNavigation:
+    """Names of kernel files. What a parameter is in templates, the template language says."""
+
+    def __init__(self, session: Session, files: ParsedKernelFiles, knowledge: DaemonAnswers) -> None:
+        self._session = session
+        self._files = files
+        self._knowledge = knowledge
+
+    async def named(self, document: TextDocument, position: Position) -> tuple[KernelFileText, NamedPlaces] | None:
+        """The name at a place."""
+        if document.kind is not DocumentKind.KERNEL_FILE:
+            return None
+        file = await self._files.of(document)
+        found = places_at(file, position)
+        return None if found is None else (file, found)
+
+    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """The template's file, the instance, the parameter's first mention in templates."""
+        found = await self.named(document, position)
+        folder = self._session.folder_for(document)
+        if found is None:
+            return ()
+        file, name = found
+        if name.kind is NameKind.INSTANCE:
+            return self._here(document, [place.range for place in instance_places(file, name.name) if place.defines])
+        if folder is None:
+            return ()
+        if name.kind is NameKind.TEMPLATE:
+            path = (await self._knowledge.templates(folder)).get(name.name)
+            return () if path is None else [types.Location(self._session.uri_at(path), _place(START))]
+        mentioned = await self._mention(folder, file, name.name)
+        if mentioned is None:
+            return ()
+        path, reach = mentioned
+        return [types.Location(self._session.uri_at(path), await self._session.their_range(path, reach))]
+
+    async def references(
+        self, document: TextDocument, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """All places of the name, a parameter's in templates and in other kernel files too."""
+        found = await self.named(document, position)
+        if found is None or found[1].kind is NameKind.TEMPLATE:
+            return ()
+        file, name = found
+        places = [place.range for place in name.places if declaration or not place.defines]
+        here = self._here(document, places)
+        if name.kind is not NameKind.PARAMETER:
+            return here
+        seen = {(each.uri, _key(each.range)) for each in here}
+        elsewhere: list[types.Location] = []
+        folder = self._session.folder_for(document)
+        mentioned = None if folder is None else await self._mention(folder, file, name.name)
+        if mentioned is not None:
+            path, reach = mentioned
+            template = await self._session.text_at(path)
+            if template is not None:
+                for language in self._session.languages_for(template):
+                    elsewhere += await language.references(template, reach.start, declaration=declaration)
+        return [*here, *(each for each in elsewhere if (each.uri, _key(each.range)) not in seen)]
+
+    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed: an instance or a parameter."""
+        found = await self.named(document, position)
+        if found is None:
+            return None
+        if found[1].kind is NameKind.TEMPLATE:
+            raise CkwatchError("a template is renamed by renaming its file")
+        return found[1].range, found[1].name
+
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """An instance in this file; a parameter in templates and kernel files. Raises CkwatchError."""
+        found = await self.named(document, position)
+        if found is None:
+            return None
+        file, old = found
+        if old.kind is NameKind.TEMPLATE:
+            raise CkwatchError("a template is renamed by renaming its file")
+        if old.kind is NameKind.INSTANCE:
+            refused = why_no_instance_name(file, name, old.name)
+            if refused is not None:
+                raise CkwatchError(refused)
+            return workspace_edit(self._session, document, _instance_edits(file, old.name, name))
+        refused = why_no_parameter_name(name)
+        if refused is not None:
+            raise CkwatchError(refused)
+        folder = self._session.folder_for(document)
+        mentioned = None if folder is None else await self._mention(folder, file, old.name)
+        if mentioned is not None:
+            template = await self._session.text_at(mentioned[0])
+            if template is not None:
+                for language in self._session.languages_for(template):
+                    edit = await language.rename(template, mentioned[1].start, name)
+                    if edit is not None:
+                        return edit
+        if any(True for _ in file.parameter_values(name)):
+            raise CkwatchError(f"the file has a parameter `{name}` already")
+        return workspace_edit(self._session, document, [KernelFileEdit(place.range, name) for place in old.places])
+
+    async def _mention(self, folder: WorkspaceFolder, file: KernelFileText, name: str) -> tuple[str, Range] | None:
+        template = None if file.template is None else file.template.read()
+        if not isinstance(template, str):
+            return None
+        detail = await self._knowledge.template(folder, template)
+        texts = []
+        for path in () if detail is None else detail.files.values():
+            document = await self._session.text_at(path)
+            if document is not None:
+                texts.append((path, document.text))
+        return await to_thread.run_sync(first_mention, texts, name)
+
+    def _here(self, document: TextDocument, places: Sequence[Range]) -> list[types.Location]:
+        return [types.Location(document.uri, document.places.their_range(each)) for each in places]
+
+
+def _instance_edits(file: KernelFileText, old: str, new: str) -> list[KernelFileEdit]:
+    values = [instance.name_value for instance in file.instances if instance.name == old]
+    values += [sweep.table.value("base") for sweep in file.sweeps if sweep.base == old]
+    return [string_text(file, value, new) for value in values if value is not None]
+
+
+def _place(given: Range) -> types.Range:
+    start = types.Position(given.start.line, given.start.column)
+    return types.Range(start, start)
+
+
+def _key(given: types.Range) -> tuple[int, int]:
+    return given.start.line, given.start.character

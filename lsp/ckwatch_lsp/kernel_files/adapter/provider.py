@@ -1,0 +1,245 @@
+"""Answers requests about kernel files and `ckwatch.toml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch.model.text import Position, Range
+from ckwatch.wire.language import ParameterDetail
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
+from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
+from ckwatch_lsp.kernel_files.adapter.conversion import fold, item, key_text, parameter_text, symbol
+from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
+from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
+from ckwatch_lsp.kernel_files.language.document import (
+    CursorContextKind,
+    InstanceTable,
+    KernelFileText,
+    NameKind,
+    cursor_context,
+    inner_range,
+    is_parameter,
+    name_at,
+    values_of,
+)
+from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
+from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+SYMBOL_LIMIT = 200
+"""Symbols of one answer."""
+
+
+class KernelFileProvider(LanguageProvider):
+    """TOML with known keys."""
+
+    def __init__(self, session: Session, knowledge: DaemonAnswers) -> None:
+        self._session = session
+        self._knowledge = knowledge
+        self._files = ParsedKernelFiles(session)
+        self._navigation = KernelFileNavigation(session, self._files, knowledge)
+        self._actions = KernelFileActions(session, self._files, knowledge)
+
+    async def completion(
+        self, document: TextDocument, position: Position, context: types.CompletionContext | None
+    ) -> types.CompletionList | None:
+        """Keys that are not there yet, allowed values, and parameter values that the rules accept first."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return None
+        file = await self._files.of(document)
+        spot = cursor_context(file.toml, position)
+        typed = context.trigger_character if context is not None else None
+        if typed == " " and spot.kind is not CursorContextKind.VALUE:
+            return None
+        keys = await self._knowledge.keys(folder, document.kind)
+        if document.kind is DocumentKind.SETTINGS:
+            return _list(document, file, position, CompletionFacts(keys), whole=True)
+        names = tuple(await self._knowledge.templates(folder)) if spot.path == ("template",) else ()
+        parameters = await self._parameters(folder, file)
+        known = CompletionFacts(keys, names, parameters)
+        name = parameter_at(file, position)
+        whole = True
+        if name is not None:
+            subject = subject_of(file, position, name)
+            unit = self._files.unit_of(folder, document, subject)
+            if unit is not None:
+                instance = subject if isinstance(subject, InstanceTable) else file.instance(unit.instance)
+                others = file.effective(instance) if instance is not None else values_of(file.defaults)
+                values, whole = await self._knowledge.values(folder, unit, name, others)
+                known = CompletionFacts(keys, names, parameters, values)
+        make = partial(_list, document, file, position, known, whole=whole)
+        return await self._files.with_care(document, make)
+
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """What a key or parameter means, and the rules that a parameter takes part in."""
+        folder = self._session.folder_for(document)
+        file = await self._files.of(document)
+        spot = cursor_context(file.toml, position)
+        if folder is None or spot.kind not in (CursorContextKind.KEY, CursorContextKind.VALUE) or spot.pair is None:
+            return None
+        if document.kind is DocumentKind.KERNEL_FILE:
+            named = name_at(file, spot, position)
+            of_value = spot.kind is CursorContextKind.VALUE and is_parameter(spot.path[:-1], spot.path[-1])
+            if of_value or (named is not None and named[0] is NameKind.PARAMETER):
+                name = spot.path[-1] if named is None else named[1]
+                return await self._parameter(folder, file, name, spot.range if named is None else named[2])
+        path = spot.path if spot.kind is CursorContextKind.VALUE else (*spot.path, spot.pair.keys[-1].name)
+        key = (await self._knowledge.keys(folder, document.kind)).key(path, {"operation.kind": file.kind})
+        return None if key is None else HoverText(key_text(key), spot.range)
+
+    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """The template, the instance, the parameter's first mention."""
+        return await self._navigation.definition(document, position)
+
+    async def references(
+        self, document: TextDocument, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """Places of an instance or parameter."""
+        return await self._navigation.references(document, position, declaration=declaration)
+
+    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed."""
+        return await self._navigation.prepare_rename(document, position)
+
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """An instance, or a parameter across files."""
+        return await self._navigation.rename(document, position, name)
+
+    async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
+        """The template's file."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        name = None if file.template is None else file.template.read()
+        if file.template is None or not isinstance(name, str):
+            return ()
+        path = (await self._knowledge.templates(folder)).get(name)
+        if path is None:
+            return ()
+        reach = document.places.their_range(inner_range(file, file.template))
+        return [types.DocumentLink(reach, target=self._session.uri_at(path), tooltip=path)]
+
+    async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
+        """Tables with their keys."""
+        file = await self._files.of(document)
+        return await self._files.with_care(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
+
+    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
+        """Kernels, instances and sweeps."""
+        wanted = query.casefold()
+        found: list[types.WorkspaceSymbol] = []
+        for folder in list(self._session.folders.values()):
+            seen: set[tuple[str, str]] = set()
+            texts: dict[str, TextDocument | None] = {}
+            for unit in list(folder.units.values()):
+                for name, kind in ((unit.kernel, types.SymbolKind.File), (unit.instance, types.SymbolKind.Object)):
+                    key = (unit.kernel, "" if name is unit.kernel else name)
+                    if key in seen or wanted not in name.casefold():
+                        continue
+                    seen.add(key)
+                    location = await self._location(unit, texts, whole=not key[1])
+                    found.append(
+                        types.WorkspaceSymbol(location, name, kind, container_name=unit.kernel if key[1] else None)
+                    )
+                    if len(found) >= SYMBOL_LIMIT:
+                        return found
+        return found
+
+    async def _location(self, unit: Unit, texts: dict[str, TextDocument | None], *, whole: bool) -> types.Location:
+        """Where an instance's name stands, or with `whole` its file."""
+        path = unit.place.path
+        if path not in texts:
+            texts[path] = await self._session.text_at(path)
+        document = texts[path]
+        if whole or document is None:
+            start = types.Position(0, 0)
+            return types.Location(self._session.uri_at(path), types.Range(start, start))
+        return types.Location(self._session.uri_at(path), document.places.their_range(range_of(unit.place)))
+
+    async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
+        """Tables, long values, comments."""
+        file = await self._files.of(document)
+        return await self._files.with_care(document, lambda: [fold(one) for one in folds(file.toml)])
+
+    async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
+        """Words, values, pairs, lines, tables."""
+        return selections((await self._files.of(document)).toml, position)
+
+    async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
+        """The places of a name. An editor asks where the cursor stands: what will be completed there is asked for."""
+        file = await self._files.of(document)
+        if document.kind is not DocumentKind.KERNEL_FILE:
+            return ()
+        await self._prepare(document, file, position)
+        return await self._files.with_care(document, partial(_highlights, document, file, position))
+
+    async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
+        """Parameters that the template reads."""
+        folder = self._session.folder_for(document)
+        if folder is None or document.kind is not DocumentKind.KERNEL_FILE:
+            return ()
+        file = await self._files.of(document)
+        names = frozenset(one.name for one in await self._parameters(folder, file))
+        return await self._files.with_care(document, partial(_tokens, file, names, within))
+
+    async def actions(
+        self, document: TextDocument, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """Accepted values, sweeps and back, the best instance's parameters."""
+        return await self._actions.of(document, within, context)
+
+    async def _prepare(self, document: TextDocument, file: KernelFileText, position: Position) -> None:
+        name, folder = parameter_at(file, position), self._session.folder_for(document)
+        instance = file.instance_at(position)
+        unit = None if folder is None else self._files.unit_of(folder, document, instance)
+        if name is not None and folder is not None and unit is not None and instance is not None:
+            await self._knowledge.values(folder, unit, name, file.effective(instance), wait_s=0)
+
+    async def _parameters(self, folder: WorkspaceFolder, file: KernelFileText) -> Sequence[ParameterDetail]:
+        template = None if file.template is None else file.template.read()
+        detail = await self._knowledge.template(folder, template) if isinstance(template, str) else None
+        return () if detail is None else detail.parameters
+
+    async def _parameter(self, folder: WorkspaceFolder, file: KernelFileText, name: str, reach: Range) -> HoverText:
+        parameters = await self._parameters(folder, file)
+        detail = next((one for one in parameters if one.name == name), None)
+        default = values_of({name: file.defaults[name]}).get(name) if name in file.defaults else None
+        texts = (value.text for _, value in file.parameter_values(name))
+        others = Counter(" ".join(text.split()) for text in texts).most_common()
+        missing_in = str(file.template.read()) if parameters and detail is None and file.template is not None else ""
+        return HoverText(parameter_text(name, detail, default, others, missing_in), reach)
+
+
+def _highlights(document: TextDocument, file: KernelFileText, position: Position) -> list[types.DocumentHighlight]:
+    reached = (document.places.their_range(each) for each in highlights(file, position))
+    return [types.DocumentHighlight(each, types.DocumentHighlightKind.Text) for each in reached]
+
+
+def _tokens(file: KernelFileText, names: frozenset[str], within: Range | None) -> list[SemanticToken]:
+    found = []
+    for _, pair in file.parameter_pairs():
+        reach = file.toml.range(pair.keys[-1].start, pair.keys[-1].end)
+        inside = within is None or within.start.line <= reach.start.line <= within.end.line
+        if pair.name in names and inside:
+            found.append(SemanticToken(reach, "parameter"))
+    return found
+
+
+def _list(
+    document: TextDocument, file: KernelFileText, position: Position, known: CompletionFacts, *, whole: bool
+) -> types.CompletionList | None:
+    items = [item(document, candidate, position) for candidate in complete(file, position, known)]
+    return types.CompletionList(is_incomplete=not whole, items=items) if items or not whole else None

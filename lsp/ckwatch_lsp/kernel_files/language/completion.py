@@ -1,0 +1,287 @@
+"""Completes keys and values of kernel files and `ckwatch.toml`."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ckwatch.model.text import Position, Range
+from ckwatch.model.toml import TomlKind, toml_key, toml_value
+from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
+from ckwatch_lsp.kernel_files.language.document import (
+    CursorContext,
+    CursorContextKind,
+    KernelFileText,
+    cursor_context,
+    is_parameter,
+    words_of,
+)
+
+ARRAYS = "array of tables"
+
+
+class KeyTable:
+    """The known keys of one kind of file, by table."""
+
+    def __init__(self, keys: Iterable[KeyDescription]) -> None:
+        self._by_table: dict[str, list[KeyDescription]] = {}
+        self._by_path: dict[str, list[KeyDescription]] = {}
+        for key in keys:
+            table, _, _ = key.path.rpartition(".")
+            self._by_table.setdefault(table, []).append(key)
+            self._by_path.setdefault(key.path, []).append(key)
+
+    def of_table(self, path: Sequence[str], settings: Mapping[str, str]) -> list[KeyDescription]:
+        """The keys of the table at `path`, `*` for any name among them. `settings` decides about those that depend."""
+        return [key for key in self._by_table.get(".".join(path), ()) if _applies(key, settings)]
+
+    def key(self, path: Sequence[str], settings: Mapping[str, str]) -> KeyDescription | None:
+        """What is known of the key at `path`; None if nothing."""
+        exact = self._by_path.get(".".join(path), ())
+        found = next((key for key in exact if _applies(key, settings)), None)
+        if found is not None or not path:
+            return found
+        any_name = self._by_path.get(".".join((*path[:-1], "*")), ())
+        return next((key for key in any_name if _applies(key, settings)), None)
+
+    def headers(self, settings: Mapping[str, str]) -> list[KeyDescription]:
+        """The keys that are tables, which can have a header of their own."""
+        found = [key for keys in self._by_path.values() for key in keys if key.type in ("table", ARRAYS)]
+        return [key for key in found if _applies(key, settings) and "*" not in key.path]
+
+
+def _applies(key: KeyDescription, settings: Mapping[str, str]) -> bool:
+    return all(settings.get(path, value) == value for path, value in key.when.items())
+
+
+class CandidateKind(enum.Enum):
+    """What is offered."""
+
+    KEY = "key"
+    PARAMETER = "parameter"
+    TABLE = "table"
+    VALUE = "value"
+    TEMPLATE = "template"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFileCandidate:
+    """Something that could be written: `text` replaces what is at `range`. `order`: lower ones come first.
+
+    `filter` is what an editor compares with what is written so far. `refused`: a rule speaks against it, as `doc` says.
+    """
+
+    label: str
+    text: str
+    range: Range
+    kind: CandidateKind
+    detail: str = ""
+    doc: str = ""
+    order: int = 0
+    refused: bool = False
+    filter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionFacts:
+    """What completion stands on: the file's keys, template names, the template's parameters, and values that the daemon
+    judged for the parameter that is being written."""
+
+    keys: KeyTable
+    templates: Sequence[str] = ()
+    parameters: Sequence[ParameterDetail] = ()
+    values: Sequence[ParameterValue] = field(default_factory=tuple)
+
+
+def parameter_at(document: KernelFileText, position: Position) -> str | None:
+    """The template parameter whose value is being written; None elsewhere."""
+    spot = cursor_context(document.toml, position)
+    if spot.kind is not CursorContextKind.VALUE or not spot.path:
+        return None
+    return spot.path[-1] if is_parameter(spot.path[:-1], spot.path[-1]) else None
+
+
+def complete(document: KernelFileText, position: Position, known: CompletionFacts) -> list[KernelFileCandidate]:
+    """Everything that could be written at `position`."""
+    spot = cursor_context(document.toml, position)
+    settings = {"operation.kind": document.kind}
+    match spot.kind:
+        case CursorContextKind.KEY:
+            return list(_keys(document, spot, known, settings))
+        case CursorContextKind.VALUE:
+            return list(_values(document, spot, position, known, settings))
+        case CursorContextKind.HEADER:
+            return list(_headers(document, spot, known, settings))
+        case _:
+            return []
+
+
+def _keys(
+    document: KernelFileText, spot: CursorContext, known: CompletionFacts, settings: Mapping[str, str]
+) -> Iterator[KernelFileCandidate]:
+    there = {*spot.siblings, *_tables_within(document, spot)}
+    has_equals = spot.pair is not None and spot.pair.equals is not None
+    for at, key in enumerate(known.keys.of_table(spot.path, settings)):
+        name = key.path.rpartition(".")[2]
+        if name == "*":
+            yield from _parameter_keys(document, spot, known, there, equals=has_equals)
+        elif name not in there and not (key.type == ARRAYS and not spot.path):
+            order = at if key.required else 100 + at
+            detail = ("required, " if key.required else "") + key.type
+            text = name + ("" if has_equals else " = ")
+            yield KernelFileCandidate(name, text, spot.range, CandidateKind.KEY, detail, _doc(key), order, filter=name)
+
+
+def _parameter_keys(
+    document: KernelFileText, spot: CursorContext, known: CompletionFacts, there: set[str], *, equals: bool
+) -> Iterator[KernelFileCandidate]:
+    if not is_parameter(spot.path, "*"):
+        return
+    given = document.defaults if spot.path != ("defaults",) else {}
+    for at, parameter in enumerate(known.parameters):
+        if parameter.name in there:
+            continue
+        # what has a default already is less likely to be meant
+        order = 200 + at + (200 if parameter.default is not None else 0) + (400 if parameter.name in given else 0)
+        text = toml_key(parameter.name) + ("" if equals else " = ")
+        detail = parameter.kind + (", optional" if parameter.default is not None else "")
+        if parameter.name in given:
+            detail += ", given in [defaults]"
+        yield KernelFileCandidate(
+            parameter.name,
+            text,
+            spot.range,
+            CandidateKind.PARAMETER,
+            detail,
+            parameter.doc,
+            order,
+            filter=parameter.name,
+        )
+
+
+def _values(
+    document: KernelFileText,
+    spot: CursorContext,
+    position: Position,
+    known: CompletionFacts,
+    settings: Mapping[str, str],
+) -> Iterator[KernelFileCandidate]:
+    name = spot.path[-1] if spot.path else ""
+    if is_parameter(spot.path[:-1], name):
+        yield from _parameter_values(document, spot, known, name)
+        return
+    match spot.path:
+        case ("template",):
+            yield from (_string(spot, one, CandidateKind.TEMPLATE, at) for at, one in enumerate(known.templates))
+        case ("sweep", "base"):
+            names = enumerate(document.instance_names)
+            yield from (_string(spot, one, CandidateKind.INSTANCE, at) for at, one in names)
+        case ("sweep", "where"):
+            yield from _condition(document, spot, position, known)
+        case ("operation", _, "same_as"):
+            others = [one for one in ("a", "b", "bias") if one != spot.path[1]]
+            yield from (_string(spot, one, CandidateKind.VALUE, at) for at, one in enumerate(others))
+        case _:
+            key = known.keys.key(spot.path, settings)
+            if key is None or (key.type.startswith("array") and not spot.element):
+                return
+            for at, text in enumerate(key.values):
+                preferred = 0 if text == key.default else 1
+                detail = "default" if text == key.default else ""
+                yield _value(spot, text, detail, "", preferred * 100 + at)
+
+
+def _parameter_values(
+    document: KernelFileText, spot: CursorContext, known: CompletionFacts, name: str
+) -> Iterator[KernelFileCandidate]:
+    in_sweep = spot.path[:-1] == ("sweep", "parameters")
+    if in_sweep and not spot.element and spot.value is None:
+        return
+    if known.values:
+        for at, judged in enumerate(known.values):
+            text = toml_value(judged.value)
+            detail = "" if judged.accepted else "refused: " + ", ".join(judged.refused_by)
+            order = at if judged.accepted else 1000 + at
+            yield _value(spot, text, detail, judged.why_not, order, refused=not judged.accepted)
+        return
+    described = next((one for one in known.parameters if one.name == name), None)
+    allowed = () if described is None else described.values
+    for at, text in enumerate(dict.fromkeys([*allowed, *_used(document, name)])):
+        yield _value(spot, text, "", "", at)
+
+
+def _used(document: KernelFileText, name: str) -> Iterator[str]:
+    """The values that a parameter has in the file, on one line each."""
+    for table, value in document.parameter_values(name):
+        if not value.closed or value.kind is TomlKind.OTHER:
+            continue
+        swept = table.path[0] == "sweep" and value.kind is TomlKind.ARRAY
+        yield from (one.text for one in (value.items if swept else (value,)) if "\n" not in one.text)
+
+
+def _condition(
+    document: KernelFileText, spot: CursorContext, position: Position, known: CompletionFacts
+) -> Iterator[KernelFileCandidate]:
+    """Names of parameters within a condition."""
+    if not spot.inside or spot.value is None:
+        return
+    offset = document.toml.offset(position)
+    word = next(((start, end) for _, start, end in words_of(spot.value) if start <= offset <= end), (offset, offset))
+    sweep = document.sweep_at(position)
+    own = {} if sweep is None else sweep.parameters
+    names = dict.fromkeys([*own, *(one.name for one in known.parameters)])
+    for at, name in enumerate(names):
+        detail = "swept" if name in own else ""
+        yield KernelFileCandidate(
+            name, name, document.toml.range(*word), CandidateKind.PARAMETER, detail, order=at, filter=name
+        )
+
+
+def _headers(
+    document: KernelFileText, spot: CursorContext, known: CompletionFacts, settings: Mapping[str, str]
+) -> Iterator[KernelFileCandidate]:
+    once = {".".join(table.path) for table in document.toml.tables if table.index is None and table is not spot.table}
+    before = [table.path for table in document.toml.tables if table.start < spot.table.start]
+    for at, key in enumerate(known.keys.headers(settings)):
+        array = key.type == ARRAYS
+        if key.path in once and key.path != "sweep.parameters":
+            continue
+        if key.path == "sweep.parameters" and ("sweep",) not in before:
+            continue
+        text = f"[[{key.path}]]" if array else f"[{key.path}]"
+        yield KernelFileCandidate(text, text, spot.range, CandidateKind.TABLE, "", key.doc, at, filter=text)
+
+
+def _string(spot: CursorContext, text: str, kind: CandidateKind, order: int) -> KernelFileCandidate:
+    written = toml_value(text)
+    return KernelFileCandidate(text, written, spot.range, kind, order=order, filter=written if _quoted(spot) else text)
+
+
+def _value(
+    spot: CursorContext, text: str, detail: str, doc: str, order: int, *, refused: bool = False
+) -> KernelFileCandidate:
+    label = text[1:-1] if text.startswith('"') else text
+    shown = text if _quoted(spot) or not text.startswith('"') else label
+    return KernelFileCandidate(label, text, spot.range, CandidateKind.VALUE, detail, doc, order, refused, shown)
+
+
+def _quoted(spot: CursorContext) -> bool:
+    return spot.value is not None and spot.value.kind is TomlKind.STRING
+
+
+def _tables_within(document: KernelFileText, spot: CursorContext) -> Iterator[str]:
+    """Keys of the table at a spot that have a header of their own; those of an array's table stand right below it."""
+    depth = len(spot.path)
+    for table in document.toml.tables:
+        if spot.table.index is not None and table.start <= spot.table.start:
+            continue
+        if table.path[:depth] == spot.path and len(table.path) > depth:
+            yield table.path[depth]
+        elif spot.table.index is not None:
+            return
+
+
+def _doc(key: KeyDescription) -> str:
+    return key.doc + (f"\n\nDefault: `{key.default}`" if key.default else "")

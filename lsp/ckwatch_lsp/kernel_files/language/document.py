@@ -1,0 +1,526 @@
+"""A kernel file as its parts: instances, sweeps, shapes and defaults, what is at a cursor, and where names stand."""
+
+from __future__ import annotations
+
+import enum
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ckwatch.model.text import Position, Range
+from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, parse_toml
+
+PARAMETER_TABLES = (("defaults",), ("instance",), ("sweep", "parameters"))
+"""Where template parameters are given."""
+
+OWN_KEYS: Mapping[tuple[str, ...], tuple[str, ...]] = {("instance",): ("name",)}
+"""Keys of such tables that are no parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceTable:
+    """An `[[instance]]`; `name` is empty where it has none."""
+
+    table: TomlTable
+    name: str
+
+    @property
+    def parameters(self) -> Mapping[str, TomlPair]:
+        """Its own, by name."""
+        pairs = self.table.pairs
+        return {pair.name: pair for pair in pairs if pair.keys and is_parameter(("instance",), pair.name)}
+
+    @property
+    def name_value(self) -> TomlValue | None:
+        """Where its name stands."""
+        return self.table.value("name")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEntry:
+    """A `[[sweep]]` with its `[sweep.parameters]`, if that has a header of its own."""
+
+    table: TomlTable
+    parameter_table: TomlTable | None
+    name: str
+    base: str | None
+    parameters: Mapping[str, TomlPair]
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether `where` leaves something out."""
+        where = self.table.value("where")
+        return where is not None and where.read() not in (None, "", [])
+
+    @property
+    def end(self) -> int:
+        """Where the last of it ends."""
+        return self.table.end if self.parameter_table is None else max(self.table.end, self.parameter_table.end)
+
+
+class KernelFileText:
+    """A kernel file's text and what it says, worked out when it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.toml: TomlFile = parse_toml(text)
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.toml.text
+
+    @property
+    def top(self) -> TomlTable:
+        """The keys above the first table."""
+        return self.toml.tables[0]
+
+    @cached_property
+    def template(self) -> TomlValue | None:
+        """The string that names the template."""
+        value = self.top.value("template")
+        return value if value is not None and value.kind is TomlKind.STRING else None
+
+    @cached_property
+    def kind(self) -> str:
+        """The operation's kind; `gemm` where it is not told."""
+        return str(self.setting(("operation", "kind")) or "gemm")
+
+    @cached_property
+    def defaults(self) -> Mapping[str, TomlPair]:
+        """The parameters of `[defaults]`."""
+        return {pair.name: pair for table in self.tables(("defaults",)) for pair in table.pairs if pair.keys}
+
+    @cached_property
+    def instances(self) -> tuple[InstanceTable, ...]:
+        """In their order."""
+        return tuple(InstanceTable(table, _string(table, "name") or "") for table in self.tables(("instance",)))
+
+    @cached_property
+    def sweeps(self) -> tuple[SweepEntry, ...]:
+        """In their order."""
+        found = []
+        for at, table in enumerate(self.toml.tables):
+            if table.path != ("sweep",):
+                continue
+            below = self.toml.tables[at + 1] if at + 1 < len(self.toml.tables) else None
+            own = below if below is not None and below.path == ("sweep", "parameters") else None
+            pairs = own.pairs if own is not None else ()
+            inline = table.value("parameters")
+            if own is None and inline is not None:
+                pairs = inline.pairs
+            dotted = {pair.keys[1].name: pair for pair in table.pairs if pair.name.startswith("parameters.")}
+            parameters = dotted | {pair.name: pair for pair in pairs if pair.keys}
+            found.append(SweepEntry(table, own, _string(table, "name") or "", _string(table, "base"), parameters))
+        return tuple(found)
+
+    @cached_property
+    def instance_names(self) -> tuple[str, ...]:
+        """The names of instances that are written out."""
+        return tuple(dict.fromkeys(one.name for one in self.instances if one.name))
+
+    def tables(self, path: tuple[str, ...]) -> Iterator[TomlTable]:
+        """The tables with this path."""
+        return (table for table in self.toml.tables if table.path == path and table.has_header)
+
+    def setting(self, path: tuple[str, ...]) -> Any:
+        """The value at a path through tables and inline tables; None if there is none."""
+        for table in self.toml.tables:
+            depth = len(table.path)
+            if table.path == path[:depth] and table.index is None:
+                found = _within(table.pairs, path[depth:])
+                if found is not None:
+                    return found.read()
+        return None
+
+    def instance_at(self, position: Position) -> InstanceTable | None:
+        """The instance whose table a place is in."""
+        table = self.toml.table_at(self.toml.offset(position))
+        if table.path != ("instance",) or table.index is None:
+            return None
+        return InstanceTable(table, _string(table, "name") or "")
+
+    def sweep_at(self, position: Position) -> SweepEntry | None:
+        """The sweep whose tables a place is in."""
+        start = self.toml.table_at(self.toml.offset(position)).start
+        return next(
+            (
+                one
+                for one in self.sweeps
+                if start == one.table.start or (one.parameter_table is not None and start == one.parameter_table.start)
+            ),
+            None,
+        )
+
+    def instance(self, name: str) -> InstanceTable | None:
+        """The first instance with this name."""
+        return next((one for one in self.instances if one.name == name), None)
+
+    def effective(self, instance: InstanceTable) -> dict[str, Any]:
+        """All parameters of an instance: the defaults, and its own over them. What cannot be read is left out."""
+        return values_of(self.defaults) | values_of(instance.parameters)
+
+    def parameter_pairs(self, name: str | None = None) -> Iterator[tuple[TomlTable, TomlPair]]:
+        """Every place where a template parameter, or that called `name`, gets a value."""
+        for table in self.toml.tables:
+            if name is None:
+                yield from ((table, pair) for pair in _parameter_pairs(table, table.pairs))
+                continue
+            pairs = tuple(pair for one in (name, "parameters") if (pair := table.pair(one)) is not None)
+            yield from ((table, pair) for pair in _parameter_pairs(table, pairs) if pair.name == name)
+
+    def parameter_values(self, name: str) -> Iterator[tuple[TomlTable, TomlValue]]:
+        """The values that the parameter `name` gets; their offsets are not those of the file."""
+        for table in self.toml.tables:
+            pairs = tuple(pair for one in (name, "parameters") if (pair := table.unplaced(one)) is not None)
+            for pair in _parameter_pairs(table, pairs) if pairs else ():
+                if pair.name == name and pair.value is not None:
+                    yield table, pair.value
+
+
+def _parameter_pairs(table: TomlTable, pairs: tuple[TomlPair, ...]) -> Iterator[TomlPair]:
+    if table.path in PARAMETER_TABLES:
+        yield from (pair for pair in pairs if pair.keys and is_parameter(table.path, pair.name))
+    elif table.path == ("sweep",):
+        inline = next((pair.value for pair in pairs if pair.name == "parameters"), None)
+        yield from (pair for pair in (() if inline is None else inline.pairs) if pair.keys)
+
+
+def is_parameter(path: tuple[str, ...], name: str) -> bool:
+    """Whether the key `name` of the table at `path` is a template parameter."""
+    return path in PARAMETER_TABLES and name not in OWN_KEYS.get(path, ())
+
+
+def values_of(pairs: Mapping[str, TomlPair]) -> dict[str, Any]:
+    """What pairs say; those that say nothing are left out."""
+    read = ((name, pair.value.read()) for name, pair in pairs.items() if pair.value is not None)
+    return {name: value for name, value in read if value is not None}
+
+
+def _string(table: TomlTable, name: str) -> str | None:
+    pair = table.unplaced(name)
+    value = None if pair is None else pair.value
+    read = value.read() if value is not None and value.kind is TomlKind.STRING else None
+    return read if isinstance(read, str) else None
+
+
+def _within(pairs: tuple[TomlPair, ...], path: tuple[str, ...]) -> TomlValue | None:
+    """The value at a path in pairs, dotted keys and inline tables."""
+    if not path:
+        return None
+    for pair in pairs:
+        names = tuple(part.name for part in pair.keys)
+        if not names or path[: len(names)] != names or pair.value is None:
+            continue
+        rest = path[len(names) :]
+        if not rest:
+            return pair.value
+        if pair.value.kind is TomlKind.INLINE_TABLE:
+            return _within(pair.value.pairs, rest)
+    return None
+
+
+class CursorContextKind(enum.Enum):
+    """What a cursor is on."""
+
+    KEY = "key"
+    VALUE = "value"
+    HEADER = "header"
+    COMMENT = "comment"
+    NOTHING = "nothing"
+    """Where no key, value or header can be written as it is: behind a value, or in a text that says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CursorContext:
+    """What a cursor is on.
+
+    `path` is the table that a key belongs to, inline tables included, and for a value its key's whole path. `word` is
+    what is written there so far, up to the cursor, and `range` what would be replaced: the whole key, value, element of
+    an array, or header. `value` is the value or element, `inside` whether the cursor is within quotes, `element`
+    whether it is an array's. `siblings` are the keys that are there already.
+    """
+
+    kind: CursorContextKind
+    table: TomlTable
+    path: tuple[str, ...]
+    word: str
+    range: Range
+    pair: TomlPair | None = None
+    value: TomlValue | None = None
+    inside: bool = False
+    element: bool = False
+    siblings: tuple[str, ...] = ()
+
+    @property
+    def dotted(self) -> str:
+        """The path with dots."""
+        return ".".join(self.path)
+
+
+def cursor_context(file: TomlFile, position: Position) -> CursorContext:
+    """What a cursor at `position` is on."""
+    offset = file.offset(position)
+    table = file.table_at(offset)
+    if _in_comment(file, offset):
+        return _spot(file, CursorContextKind.COMMENT, table, table.path, offset, offset, offset)
+    if table.start <= offset <= table.header_end and table.header_end > table.start:
+        return _spot(file, CursorContextKind.HEADER, table, table.path, table.start, table.header_end, offset)
+    return _in_pairs(file, table, table.pairs, table.path, offset)
+
+
+def _in_comment(file: TomlFile, offset: int) -> bool:
+    at = bisect_left(file.comments, offset, key=lambda comment: comment.start) - 1
+    return at >= 0 and file.comments[at].start < offset <= file.comments[at].end
+
+
+def _in_pairs(
+    file: TomlFile, table: TomlTable, pairs: tuple[TomlPair, ...], path: tuple[str, ...], offset: int
+) -> CursorContext:
+    siblings = tuple(pair.name for pair in pairs if not pair.start <= offset <= pair.key_end)
+    for pair in pairs:
+        if not pair.start <= offset or offset > _reach(file, pair):
+            continue
+        names = tuple(part.name for part in pair.keys)
+        if offset <= pair.key_end or pair.equals is None:
+            if offset > pair.key_end:
+                return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, siblings=siblings)
+            outer = names[:-1] if "." in file.text[pair.start : pair.key_end] else ()
+            start = pair.keys[-1].start if pair.keys and outer and offset >= pair.keys[-1].start else pair.start
+            return _spot(
+                file,
+                CursorContextKind.KEY,
+                table,
+                path + outer,
+                start,
+                pair.key_end,
+                offset,
+                pair=pair,
+                siblings=siblings,
+            )
+        if offset <= pair.equals:
+            return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, pair=pair)
+        return _in_value(file, table, pair, pair.value, path + names, offset)
+    return _between(file, table, path, offset, siblings)
+
+
+def _reach(file: TomlFile, pair: TomlPair) -> int:
+    """Up to where a cursor still is on a pair: without a whole value, to the end of the line or what follows it."""
+    whole = pair.value is None or pair.value.closed or pair.value.kind is TomlKind.STRING
+    if not whole and not file.text[pair.end :].strip():
+        return len(file.text)
+    if pair.equals is None or (pair.value is not None and whole):
+        return pair.end
+    end = file.line_end(file.line_of(pair.end))
+    stops = [at for mark in "#,}" if (at := file.text.find(mark, pair.end, end)) >= 0]
+    return min([end, *stops])
+
+
+def _in_value(
+    file: TomlFile,
+    table: TomlTable,
+    pair: TomlPair,
+    value: TomlValue | None,
+    path: tuple[str, ...],
+    offset: int,
+    *,
+    element: bool = False,
+) -> CursorContext:
+    if value is None or offset < value.start:
+        end = offset if value is None else value.start
+        if value is not None and file.text[offset:end].strip():
+            return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, pair=pair)
+        reach = offset if value is None else value.end
+        return _spot(
+            file,
+            CursorContextKind.VALUE,
+            table,
+            path,
+            offset if value is None else end,
+            reach,
+            offset,
+            pair=pair,
+            value=value,
+        )
+    if value.kind is TomlKind.INLINE_TABLE and value.start < offset and (offset < value.end or not value.closed):
+        return _in_pairs(file, table, value.pairs, path, offset)
+    if value.kind is TomlKind.ARRAY and value.start < offset and (offset < value.end or not value.closed):
+        for item in value.items:
+            goes_on = not item.closed and item.kind in (TomlKind.ARRAY, TomlKind.INLINE_TABLE)
+            if item.start <= offset and (goes_on or offset <= item.end):
+                return _in_value(file, table, pair, item, path, offset, element=True)
+        return _spot(file, CursorContextKind.VALUE, table, path, offset, offset, offset, pair=pair, element=True)
+    inside = value.kind is TomlKind.STRING and value.start < offset and (offset < value.end or not value.closed)
+    return _spot(
+        file, CursorContextKind.VALUE, table, path, value.start, value.end, offset,
+        pair=pair, value=value, inside=inside, element=element,
+    )  # fmt: skip
+
+
+def _between(
+    file: TomlFile, table: TomlTable, path: tuple[str, ...], offset: int, siblings: tuple[str, ...]
+) -> CursorContext:
+    """No pair is there. A key can be written where nothing but blanks stand before it, or a mark of an inline table."""
+    line = file.line_of(offset)
+    before = file.text[file.line_start(line) : offset].strip()
+    can = path != table.path or not before
+    kind = CursorContextKind.KEY if can else CursorContextKind.NOTHING
+    return _spot(file, kind, table, path, offset, offset, offset, siblings=siblings)
+
+
+def _spot(
+    file: TomlFile,
+    kind: CursorContextKind,
+    table: TomlTable,
+    path: tuple[str, ...],
+    start: int,
+    end: int,
+    offset: int,
+    *,
+    pair: TomlPair | None = None,
+    value: TomlValue | None = None,
+    inside: bool = False,
+    element: bool = False,
+    siblings: tuple[str, ...] = (),
+) -> CursorContext:
+    word = file.text[start:offset] if start <= offset else ""
+    return CursorContext(kind, table, path, word, file.range(start, end), pair, value, inside, element, siblings)
+
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME_LENGTH_LIMIT = 120
+_NAME = re.compile(r"[^/@\x00-\x1f\x7f]+")
+_KEYWORDS = frozenset(("and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
+_FUNCTIONS = frozenset(("abs", "len", "max", "min", "sum", "first", "int", "last", "length"))
+
+
+class NameKind(enum.Enum):
+    """What a name is of."""
+
+    INSTANCE = "instance"
+    PARAMETER = "parameter"
+    TEMPLATE = "template"
+
+
+@dataclass(frozen=True, slots=True)
+class NamePlace:
+    """Where a name stands, without quotes. `defines`: it is given there, not only mentioned."""
+
+    range: Range
+    defines: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPlaces:
+    """A name, where the cursor touches it, and all its places in the file."""
+
+    kind: NameKind
+    name: str
+    range: Range
+    places: tuple[NamePlace, ...]
+
+
+def places_at(document: KernelFileText, position: Position) -> NamedPlaces | None:
+    """The name that a cursor at `position` is on."""
+    spot = cursor_context(document.toml, position)
+    found = name_at(document, spot, position)
+    if found is None:
+        return None
+    kind, name, reach = found
+    if kind is NameKind.INSTANCE:
+        return NamedPlaces(kind, name, reach, tuple(instance_places(document, name)))
+    if kind is NameKind.PARAMETER:
+        return NamedPlaces(kind, name, reach, tuple(parameter_places(document, name)))
+    return NamedPlaces(kind, name, reach, (NamePlace(reach, defines=False),))
+
+
+def name_at(document: KernelFileText, spot: CursorContext, position: Position) -> tuple[NameKind, str, Range] | None:
+    """What kind of name a spot is, the name, and where it stands."""
+    if spot.kind is CursorContextKind.KEY and spot.pair is not None and spot.pair.keys:
+        if is_parameter(spot.path, spot.pair.name):
+            return NameKind.PARAMETER, spot.pair.name, spot.range
+        return None
+    value = spot.value
+    if spot.kind is not CursorContextKind.VALUE or value is None or value.kind is not TomlKind.STRING:
+        return None
+    read = value.read()
+    if not isinstance(read, str):
+        return None
+    match spot.path:
+        case ("instance", "name") | ("sweep", "base"):
+            return NameKind.INSTANCE, read, inner_range(document, value)
+        case ("template",):
+            return NameKind.TEMPLATE, read, inner_range(document, value)
+        case ("sweep", "where"):
+            offset = document.toml.offset(position)
+            for name, start, end in words_of(value):
+                if start <= offset <= end:
+                    return NameKind.PARAMETER, name, document.toml.range(start, end)
+    return None
+
+
+def instance_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
+    """Where an instance is defined, and where sweeps stand on it."""
+    for instance in document.instances:
+        value = instance.name_value
+        if instance.name == name and value is not None:
+            yield NamePlace(inner_range(document, value), defines=True)
+    for sweep in document.sweeps:
+        value = sweep.table.value("base")
+        if sweep.base == name and value is not None:
+            yield NamePlace(inner_range(document, value), defines=False)
+
+
+def parameter_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
+    """Where a parameter gets a value, and where conditions of sweeps mention it."""
+    for _, pair in document.parameter_pairs(name):
+        part = pair.keys[-1]
+        quoted = document.text[part.start] in "\"'"
+        yield NamePlace(document.toml.range(part.start + quoted, part.end - quoted), defines=True)
+    for sweep in document.sweeps:
+        where = sweep.table.value("where")
+        for text in () if where is None else (where, *where.items):
+            if text.kind is TomlKind.STRING:
+                for word, start, end in words_of(text):
+                    if word == name:
+                        yield NamePlace(document.toml.range(start, end), defines=False)
+
+
+def words_of(value: TomlValue) -> Iterator[tuple[str, int, int]]:
+    """The parameters that a condition mentions, with their offsets. Strings within it are no names."""
+    if "\\" in value.text:
+        return
+    quotes = 3 if value.text.startswith(('"""', "'''")) else 1
+    text = value.text[quotes : -quotes if value.closed else None]
+    blank = re.sub(r"'[^']*'|\"[^\"]*\"", lambda found: " " * len(found[0]), text)
+    for found in IDENTIFIER.finditer(blank):
+        called = blank[found.end() :].lstrip().startswith("(") or blank[: found.start()].rstrip().endswith("|")
+        if found[0] not in _KEYWORDS and not (called and found[0] in _FUNCTIONS):
+            start = value.start + quotes + found.start()
+            yield found[0], start, start + len(found[0])
+
+
+def inner_range(document: KernelFileText, value: TomlValue) -> Range:
+    """Where a string's text stands, without its quotes."""
+    quotes = 3 if value.text.startswith(('"""', "'''")) else 1
+    return document.toml.range(value.start + quotes, max(value.start + quotes, value.end - quotes * value.closed))
+
+
+def why_no_instance_name(document: KernelFileText, name: str, old: str) -> str | None:
+    """Why an instance cannot be called so; None if it can."""
+    if not _NAME.fullmatch(name) or name != name.strip() or name in (".", ".."):
+        return f"`{name}` is no name: a name is not empty and has no / @ or control characters"
+    if len(name) > NAME_LENGTH_LIMIT:
+        return f"the name has {len(name)} characters; at most {NAME_LENGTH_LIMIT} are allowed"
+    if name != old and name in document.instance_names:
+        return f"there is an instance `{name}` already"
+    return None
+
+
+def why_no_parameter_name(name: str) -> str | None:
+    """Why a parameter cannot be called so; None if it can."""
+    if not IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
+        return f"`{name}` cannot be a template parameter: it is no identifier"
+    return None

@@ -1,0 +1,205 @@
+"""A kernel file as an editor shows it: symbols, folds, selection ranges and highlights."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ckwatch.model.text import Position, Range
+from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
+from ckwatch_lsp.kernel_files.language.document import KernelFileText, places_at
+
+HIGHLIGHT_LIMIT = 200
+"""Places of one name that are shown at one time."""
+
+
+class KernelFileSymbolKind(enum.Enum):
+    """What is named."""
+
+    KERNEL = "kernel"
+    TABLE = "table"
+    SHAPE = "shape"
+    INSTANCE = "instance"
+    SWEEP = "sweep"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFileSymbol:
+    """Something with a name. `selection` is where the name stands, `detail` says more in a few words."""
+
+    name: str
+    kind: KernelFileSymbolKind
+    detail: str
+    range: Range
+    selection: Range
+    children: tuple[KernelFileSymbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFileFold:
+    """Lines that can be folded away, the first one kept; `comment` where they are comments."""
+
+    start: int
+    end: int
+    comment: bool = False
+
+
+_NAMED: Mapping[tuple[str, ...], KernelFileSymbolKind] = {
+    ("instance",): KernelFileSymbolKind.INSTANCE,
+    ("sweep",): KernelFileSymbolKind.SWEEP,
+    ("shape",): KernelFileSymbolKind.SHAPE,
+}
+
+
+def symbols(file: TomlFile) -> tuple[KernelFileSymbol, ...]:
+    """The tables with their keys; the parameters of a sweep are below it."""
+    found = [_of_pair(file, pair) for pair in file.tables[0].pairs if pair.keys]
+    last_sweep: KernelFileSymbol | None = None
+    for table in file.tables[1:]:
+        symbol = _of_table(file, table)
+        if table.path == ("sweep", "parameters") and last_sweep is not None and found and found[-1] is last_sweep:
+            whole = Range(last_sweep.range.start, symbol.range.end)
+            found[-1] = KernelFileSymbol(
+                last_sweep.name,
+                last_sweep.kind,
+                last_sweep.detail,
+                whole,
+                last_sweep.selection,
+                (*last_sweep.children, symbol),
+            )
+            continue
+        found.append(symbol)
+        last_sweep = symbol if symbol.kind is KernelFileSymbolKind.SWEEP else None
+    return tuple(found)
+
+
+def folds(file: TomlFile) -> tuple[KernelFileFold, ...]:
+    """Tables, values over several lines, and runs of comments."""
+    found: set[KernelFileFold] = set()
+    for table in file.tables:
+        if table.header_end > table.start:
+            _add(found, file, table.start, table.end)
+        for pair in table.pairs:
+            _fold_value(found, file, pair.value)
+    found.update(_comment_runs(file))
+    return tuple(sorted(found, key=lambda fold: (fold.start, -fold.end)))
+
+
+def selections(file: TomlFile, position: Position) -> tuple[Range, ...]:
+    """Ranges around `position`, the smallest first, each larger than the one before."""
+    offset = file.offset(position)
+    table = file.table_at(offset)
+    around: list[tuple[int, int]] = []
+    for _, chain in file.pairs_at(offset):
+        for pair in reversed(chain):
+            around += _in_pair(pair, offset)
+            around.append((pair.start, pair.end))
+    line = file.line_of(offset)
+    around.append((file.line_start(line), file.line_end(line)))
+    if table.header_end > table.start:
+        if offset <= table.header_end:
+            around.append((table.start, table.header_end))
+        around.append((table.start, max(table.end, table.header_end)))
+    around.append((0, len(file.text)))
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(around, key=lambda one: (one[1] - one[0], one[0])):
+        if start <= offset <= end and (
+            not kept or (start <= kept[-1][0] and kept[-1][1] <= end and kept[-1] != (start, end))
+        ):
+            kept.append((start, end))
+    return tuple(file.range(start, end) for start, end in kept)
+
+
+def highlights(document: KernelFileText, position: Position) -> tuple[Range, ...]:
+    """The places in this file of the instance's or parameter's name at `position`, the nearest ones."""
+    found = places_at(document, position)
+    ranges = [] if found is None else [place.range for place in found.places]
+    if len(ranges) > HIGHLIGHT_LIMIT:
+        ranges = sorted(ranges, key=lambda one: abs(one.start.line - position.line))[:HIGHLIGHT_LIMIT]
+    return tuple(sorted(ranges))
+
+
+def _of_table(file: TomlFile, table: TomlTable) -> KernelFileSymbol:
+    whole = file.range(table.start, max(table.end, table.header_end))
+    header = file.range(table.start, table.header_end)
+    kind = _NAMED.get(table.path, KernelFileSymbolKind.TABLE)
+    name_value = table.value("name")
+    named = name_value.read() if name_value is not None and kind is not KernelFileSymbolKind.TABLE else None
+    children = tuple(_of_pair(file, pair) for pair in table.pairs if pair.keys and pair.value != name_value)
+    path = ".".join(table.path) or "?"
+    if isinstance(named, str) and named and name_value is not None:
+        selection = file.range(name_value.start, name_value.end)
+        return KernelFileSymbol(named, kind, path, whole, selection, children)
+    detail = "" if kind is KernelFileSymbolKind.TABLE else path
+    return KernelFileSymbol(
+        f"{path} {table.index + 1}" if table.index is not None else path, kind, detail, whole, header, children
+    )
+
+
+def _of_pair(file: TomlFile, pair: TomlPair) -> KernelFileSymbol:
+    detail = "" if pair.value is None else " ".join(pair.value.text.split())
+    if len(detail) > 60:
+        detail = detail[:59] + "…"
+    inner = pair.value.pairs if pair.value is not None else ()
+    children = tuple(_of_pair(file, one) for one in inner if one.keys)
+    return KernelFileSymbol(
+        pair.name or "?",
+        KernelFileSymbolKind.KEY,
+        detail,
+        file.range(pair.start, pair.end),
+        file.range(pair.start, pair.key_end),
+        children,
+    )
+
+
+def _in_pair(pair: TomlPair, offset: int) -> Iterator[tuple[int, int]]:
+    for part in pair.keys:
+        if part.start <= offset <= part.end:
+            yield part.start, part.end
+    if pair.keys and offset <= pair.key_end:
+        yield pair.start, pair.key_end
+    value = pair.value
+    while value is not None and value.start <= offset <= value.end:
+        yield value.start, value.end
+        quoted = value.kind is TomlKind.STRING and value.closed and not value.text.startswith(('"""', "'''"))
+        if quoted and value.start < offset < value.end:
+            yield value.start + 1, value.end - 1
+        if value.items and value.start < offset < value.end:
+            yield value.items[0].start, value.items[-1].end
+        value = next((item for item in value.items if item.start <= offset <= item.end), None)
+
+
+def _fold_value(found: set[KernelFileFold], file: TomlFile, value: TomlValue | None) -> None:
+    if value is None:
+        return
+    if "\n" in value.text:
+        _add(found, file, value.start, value.end)
+        for item in value.items:
+            _fold_value(found, file, item)
+    for pair in value.pairs:
+        _fold_value(found, file, pair.value)
+
+
+def _add(found: set[KernelFileFold], file: TomlFile, start: int, end: int) -> None:
+    first, last = file.line_of(start), file.line_of(end)
+    if last > first:
+        found.add(KernelFileFold(first, last))
+
+
+def _comment_runs(file: TomlFile) -> Iterator[KernelFileFold]:
+    """Whole lines of comments, two or more."""
+    lines = []
+    for comment in file.comments:
+        line = file.line_of(comment.start)
+        if not file.text[file.line_start(line) : comment.start].strip():
+            lines.append(line)
+    at = 0
+    while at < len(lines):
+        last = at
+        while last + 1 < len(lines) and lines[last + 1] == lines[last] + 1:
+            last += 1
+        if last > at:
+            yield KernelFileFold(lines[at], lines[last], comment=True)
+        at = last + 1

@@ -1,1 +1,0 @@
-"""Answers for kernel files and `ckwatch.toml`: the language of `ckwatch_lsp.kernel_file` with files and the daemon."""

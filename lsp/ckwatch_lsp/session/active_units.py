@@ -1,0 +1,185 @@
+"""The units of a document, and the active one among them, whose figures, values and rendered text are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.state import Unit
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import SessionListener
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+
+MEMBERSHIP_TOPICS = frozenset({"units", "readers", "standing"})
+"""Topics after which other units may belong to a document."""
+
+AGAIN_S = 0.3
+"""How long after units are others it is asked again who reads a template, where that is known."""
+
+
+class ActiveUnits(SessionListener):
+    """The units of documents, and the one among them that was chosen: by the user, else the first."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chosen: dict[str, str] = {}
+        self._readers: dict[str, tuple[str, ...]] = {}
+        self._first: dict[str, str] = {}
+        """The first unit of each open document, by URI, until there are other units."""
+        self._asked: set[str] = set()
+
+    def units(self, document: TextDocument) -> list[Unit]:
+        """The units that are made of a document, in the order of the kernel files."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return []
+        generated = document.generated
+        if generated is not None:
+            return [folder.units[generated.unit]] if generated.unit in folder.units else []
+        path = document.path or ""
+        if document.kind is DocumentKind.KERNEL_FILE:
+            return folder.units_at(path)
+        if document.kind is not DocumentKind.TEMPLATE:
+            return []
+        if path not in self._readers:
+            self._ask(folder, path)
+        return [folder.units[name] for name in self._readers.get(path, ()) if name in folder.units]
+
+    def unit(self, document: TextDocument) -> Unit | None:
+        """The active unit of a document; None where nothing is made of it, as far as is known."""
+        folder = self._session.folder_for(document)
+        if folder is None:
+            return None
+        for place in (document.path or "", "", None):
+            name = self._first.get(document.uri, "") if place is None else self._chosen.get(place, "")
+            unit = folder.units.get(name)
+            if unit is not None and self._is_of(unit, document):
+                return unit
+        first = next(iter(self.units(document)), None)
+        if first is not None and document.uri in self._session.documents:
+            self._first[document.uri] = first.id
+        return first
+
+    async def find(self, document: TextDocument) -> None:
+        """Ask the daemon which units are made of a template, if none is known; for those who can wait for that.
+
+        Raises CkwatchError where there is no daemon.
+        """
+        folder = self._session.folder_for(document)
+        if folder is not None and document.kind is DocumentKind.TEMPLATE and not self.units(document):
+            await self._learn(folder, document.path or "")
+
+    def is_known_otherwise(self, document: TextDocument, unit: str) -> bool:
+        """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
+        readers = self._readers.get(document.path or "", ())
+        return bool(readers) and unit not in readers
+
+    def choose(self, document: TextDocument | None, unit: Unit) -> None:
+        """Make `unit` the active one of the document, and of every other that is made of it and has no choice yet; the
+        choice holds as long as the server lives."""
+        if document is not None and document.path is not None:
+            self._chosen[document.path] = unit.id
+        self._chosen[""] = unit.id
+        self._look()
+        for folder in self._session.folders.values():
+            folder.touch("active")
+
+    def remains(self) -> dict[str, Any]:
+        """The units that were chosen, by the paths of documents; the last one under an empty path."""
+        return dict(self._chosen)
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """The choices still hold."""
+        self._chosen.update(remains)
+
+    def current(self) -> tuple[WorkspaceFolder, Unit] | None:
+        """The unit that was chosen last, else the active one of the document that was opened last and has any."""
+        found = self._session.unit(self._chosen.get("", ""))
+        if found is not None:
+            return found
+        for document in reversed(self._session.documents.values()):
+            unit, folder = self.unit(document), self._session.folder_for(document)
+            if unit is not None and folder is not None:
+                return folder, unit
+        return None
+
+    def is_chosen(self, document: TextDocument) -> bool:
+        """Whether somebody has chosen the document's active unit, which is still there."""
+        unit = self.unit(document)
+        return unit is not None and unit.id in (self._chosen.get(document.path or ""), self._chosen.get(""))
+
+    def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are looked at
+        """It is worked on first."""
+        self._look()
+
+    def closed(self, document: TextDocument) -> None:  # noqa: ARG002  # as above
+        """Nobody looks at it any more."""
+        self._look()
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """Who reads which file may be another."""
+        if topics & MEMBERSHIP_TOPICS:
+            self._first.clear()
+        if any(topic.startswith("unit/") or topic == "standing" for topic in topics):
+            for document in self._documents(folder):
+                if document.kind is DocumentKind.TEMPLATE:
+                    self._ask(folder, document.path or "")
+            self._look()
+        elif "readers" in topics:
+            self._look()
+
+    def configured(self) -> None:
+        """What is built may be something else."""
+        self._look()
+
+    def _is_of(self, unit: Unit, document: TextDocument) -> bool:
+        if document.generated is not None:
+            return document.generated.unit == unit.id
+        if document.kind is DocumentKind.KERNEL_FILE:
+            return unit.place.path == document.path
+        return unit.id in self._readers.get(document.path or "", ())
+
+    def _documents(self, folder: WorkspaceFolder) -> list[TextDocument]:
+        return [each for each in self._session.documents.values() if self._session.folder_for(each) is folder]
+
+    def _look(self) -> None:
+        for folder in self._session.folders.values():
+            documents = self._documents(folder)
+            settings = self._session.settings
+            units: list[str] = []
+            files: list[str] = []
+            if settings.build_first == "all":
+                files = [each.path for each in documents if each.path is not None]
+            elif settings.build_first == "active":
+                active = (self.unit(each) for each in documents)
+                units = list(dict.fromkeys(unit.id for unit in active if unit is not None))
+            folder.look_at(units, files=files, compile_unsaved=settings.host_check_on_type)
+
+    def _ask(self, folder: WorkspaceFolder, path: str) -> None:
+        if path not in self._asked:
+            self._asked.add(path)
+            self._session.start(self._find, folder, path)
+
+    async def _find(self, folder: WorkspaceFolder, path: str) -> None:
+        if path in self._readers:
+            await anyio.sleep(AGAIN_S)
+            self._asked.discard(path)  # what changes from now on is a reason to ask once more
+        with suppress(CkwatchError):
+            try:
+                await self._learn(folder, path)
+            finally:
+                self._asked.discard(path)
+
+    async def _learn(self, folder: WorkspaceFolder, path: str) -> None:
+        found: Sequence[str] = await folder.ready.readers(path)
+        if self._readers.get(path) != tuple(found):
+            self._readers[path] = tuple(found)
+            folder.touch("readers")

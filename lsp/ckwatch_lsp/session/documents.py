@@ -1,0 +1,154 @@
+"""Open documents and their edits, and the texts of files that are not open."""
+
+from __future__ import annotations
+
+import enum
+import os
+from dataclasses import dataclass
+
+from lsprotocol import types
+
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines
+from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
+
+SIZE_LIMIT = 16 * 1024 * 1024
+"""Bytes of a file that is read for an answer."""
+
+
+class DocumentKind(enum.Enum):
+    """What a document is to us, told by its name."""
+
+    TEMPLATE = "template"
+    KERNEL_FILE = "kernel-file"
+    SETTINGS = "settings"
+    GENERATED = "generated"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """A change of a text: what was at `before` ends at `end` now."""
+
+    before: Range
+    end: Position
+
+
+def kind_of(uri: str) -> DocumentKind:
+    """What the document at `uri` is."""
+    if uri.startswith(f"{SCHEME}:"):
+        return DocumentKind.GENERATED
+    name = os.path.basename(path_of(uri) or "")  # noqa: PTH119  # Path cannot hold every name
+    if name == "ckwatch.toml":
+        return DocumentKind.SETTINGS
+    if name.endswith(".kernel.toml"):
+        return DocumentKind.KERNEL_FILE
+    return DocumentKind.TEMPLATE if name.endswith(".j2") else DocumentKind.OTHER
+
+
+class TextDocument:
+    """A text and its places. `version` is the editor's, None for a file that is not open."""
+
+    def __init__(
+        self, uri: str, text: str, version: int | None, encoding: types.PositionEncodingKind | str, language: str = ""
+    ) -> None:
+        self.uri = uri
+        self.path = path_of(uri)
+        self.kind = kind_of(uri)
+        self.generated = parse_virtual_uri(uri)
+        """What it shows, if it is no file, or a file of ours that shows it."""
+        self.language = language
+        self.version = version
+        self.revision = 0
+        """Counts changes, also those that come without a version."""
+        self._text: str | None = text
+        self._lines = split_lines(text)
+        self.places = PositionCodec(self._lines, encoding, lone_returns=_has_lone_return(text))
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        if self._text is None:
+            self._text = "".join(self._lines)
+        return self._text
+
+    @property
+    def line_count(self) -> int:
+        """Lines as the editor counts them."""
+        return len(self._lines)
+
+    def line(self, number: int) -> str:
+        """One of our lines without its end; empty past the last."""
+        if self.places.lone_returns:
+            lines = self.text.split("\n")
+            return lines[number].rstrip("\r") if number < len(lines) else ""
+        return self._lines[number].rstrip("\r\n") if number < len(self._lines) else ""
+
+    def change(self, changes: list[types.TextDocumentContentChangeEvent], version: int | None) -> list[TextChange]:
+        """Take changes as an editor sends them, in its order; the edits that they are, each in terms of the text before
+        it."""
+        self.version = version
+        self.revision += 1
+        return [self._replace(change) for change in changes]
+
+    def _replace(self, change: types.TextDocumentContentChangeEvent) -> TextChange:
+        if not isinstance(change, types.TextDocumentContentChangePartial):
+            return self._replace_all(change.text)
+        before = self.places.our_range(change.range)
+        start, end = sorted((self.places.clamped(change.range.start), self.places.clamped(change.range.end)))
+        head, tail = self._lines[start[0]][: start[1]], self._lines[end[0]][end[1] :]
+        between = "\r" in change.text or "\r" in head or "\r" in tail or self.places.lone_returns
+        if between:
+            text = self.text
+            first = sum(map(len, self._lines[: start[0]])) + start[1]
+            last = sum(map(len, self._lines[: end[0]])) + end[1]
+            self._set(text[:first] + change.text + text[last:])
+        else:
+            lines = split_lines(head + change.text + tail)
+            if end[0] < len(self._lines) - 1:
+                lines.pop()  # what follows the end of the last replaced line is the next line
+            self._lines[start[0] : end[0] + 1] = lines
+            self._text = None
+        return TextChange(before, _after(before.start, change.text))
+
+    def _replace_all(self, text: str) -> TextChange:
+        """As few lines as can be told count as changed, so that what stands elsewhere stays where it is."""
+        old, new = self.text, text
+        self._set(text)
+        if old == new:
+            start = Position(0, 0)
+            return TextChange(Range(start, start), start)
+        old_lines, new_lines = old.split("\n"), new.split("\n")
+        first = 0
+        while first < min(len(old_lines), len(new_lines)) - 1 and old_lines[first] == new_lines[first]:
+            first += 1
+        last = 0
+        while last < min(len(old_lines), len(new_lines)) - first - 1 and old_lines[-1 - last] == new_lines[-1 - last]:
+            last += 1
+        start = Position(first, 0)
+        old_last, new_last = len(old_lines) - 1 - last, len(new_lines) - 1 - last
+        end = Position(old_last, len(old_lines[old_last]))
+        return TextChange(Range(start, end), Position(new_last, len(new_lines[new_last])))
+
+    def _set(self, text: str) -> None:
+        self._text = text
+        self._lines = split_lines(text)
+        self.places.lines = self._lines
+        self.places.lone_returns = _has_lone_return(text)
+
+
+def _has_lone_return(text: str) -> bool:
+    return "\r" in text and text.count("\r") != text.count("\r\n")
+
+
+def _after(start: Position, text: str) -> Position:
+    lines = text.split("\n")
+    return Position(start.line + len(lines) - 1, len(lines[-1]) + (start.column if len(lines) == 1 else 0))
+
+
+def read_text(path: str) -> str:
+    """The text of a file, U+FFFD for what is no UTF-8. Raises OSError, also for one that is too large."""
+    if os.stat(path).st_size > SIZE_LIMIT:  # noqa: PTH116  # Path cannot hold every name
+        raise OSError(f"{path} is larger than {SIZE_LIMIT} bytes")
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123  # as above
+        return file.read()

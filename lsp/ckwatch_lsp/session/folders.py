@@ -1,0 +1,263 @@
+"""One workspace folder and its daemon: connects, keeps the last known state, and reports changes."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.client import Client, connect
+from ckwatch.client.launch import trust
+from ckwatch.client.overlays import pauses
+from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
+from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
+from ckwatch_lsp.session.overlays import OverlaySync
+
+_log = logging.getLogger(__name__)
+
+TELL_S = 0.02
+"""Changes that come within so many seconds of one another are told together."""
+
+UNITS_S = 0.15
+"""While nothing but units becomes another, as when a daemon renders thousands, that is told no more often."""
+
+FORGET_S = 0.5
+"""After a daemon has told what it knows, what only the one before knew is shown for so long."""
+
+
+class ConnectionState(enum.Enum):
+    """How the folder stands with its daemon."""
+
+    STARTING = "starting"
+    READY = "ready"
+    UNTRUSTED = "untrusted"
+    BROKEN = "broken"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFocus:
+    """What is looked at in the editor; of unsaved texts no more is compiled than that."""
+
+    units: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    unsaved: Literal["looked-at", "none"] = "looked-at"
+
+
+class WorkspaceFolder:
+    """The workspace at `root`. `told` is called with the topics that are others (`unit/ID`, `file/PATH`, `workspace`,
+    `standing`, `readers`), soon after; `units` where there are others, or they stand elsewhere."""
+
+    def __init__(
+        self, root: Path, told: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
+    ) -> None:
+        self.root = root
+        self.standing = ConnectionState.STARTING
+        self.problem: CkwatchError | None = None
+        """Why it is broken or untrusted."""
+        self.workspace: Workspace | None = None
+        self.units: dict[str, Unit] = {}
+        """In the order of the kernel files."""
+        self._by_path: dict[str, dict[str, Unit]] = {}
+        self._on_their_way: set[str] = set()
+        self.files: dict[str, File] = {}
+        """Diagnostics by absolute path."""
+        self.lent: dict[str, dict[str, int]] = {}
+        """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
+        self._news: dict[str, list[tuple[File, dict[str, int]]]] = {}
+        self.client: Client | None = None
+        self.lender = OverlaySync()
+        self._told = told
+        self._start = start
+        self._wake = anyio.Event()
+        self._dirty: set[str] = set()
+        self._has_dirt = anyio.Event()
+        self._is_urgent = anyio.Event()
+        self._focus = EditorFocus()
+        self._focus_changed = anyio.Event()
+
+    async def run(self) -> None:
+        """Be connected as long as that is possible. Ends only by being cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell)
+            waits = pauses()
+            while True:
+                self._wake = anyio.Event()
+                reached = False
+                try:
+                    async with connect(self.root, start=self._start, client_name="lsp") as client:
+                        reached = True
+                        await self._follow(client)
+                    self._stand(ConnectionState.STOPPED)
+                except UntrustedError as error:
+                    self._stand(ConnectionState.UNTRUSTED, error)
+                except CkwatchError as error:
+                    self._stand(ConnectionState.BROKEN, error)
+                finally:
+                    self.client = None
+                if reached and self.standing is ConnectionState.BROKEN:
+                    waits = pauses()
+                # a daemon that somebody stopped stays stopped until somebody does something
+                limit_s = next(waits) if self.standing is ConnectionState.BROKEN else None
+                with anyio.move_on_after(limit_s) if limit_s is not None else anyio.CancelScope():
+                    await self._wake.wait()
+
+    def wake(self) -> None:
+        """Something has happened after which another attempt to reach the daemon is worth it."""
+        self._wake.set()
+
+    @property
+    def ready(self) -> Client:
+        """The client. Raises CkwatchError, with the reason, where there is no daemon."""
+        if self.client is None:
+            if self.problem is not None:
+                raise self.problem
+            raise CkwatchError(f"there is no daemon for {self.root} yet", "Try again in a moment.")
+        return self.client
+
+    def diagnostics(self, path: str) -> Sequence[Diagnostic]:
+        """What the daemon has to say of a file."""
+        known = self.files.get(path)
+        return () if known is None else known.diagnostics
+
+    def units_at(self, path: str) -> list[Unit]:
+        """The units whose instances stand in the kernel file at `path`."""
+        known = self._by_path.get(path)
+        if known is None:
+            return []
+        return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
+
+    @property
+    def renders(self) -> bool:
+        """Whether units are on their way from a new text to a result."""
+        return bool(self._on_their_way)
+
+    def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
+        """Have these units worked on first, and built whenever they change, unsaved if `compile_unsaved`."""
+        focus = EditorFocus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
+        if focus != self._focus:
+            self._focus = focus
+            self._focus_changed.set()
+
+    async def trust(self) -> None:
+        """Put the workspace on the user's list, and connect."""
+        await to_thread.run_sync(trust, self.root)
+        self.wake()
+
+    async def restart(self) -> None:
+        """Stop the daemon, and start another."""
+        client = self.client
+        if client is not None:
+            await client.stop()
+        self.wake()
+
+    async def _follow(self, client: Client) -> None:
+        self.client = client
+        self.problem = None
+        seen: set[str] = set()
+        loaded = False
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._send_focus, client)
+            tasks.start_soon(self.lender.run, client)
+            async with client.events() as changes:
+                async for change in changes:
+                    self._take(change)
+                    seen.add(change.topic)
+                    state = change.state
+                    if not loaded and isinstance(state, Workspace) and state.loaded:
+                        loaded = True
+                        self._stand(ConnectionState.READY)
+                        tasks.start_soon(self._forget, seen)
+            tasks.cancel_scope.cancel()
+
+    async def _forget(self, seen: set[str]) -> None:
+        """Another daemon may not know what the one before did."""
+        await anyio.sleep(FORGET_S)
+        for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
+            if topic not in seen:
+                self._take(Change(seq=0, topic=topic))
+        seen.clear()
+
+    def _take(self, change: Change) -> None:
+        kind, _, name = change.topic.partition("/")
+        state = change.state
+        if kind == "unit":
+            before = self.units.pop(name, None) if not isinstance(state, Unit) else self.units.get(name)
+            if before is None or not isinstance(state, Unit) or before.place != state.place:
+                self.touch("units")
+            if before is not None:
+                self._by_path[before.place.path].pop(name)
+            if isinstance(state, Unit):
+                self.units[name] = state
+                self._by_path.setdefault(state.place.path, {})[name] = state
+            if isinstance(state, Unit) and state.phase in ("waiting", "rendering"):
+                self._on_their_way.add(name)
+            else:
+                self._on_their_way.discard(name)
+        elif kind == "file":
+            if isinstance(state, File):
+                self.files[name] = state
+            else:
+                self.files.pop(name, None)
+            self.lent[name] = self.lender.sent()
+            self._note(name)
+        elif kind == "workspace" and isinstance(state, Workspace):
+            self.workspace = state
+        self.touch(change.topic)
+
+    def news_of(self, path: str) -> list[tuple[File, dict[str, int]]]:
+        """The states of a file since this was asked last, in order, each with the revisions that were lent: what was
+        away for a moment is new when it is back, though it reads as before."""
+        return self._news.pop(path, None) or [self._present(path)]
+
+    def _note(self, path: str) -> None:
+        news, present = self._news.setdefault(path, []), self._present(path)
+        if news and news[-1][0].diagnostics == present[0].diagnostics:
+            news.pop()
+        news.append(present)
+
+    def _present(self, path: str) -> tuple[File, dict[str, int]]:
+        nothing = File.model_construct(path=path, diagnostics=(), generations={})
+        return self.files.get(path, nothing), self.lent.get(path, {})
+
+    def _stand(self, standing: ConnectionState, problem: CkwatchError | None = None) -> None:
+        if standing is ConnectionState.BROKEN:
+            _log.warning("%s: %s", self.root, problem)
+        self.standing, self.problem = standing, problem
+        self.touch("standing")
+
+    def touch(self, topic: str) -> None:
+        """Have `topic` told soon."""
+        self._dirty.add(topic)
+        self._has_dirt.set()
+        if topic not in ("units", "workspace") and not topic.startswith("unit/"):
+            self._is_urgent.set()
+
+    async def _tell(self) -> None:
+        next_s = 0.0
+        while True:
+            await self._has_dirt.wait()
+            with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
+                await self._is_urgent.wait()
+            await anyio.sleep(TELL_S)
+            topics, self._dirty = frozenset(self._dirty), set()
+            self._has_dirt, self._is_urgent = anyio.Event(), anyio.Event()
+            next_s = anyio.current_time() + UNITS_S
+            self._told(self, topics)
+
+    async def _send_focus(self, client: Client) -> None:
+        while True:
+            self._focus_changed = anyio.Event()
+            focus = self._focus
+            try:
+                await client.focus(*map(escape, focus.units), files=focus.files, unsaved=focus.unsaved)
+            except UnknownUnitError as error:
+                _log.info("%s: %s", self.root, error)
+            await self._focus_changed.wait()

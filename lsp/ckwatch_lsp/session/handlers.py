@@ -1,0 +1,257 @@
+"""Handles requests about documents: asks the providers of the document's kind and joins their answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.position_encoding import PositionCodec
+from ckwatch_lsp.protocol.server import RequestFailedError
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+TOKENS_AT_ONCE = 200
+"""Tokens that are encoded on the event loop; more take more than a millisecond or two."""
+
+_TYPES = {name: at for at, name in enumerate(TOKEN_TYPES)}
+_MODIFIERS = {name: 1 << at for at, name in enumerate(TOKEN_MODIFIERS)}
+
+
+class RequestHandlers:
+    """One method for each request: finds the document, asks its languages, and joins what they say."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def completion(self, params: types.CompletionParams) -> types.CompletionList | None:
+        """textDocument/completion"""
+        items: list[types.CompletionItem] = []
+        incomplete = False
+        for one in await self._at(
+            params, lambda language, document, at: language.completion(document, at, params.context)
+        ):
+            if one is not None:
+                items += one.items
+                incomplete = incomplete or one.is_incomplete
+        return types.CompletionList(is_incomplete=incomplete, items=items) if items or incomplete else None
+
+    async def hover(self, params: types.HoverParams) -> types.Hover | None:
+        """textDocument/hover"""
+        asked = await self._at(params, lambda language, document, at: language.hover(document, at))
+        found = [one for one in asked if one is not None]
+        if not found:
+            return None
+        document = await self._session.document(params.text_document.uri)
+        text = "\n\n---\n\n".join(one.text for one in found)
+        about = next((one.range for one in found if one.range is not None), None)
+        kind = types.MarkupKind.Markdown if self._session.abilities.markdown else types.MarkupKind.PlainText
+        shown = None if about is None or document is None else document.places.their_range(about)
+        return types.Hover(types.MarkupContent(kind, text), shown)
+
+    async def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+        """textDocument/signatureHelp"""
+        found = await self._at(params, lambda language, document, at: language.signature_help(document, at))
+        return next((one for one in found if one is not None), None)
+
+    async def definition(self, params: types.DefinitionParams) -> list[types.Location] | None:
+        """textDocument/definition"""
+        return _joined(await self._at(params, lambda language, document, at: language.definition(document, at)))
+
+    async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
+        """textDocument/references"""
+        wanted = params.context.include_declaration
+        return _joined(
+            await self._at(params, lambda language, document, at: language.references(document, at, declaration=wanted))
+        )
+
+    async def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
+        """textDocument/prepareRename"""
+        document = await self._session.document(params.text_document.uri)
+        for one in await self._at(params, lambda language, document, at: language.prepare_rename(document, at)):
+            if one is not None and document is not None:
+                return types.PrepareRenamePlaceholder(document.places.their_range(one[0]), one[1])
+        return None
+
+    async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
+        """textDocument/rename"""
+        asked = self._at(
+            params, lambda language, document, at: language.rename(document, at, params.new_name), explicit=True
+        )
+        return next((one for one in await asked if one is not None), None)
+
+    async def links(self, params: types.DocumentLinkParams) -> list[types.DocumentLink] | None:
+        """textDocument/documentLink"""
+        return _joined(await self._of(params, lambda language, document: language.links(document)))
+
+    async def symbols(
+        self, params: types.DocumentSymbolParams
+    ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
+        """textDocument/documentSymbol"""
+        found = _joined(await self._of(params, lambda language, document: language.symbols(document)))
+        if found is None or self._session.abilities.nested_symbols:
+            return found
+        return list(_flat(found, params.text_document.uri, None))
+
+    async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        """workspace/symbol"""
+        languages = dict.fromkeys(one for each in self._session.languages.values() for one in each)
+        found: list[types.WorkspaceSymbol] = []
+        for language in languages:
+            found += await _safely(language.workspace_symbols(params.query), ())
+        return found
+
+    async def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange] | None:
+        """textDocument/foldingRange"""
+        return _joined(await self._of(params, lambda language, document: language.folds(document)))
+
+    async def selections(self, params: types.SelectionRangeParams) -> list[types.SelectionRange] | None:
+        """textDocument/selectionRange: one for each position, as the protocol wants it"""
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return None
+        return [await self._selection(document, document.places.ours(place)) for place in params.positions]
+
+    async def _selection(self, document: TextDocument, position: Position) -> types.SelectionRange:
+        asked = await self._ask(document, lambda language: language.selections(document, position))
+        around = [each for one in asked for each in one] or [Range(position, position)]
+        found = types.SelectionRange(document.places.their_range(around[-1]))
+        for each in reversed(around[:-1]):
+            found = types.SelectionRange(document.places.their_range(each), found)
+        return found
+
+    async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
+        """textDocument/documentHighlight"""
+        return _joined(await self._at(params, lambda language, document, at: language.highlights(document, at)))
+
+    async def tokens(self, params: types.SemanticTokensParams) -> types.SemanticTokens | None:
+        """textDocument/semanticTokens/full"""
+        return await self._tokens(params.text_document.uri, None)
+
+    async def range_tokens(self, params: types.SemanticTokensRangeParams) -> types.SemanticTokens | None:
+        """textDocument/semanticTokens/range"""
+        return await self._tokens(params.text_document.uri, params.range)
+
+    async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+        """textDocument/codeAction"""
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return None
+        within = document.places.our_range(params.range)
+        return _joined(await self._ask(document, lambda language: language.actions(document, within, params.context)))
+
+    async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens] | None:
+        """textDocument/codeLens"""
+        return _joined(await self._of(params, lambda language, document: language.lenses(document)))
+
+    async def hints(self, params: types.InlayHintParams) -> list[types.InlayHint] | None:
+        """textDocument/inlayHint"""
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return None
+        within = document.places.our_range(params.range)
+        return _joined(await self._ask(document, lambda language: language.hints(document, within)))
+
+    async def _tokens(self, uri: str, within: types.Range | None) -> types.SemanticTokens | None:
+        document = await self._session.document(uri)
+        if document is None:
+            return None
+        ours = None if within is None else document.places.our_range(within)
+        found = [
+            each for one in await self._ask(document, lambda language: language.tokens(document, ours)) for each in one
+        ]
+        if len(found) <= TOKENS_AT_ONCE:
+            return types.SemanticTokens(data=encoded(document.places, found))
+        places = document.places.copy()
+        return types.SemanticTokens(data=await to_thread.run_sync(encoded, places, found))
+
+    async def _at(
+        self,
+        params: Any,
+        ask: Callable[[LanguageProvider, TextDocument, Position], Awaitable[Answer]],
+        *,
+        explicit: bool = False,
+    ) -> list[Answer]:
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return []
+        position = document.places.ours(params.position)
+        return await self._ask(document, lambda language: ask(language, document, position), explicit=explicit)
+
+    async def _of(
+        self, params: Any, ask: Callable[[LanguageProvider, TextDocument], Awaitable[Answer]]
+    ) -> list[Answer]:
+        document = await self._session.document(params.text_document.uri)
+        return [] if document is None else await self._ask(document, lambda language: ask(language, document))
+
+    async def _ask(
+        self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]], *, explicit: bool = False
+    ) -> list[Answer]:
+        found = []
+        for language in self._session.languages_for(document):
+            try:
+                found.append(await ask(language))
+            except CkwatchError as error:
+                if explicit:
+                    raise RequestFailedError.of_error(error) from None
+                _log.info("%s: %s", document.uri, error)
+            except Exception:  # one language's mistake must not silence the others
+                if explicit:
+                    raise
+                _log.exception("unexpected, for %s", document.uri)
+        return found
+
+
+async def _safely(asked: Awaitable[Answer], otherwise: Answer) -> Answer:
+    try:
+        return await asked
+    except CkwatchError as error:
+        _log.info("%s", error)
+    except Exception:  # noqa: BLE001  # as above
+        _log.exception("unexpected")
+    return otherwise
+
+
+def _joined(found: Iterable[Sequence[Answer]]) -> list[Answer] | None:
+    return [each for one in found for each in one] or None
+
+
+def _flat(
+    symbols: Iterable[types.DocumentSymbol], uri: str, container: str | None
+) -> Iterable[types.SymbolInformation]:
+    for symbol in symbols:
+        yield types.SymbolInformation(
+            location=types.Location(uri, symbol.range), name=symbol.name, kind=symbol.kind, container_name=container
+        )
+        yield from _flat(symbol.children or (), uri, symbol.name)
+
+
+def encoded(places: PositionCodec, tokens: Iterable[SemanticToken]) -> list[int]:
+    """Tokens as the protocol writes them: each in relation to the one before, in the editor's units."""
+    data: list[int] = []
+    line = column = 0
+    for token in tokens:
+        shown = places.their_range(token.range)
+        length = shown.end.character - shown.start.character
+        if shown.start.line != shown.end.line or length <= 0:
+            continue
+        same = shown.start.line == line
+        data += (
+            shown.start.line - line,
+            shown.start.character - (column if same else 0),
+            length,
+            _TYPES[token.type],
+            sum(_MODIFIERS[name] for name in token.modifiers),
+        )
+        line, column = shown.start.line, shown.start.character
+    return data

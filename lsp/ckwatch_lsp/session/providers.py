@@ -1,0 +1,192 @@
+"""Interfaces of a session's features.
+
+Listeners follow documents and daemons, providers answer requests about documents, and diagnostic sources add to the
+daemon's diagnostics.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from ckwatch.model.text import Position, Range
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.documents import TextChange, TextDocument
+    from ckwatch_lsp.session.folders import WorkspaceFolder
+
+
+class SessionListener:
+    """Something that follows the session. Every method is called on the event loop and must return at once."""
+
+    def opened(self, document: TextDocument) -> None:
+        """The editor has opened a document."""
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
+        """A document's text is another by these edits, in this order."""
+
+    def saved(self, document: TextDocument) -> None:
+        """A document was saved."""
+
+    def closed(self, document: TextDocument) -> None:
+        """The editor has closed a document."""
+
+    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """The daemon of `folder` has told something: `unit/ID`, `file/PATH`, `workspace`, `standing`."""
+
+    def configured(self) -> None:
+        """The settings are others."""
+
+    def remains(self) -> dict[str, Any]:
+        """What the part of another version that takes the place of this one must know, as JSON."""
+        return {}
+
+    def resume(self, remains: dict[str, Any]) -> None:
+        """Go on where the part of the version before was; nothing is open yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoverText:
+    """Text in Markdown for a hover, about `range` if that can be said."""
+
+    text: str
+    range: Range | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticToken:
+    """A piece of text with one of `TOKEN_TYPES`, on one line, and some of `TOKEN_MODIFIERS`."""
+
+    range: Range
+    type: str
+    modifiers: tuple[str, ...] = ()
+
+
+TOKEN_TYPES = (
+    *("keyword", "variable", "parameter", "property", "function", "macro", "namespace", "class", "type"),
+    *("string", "number", "comment", "operator", "decorator", "enumMember"),
+)
+TOKEN_MODIFIERS = ("declaration", "definition", "readonly", "modification", "documentation", "defaultLibrary")
+
+
+class LanguageProvider:
+    """Answers for documents of one kind. Positions are ours, answers the protocol's; None or nothing where there is no
+    answer. A CkwatchError that is raised is shown to those who asked for something explicitly."""
+
+    async def completion(
+        self, document: TextDocument, position: Position, context: types.CompletionContext | None
+    ) -> types.CompletionList | None:
+        """What could be written at `position`."""
+        return None
+
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """What stands at `position`."""
+        return None
+
+    async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
+        """The call around `position`."""
+        return None
+
+    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """Where what stands at `position` is defined."""
+        return ()
+
+    async def references(
+        self, document: TextDocument, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """Where it is used; `declaration`: and where it is defined."""
+        return ()
+
+    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed. None where nothing can be."""
+        return None
+
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """Rename it everywhere. Raises CkwatchError for a name that cannot be taken."""
+        return None
+
+    async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
+        """Names of other files."""
+        return ()
+
+    async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
+        """What is defined in the document."""
+        return ()
+
+    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
+        """What is defined in any file of this kind, where `query` occurs in its name."""
+        return ()
+
+    async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
+        """What can be folded."""
+        return ()
+
+    async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
+        """Ranges around `position`, the smallest first."""
+        return ()
+
+    async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
+        """The other places of what stands at `position`."""
+        return ()
+
+    async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
+        """What the pieces of the text are, in order."""
+        return ()
+
+    async def actions(
+        self, document: TextDocument, within: Range, context: types.CodeActionContext
+    ) -> Sequence[types.CodeAction]:
+        """Edits that are offered."""
+        return ()
+
+    async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
+        """Commands above lines."""
+        return ()
+
+    async def hints(self, document: TextDocument, within: Range) -> Sequence[types.InlayHint]:
+        """Short texts within lines."""
+        return ()
+
+
+_log = logging.getLogger(__name__)
+
+DiagnosticSource = Callable[[str], Sequence[types.Diagnostic]]
+"""Diagnostics of the file at an absolute path, for the text as it is now. Called often; must return at once."""
+
+
+class DiagnosticSources:
+    """Who else tells diagnostics."""
+
+    def __init__(self) -> None:
+        self._sources: list[DiagnosticSource] = []
+        self._listeners: list[Callable[[Iterable[str]], None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
+    def add_source(self, source: DiagnosticSource) -> None:
+        """Have these diagnostics shown too."""
+        self._sources.append(source)
+
+    def changed(self, paths: Iterable[str]) -> None:
+        """A source has something else to tell of these files."""
+        for listener in self._listeners:
+            listener(paths)
+
+    def listen(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """Have `listener` called with the files of which sources tell something else."""
+        self._listeners.append(listener)
+
+    def at(self, path: str) -> list[types.Diagnostic]:
+        """What all sources tell of a file."""
+        found: list[types.Diagnostic] = []
+        for source in self._sources:
+            try:
+                found += source(path)
+            except Exception:  # noqa: BLE001  # what one source cannot tell must not hide the others
+                _log.exception("unexpected, for %s", path)
+        return found

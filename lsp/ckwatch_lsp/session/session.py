@@ -1,0 +1,258 @@
+"""One editor's documents, workspaces, settings, listeners and providers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from lsprotocol import types
+
+from ckwatch.client import find_workspace
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Range
+from ckwatch.wire.state import Span, Unit
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.protocol.uris import path_of, uri_of
+from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
+from ckwatch_lsp.session.settings import EditorSettings
+from ckwatch_lsp.virtual_documents.store import VirtualDocuments
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+
+_log = logging.getLogger(__name__)
+
+KEPT_TEXTS = 64
+"""Files that are not open whose lines are kept to translate places in them."""
+
+PATHS = 1000
+"""Paths whose workspaces are kept."""
+
+
+class Session:
+    """The documents, workspaces, settings and parts of one editor."""
+
+    def __init__(self, server: CkwatchServer, tasks: TaskGroup) -> None:
+        self.server = server
+        self.abilities = EditorCapabilities()
+        self.settings = EditorSettings()
+        self.documents: dict[str, TextDocument] = {}
+        """By URI, as the editor writes it."""
+        self.folders: dict[Path, WorkspaceFolder] = {}
+        self._folder_of: dict[str, WorkspaceFolder | None] = {}
+        """By the paths of files that were asked about."""
+        self.active = ActiveUnits(self)
+        self.diagnostics = DiagnosticSources()
+        """What other parts have to tell beside the daemon's diagnostics."""
+        self.generated = VirtualDocuments(self)
+        self.parts: list[SessionListener] = [self.active, self.generated]
+        self.languages: dict[DocumentKind, list[LanguageProvider]] = {}
+        """Which languages answer for a kind of document; their answers are joined."""
+        self._tasks = tasks
+        self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
+
+    def start(self, run: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
+        """Do something beside everything else. What it raises is logged, and harms nothing."""
+        self._tasks.start_soon(self._guarded, run, arguments)
+
+    async def _guarded(self, run: Callable[..., Coroutine[Any, Any, object]], arguments: Sequence[object]) -> None:
+        try:
+            await run(*arguments)
+        except anyio.get_cancelled_exc_class():
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            # the editor says goodbye: pygls cancels what waits for an answer, and that must not end everything else
+        except CkwatchError as error:
+            _log.warning("%s", error)
+        except Exception:  # noqa: BLE001  # the editor goes on with what works
+            _log.exception("unexpected")
+
+    # Workspaces.
+
+    def folder_of(self, path: str | None) -> WorkspaceFolder | None:
+        """The workspace that a file lies in, once it is known; the innermost."""
+        if path is None:
+            return None
+        if path not in self._folder_of:
+            if len(self._folder_of) >= PATHS:
+                self._folder_of.clear()
+            parents = Path(path).parents
+            self._folder_of[path] = next((self.folders[each] for each in parents if each in self.folders), None)
+        return self._folder_of[path]
+
+    def folder_for(self, document: TextDocument) -> WorkspaceFolder | None:
+        """The workspace of a document, also of one that is no file."""
+        if document.generated is not None:
+            return self.folders.get(document.generated.folder)
+        return self.folder_of(document.path)
+
+    async def find_folder(self, path: str) -> WorkspaceFolder | None:
+        """The workspace that a file lies in, which is connected to if it is new; None if it lies in none."""
+        root = await to_thread.run_sync(_workspace_of, path)
+        return None if root is None else self.open_folder(root)
+
+    def open_folder(self, root: Path) -> WorkspaceFolder:
+        """The workspace at `root`."""
+        folder = self.folders.get(root)
+        if folder is None:
+            folder = self.folders[root] = WorkspaceFolder(root, self._told, start=self.settings.start_daemon)
+            self._folder_of.clear()
+            self.start(folder.run)
+        return folder
+
+    def _told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        for part in self.parts:
+            part.told(folder, topics)
+
+    def unit(self, name: str) -> tuple[WorkspaceFolder, Unit] | None:
+        """The unit `KERNEL/INSTANCE@ARCH`, of whatever workspace has it."""
+        for folder in self.folders.values():
+            if name in folder.units:
+                return folder, folder.units[name]
+        return None
+
+    # Documents.
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """The editor has opened a document."""
+        document = TextDocument(item.uri, item.text, item.version, self.abilities.encoding, item.language_id)
+        shown = self.generated.files.generated_at(document.path)
+        if shown is not None:
+            document.generated, document.kind = shown, DocumentKind.GENERATED
+        self.documents[item.uri] = document
+        self.start(self._introduce, document)
+
+    async def _introduce(self, document: TextDocument) -> None:
+        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.GENERATED):
+            folder = await self.find_folder(document.path)
+            if folder is not None and self.documents.get(document.uri) is document:
+                folder.wake()
+                if self.settings.check_on_type:
+                    folder.lender.opened(document)
+        if self.documents.get(document.uri) is document:
+            for part in self.parts:
+                part.opened(document)
+
+    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+        """The editor has changed a document. A change of one that is not open is passed over."""
+        document = self.documents.get(uri)
+        if document is None:
+            _log.warning("a change of %s, which is not open", uri)
+            return
+        edits: list[TextChange] = document.change(changes, version)
+        folder = self.folder_of(document.path)
+        if (
+            folder is not None
+            and document.kind not in (DocumentKind.OTHER, DocumentKind.GENERATED)
+            and self.settings.check_on_type
+        ):
+            folder.lender.changed(document)
+        for part in self.parts:
+            part.changed(document, edits)
+
+    def saved(self, uri: str) -> None:
+        """The editor has saved a document."""
+        document = self.documents.get(uri)
+        if document is None:
+            return
+        folder = self.folder_of(document.path)
+        if folder is not None:
+            folder.wake()
+            folder.lender.saved(document)
+        for part in self.parts:
+            part.saved(document)
+
+    def closed(self, uri: str) -> None:
+        """The editor has closed a document."""
+        document = self.documents.pop(uri, None)
+        if document is None:
+            return
+        folder = self.folder_of(document.path)
+        if folder is not None:
+            folder.lender.closed(document)
+        for part in self.parts:
+            part.closed(document)
+
+    def open_at(self, path: str) -> TextDocument | None:
+        """The open document of the file at `path`."""
+        document = self.documents.get(uri_of(path))
+        if document is not None:
+            return document
+        return next((each for each in self.documents.values() if each.path == path), None)
+
+    async def document(self, uri: str) -> TextDocument | None:
+        """An open document, or the file at `uri` as it is on disk; None where there is neither."""
+        known = self.documents.get(uri)
+        if known is not None:
+            return known
+        path = path_of(uri)
+        return None if path is None else await self.text_at(path)
+
+    async def text_at(self, path: str) -> TextDocument | None:
+        """The file at `path`, as it is open or else on disk; None if it cannot be read."""
+        open_one = self.open_at(path)
+        if open_one is not None:
+            return open_one
+        kept = self._texts.get(path)
+        stamp = await to_thread.run_sync(_stamp, path)
+        if stamp is None:
+            self._texts.pop(path, None)
+            return None
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        try:
+            text = await to_thread.run_sync(read_text, path)
+        except OSError:
+            return None
+        document = TextDocument(uri_of(path), text, None, self.abilities.encoding)
+        self._texts[path] = (stamp, document)
+        if len(self._texts) > KEPT_TEXTS:
+            del self._texts[next(iter(self._texts))]
+        return document
+
+    def uri_at(self, path: str) -> str:
+        """The URI of a file, as the editor writes it if it has it open."""
+        document = self.open_at(path)
+        return uri_of(path) if document is None else document.uri
+
+    async def location(self, span: Span) -> types.Location:
+        """Where a place of the daemon's is for the editor."""
+        return types.Location(self.uri_at(span.path), await self.their_range(span.path, range_of(span)))
+
+    async def their_range(self, path: str, given: Range) -> types.Range:
+        """Our range in the file at `path`, in the editor's units."""
+        document = await self.text_at(path)
+        if document is None:
+            start = types.Position(given.start.line, given.start.column)
+            return types.Range(start, types.Position(given.end.line, given.end.column))
+        return document.places.their_range(given)
+
+    def languages_for(self, document: TextDocument) -> list[LanguageProvider]:
+        """Who answers for a document."""
+        return self.languages.get(document.kind, [])
+
+
+def _workspace_of(path: str) -> Path | None:
+    try:
+        return find_workspace(Path(path))
+    except (CkwatchError, OSError, ValueError):
+        return None
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116  # Path cannot hold every name
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,206 @@
+"""Converts locations, edits, symbols, signatures and completions of templates to the protocol's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.protocol.position_encoding import PositionCodec
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.templates.adapter.library import TemplateSet
+from ckwatch_lsp.templates.language.completion import (
+    CompletionContext,
+    TemplateCandidate,
+    TemplateCompletion,
+    completion,
+)
+from ckwatch_lsp.templates.language.index import TemplateFile, parameters_of
+from ckwatch_lsp.templates.language.outline import OutlineItem, outline
+from ckwatch_lsp.templates.language.signatures import CallSignature
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+
+async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> list[types.Location]:
+    """Where places (path, range) are for the editor, each once, file by file."""
+    found: list[types.Location] = []
+    by_path: dict[str, dict[Range, None]] = {}
+    for path, reach in places:
+        by_path.setdefault(path, {})[reach] = None
+    for path, ranges in by_path.items():
+        document = await session.text_at(path)
+        if document is not None:
+            uri = session.uri_at(path)
+            found += [types.Location(uri, document.places.their_range(reach)) for reach in sorted(ranges)]
+    return found
+
+
+async def workspace_edit(session: Session, places: Iterable[tuple[str, Range]], text: str) -> types.WorkspaceEdit:
+    """Put `text` at each place; with versions of open documents where the editor takes them."""
+    edits: dict[str, list[types.TextEdit]] = {}
+    for location in await locations(session, places):
+        edits.setdefault(location.uri, []).append(types.TextEdit(location.range, text))
+    if not session.abilities.versioned_edits:
+        return types.WorkspaceEdit(changes=dict(edits))
+    changes = [
+        types.TextDocumentEdit(
+            types.OptionalVersionedTextDocumentIdentifier(
+                uri=uri, version=session.documents[uri].version if uri in session.documents else None
+            ),
+            list(own),
+        )
+        for uri, own in edits.items()
+    ]
+    return types.WorkspaceEdit(document_changes=list(changes))
+
+
+KINDS = {
+    "macro": types.SymbolKind.Function,
+    "block": types.SymbolKind.Class,
+    "variable": types.SymbolKind.Variable,
+    "module": types.SymbolKind.Module,
+    "include": types.SymbolKind.File,
+}
+
+SYMBOL_LIMIT = 200
+"""Symbols of one answer."""
+
+
+def document_symbols(places: PositionCodec, entries: Sequence[OutlineItem]) -> list[types.DocumentSymbol]:
+    """An outline."""
+    return [
+        types.DocumentSymbol(
+            name=entry.name or "?",
+            kind=KINDS[entry.kind],
+            range=places.their_range(entry.range),
+            selection_range=places.their_range(entry.selection),
+            detail=entry.detail or None,
+            children=document_symbols(places, entry.children),
+        )
+        for entry in entries
+    ]
+
+
+def matching_symbols(shelf: TemplateSet, query: str, root: str) -> list[tuple[str, types.SymbolKind, str, str, Range]]:
+    """Macros, blocks and outermost variables with `query` in their names: name, kind, template, path, place.
+
+    Those of the workspace at `root` come before built-in ones; at most `SYMBOL_LIMIT`.
+    """
+    found: list[tuple[str, types.SymbolKind, str, str, Range]] = []
+    wanted = query.casefold()
+    for path in sorted(shelf.index.files, key=lambda path: (not path.startswith(f"{root}/"), path)):
+        name = shelf.name_of(path)
+        for entry in _all(outline(shelf.index.files[path])):
+            if entry.kind in ("macro", "block", "variable") and wanted in entry.name.casefold():
+                found.append((entry.name, KINDS[entry.kind], name, path, entry.selection))
+                if len(found) >= SYMBOL_LIMIT:
+                    return found
+    return found
+
+
+def signature_information(found: Sequence[CallSignature]) -> types.SignatureHelp:
+    """What is called, with the parameter that is being written."""
+    infos = []
+    for each in found:
+        called = each.callable
+        doc = types.MarkupContent(types.MarkupKind.Markdown, called.doc) if called.doc else None
+        parameters = [types.ParameterInformation(str(argument)) for argument in called.arguments]
+        infos.append(
+            types.SignatureInformation(
+                label=called.label,
+                documentation=doc,
+                parameters=parameters,
+                active_parameter=_active(each),
+            )
+        )
+    return types.SignatureHelp(signatures=infos, active_signature=0, active_parameter=_active(found[0]))
+
+
+def _active(signature: CallSignature) -> int | None:
+    """A number past the last parameter says that it is none of them."""
+    return len(signature.callable.arguments) if signature.active is None else signature.active
+
+
+def _all(entries: Sequence[OutlineItem]) -> Iterator[OutlineItem]:
+    for entry in entries:
+        yield entry
+        if entry.kind == "block":
+            yield from _all(entry.children)
+
+
+_KINDS = {
+    "variable": types.CompletionItemKind.Variable,
+    "parameter": types.CompletionItemKind.Constant,
+    "macro": types.CompletionItemKind.Function,
+    "module": types.CompletionItemKind.Module,
+    "filter": types.CompletionItemKind.Function,
+    "test": types.CompletionItemKind.Function,
+    "hook": types.CompletionItemKind.Function,
+    "global": types.CompletionItemKind.Variable,
+    "keyword": types.CompletionItemKind.Keyword,
+    "statement": types.CompletionItemKind.Keyword,
+    "attribute": types.CompletionItemKind.Property,
+    "argument": types.CompletionItemKind.Field,
+    "template": types.CompletionItemKind.File,
+    "value": types.CompletionItemKind.Value,
+}
+
+WORTH_A_SPACE = frozenset(("statement", "filter", "test", "import", "expression", "template"))
+"""Where a space that was typed is worth a list."""
+
+
+def complete(
+    document: TextDocument,
+    shelf: TemplateSet,
+    file: TemplateFile,
+    position: Position,
+    parameters: dict[str, str],
+    context: types.CompletionContext | None,
+) -> types.CompletionList | None:
+    """What can be written at `position`. `parameters`: the active instance's, as they are shown. In a thread."""
+    offset = file.template.lines.offset(position)
+    if file.template.tag_at(offset) is None:
+        return None
+    names = parameters_of(shelf.index, file.path, besides=offset)
+    known = {name: parameters.get(name, "") for name in names} | parameters
+    around = CompletionContext(tuple(known.items()), tuple(sorted(shelf.names)), _families(shelf))
+    found = completion(shelf.index, file.path, position, around)
+    if not found.candidates or (_typed_space(context) and found.where not in WORTH_A_SPACE):
+        return None
+    reach = document.places.their_range(found.range)
+    items = [_item(candidate, number, reach) for number, candidate in enumerate(_ordered(found))]
+    return types.CompletionList(is_incomplete=False, items=items)
+
+
+def _ordered(found: TemplateCompletion) -> list[TemplateCandidate]:
+    """Among names, what is the instance's own comes right behind the template's variables."""
+    return sorted(found.candidates, key=lambda each: (each.rank, each.kind != "argument", each.kind == "global"))
+
+
+def _typed_space(context: types.CompletionContext | None) -> bool:
+    return context is not None and context.trigger_character in (" ", "=")
+
+
+def _families(shelf: TemplateSet) -> tuple[str, ...]:
+    before, after = "hooks/header_", ".j2"
+    return tuple(
+        name.removeprefix(before).removesuffix(after) for name in sorted(shelf.names) if name.startswith(before)
+    )
+
+
+def _item(candidate: TemplateCandidate, number: int, reach: types.Range) -> types.CompletionItem:
+    text = candidate.insert or candidate.label
+    first = candidate.doc.partition("\n\n")[0]
+    doc = types.MarkupContent(types.MarkupKind.Markdown, first) if first else None
+    return types.CompletionItem(
+        label=candidate.label,
+        kind=_KINDS[candidate.kind],
+        detail=candidate.detail or None,
+        documentation=doc,
+        sort_text=f"{number:05}",
+        text_edit=types.TextEdit(reach, text),
+    )

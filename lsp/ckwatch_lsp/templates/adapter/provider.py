@@ -1,0 +1,309 @@
+"""Answers requests about templates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from lsprotocol import types
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
+from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.templates.adapter.conversion import (
+    complete,
+    document_symbols,
+    locations,
+    matching_symbols,
+    signature_information,
+    workspace_edit,
+)
+from ckwatch_lsp.templates.adapter.hover import TemplateHovers
+from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
+from ckwatch_lsp.templates.adapter.rendered_values import RenderedValues, shown_value
+from ckwatch_lsp.templates.language.index import InstanceParameter, Meaning, TemplateFile, TemplateTarget
+from ckwatch_lsp.templates.language.outline import folds, highlights, links, outline, selection
+from ckwatch_lsp.templates.language.rename import RenameRefusedError, Renaming, renamable, rename
+from ckwatch_lsp.templates.language.semantic_tokens import TokenSpan, semantic_tokens
+from ckwatch_lsp.templates.language.signatures import signatures
+from ckwatch_templates import ROOT
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.session.session import Session
+
+
+async def kernel_places(
+    session: Session, folder: WorkspaceFolder, shelf: TemplateSet, name: str, templates: Collection[str]
+) -> list[tuple[str, NamePlace]]:
+    """The places of the parameter `name` in kernel files of the templates at these paths, with the files' paths."""
+    texts: dict[str, str] = {}
+    for path in kernel_files(session, folder):
+        document = await session.text_at(path)
+        if document is not None:
+            texts[path] = document.text
+    return await to_thread.run_sync(_places_in, texts, shelf.names, name, templates)
+
+
+def kernel_files(session: Session, folder: WorkspaceFolder) -> list[str]:
+    """The kernel files of a workspace, as far as they have units or are open."""
+    paths = dict.fromkeys(unit.place.path for unit in folder.units.values())
+    paths.update(dict.fromkeys(path for path in folder.files if path.endswith(".kernel.toml")))
+    for document in session.documents.values():
+        if (
+            document.kind is DocumentKind.KERNEL_FILE
+            and document.path is not None
+            and session.folder_for(document) is folder
+        ):
+            paths[document.path] = None
+    return list(paths)
+
+
+def _places_in(
+    texts: Mapping[str, str], names: Mapping[str, str], name: str, templates: Collection[str]
+) -> list[tuple[str, NamePlace]]:
+    found: list[tuple[str, NamePlace]] = []
+    for path, text in texts.items():
+        if name not in text:
+            continue
+        file = KernelFileText(text)
+        template = file.template.read() if file.template is not None else None
+        if isinstance(template, str) and names.get(template) in templates:
+            found += [(path, place) for place in parameter_places(file, name)]
+    return found
+
+
+COLOURED = 512 * 1024
+"""Characters of a document that is coloured as a whole; an editor may ask for the tokens of what it shows."""
+
+START = Range(Position(0, 0), Position(0, 0))
+
+
+class TemplateProvider(LanguageProvider):
+    """C++ in Jinja2."""
+
+    def __init__(self, session: Session, library: TemplateLibrary) -> None:
+        self._session = session
+        self._library = library
+        self._values = RenderedValues(session)
+        self._hovers = TemplateHovers(session, self._values)
+
+    async def completion(
+        self, document: TextDocument, position: Position, context: types.CompletionContext | None
+    ) -> types.CompletionList | None:
+        """Names in scope, words, keywords, other templates."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        parameters: dict[str, str] = {}
+        unit = self._session.active.unit(document)
+        if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
+            parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
+        return await to_thread.run_sync(complete, document, shelf, file, position, parameters, context)
+
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """What a name is, and what it or the expression around it is in the active instance."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        return await self._hovers.told(document, folder, shelf, file, position)
+
+    async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
+        """The macro, hook or filter that is being called."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        _, shelf, file = found
+        calls = await to_thread.run_sync(signatures, shelf.index, file.path, position)
+        return signature_information(calls) if calls else None
+
+    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """Where a name is given its value: in templates, or for a parameter in the kernel file."""
+        found = await self._meaning(document, position)
+        if found is None:
+            return ()
+        folder, shelf, _, meaning = found
+        places: list[tuple[str, Range]] = []
+        for entity in meaning.entities:
+            if isinstance(entity, TemplateTarget):
+                if entity.path is not None:
+                    places.append((entity.path, START))
+            elif isinstance(entity, InstanceParameter):
+                places += await self._given(document, folder, shelf, entity)
+            else:
+                places += [(each.path, each.range) for each in shelf.index.definitions(entity)]
+        return await locations(self._session, places)
+
+    async def references(
+        self, document: TextDocument, position: Position, *, declaration: bool
+    ) -> Sequence[types.Location]:
+        """All mentions, in kernel files too for parameters."""
+        found = await self._meaning(document, position)
+        if found is None:
+            return ()
+        folder, shelf, _, meaning = found
+        places: list[tuple[str, Range]] = []
+        for entity in meaning.entities:
+            own = await to_thread.run_sync(lambda entity=entity: list(shelf.index.places(entity)))  # type: ignore[misc]
+            places += [(each.path, each.range) for each in own if declaration or not each.binds]
+            if isinstance(entity, InstanceParameter):
+                in_files = await kernel_places(self._session, folder, shelf, entity.name, entity.templates)
+                places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
+        return await locations(self._session, places)
+
+    async def prepare_rename(self, document: TextDocument, position: Position) -> tuple[Range, str] | None:
+        """What would be renamed."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        _, shelf, file = found
+        try:
+            meaning = await to_thread.run_sync(renamable, shelf.index, file.path, position)
+        except RenameRefusedError as refused:
+            raise CkwatchError(str(refused)) from None
+        return meaning.range, meaning.name
+
+    async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
+        """In all templates, and for parameters in kernel files. Raises CkwatchError where that cannot be."""
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        try:
+            renaming: Renaming = await to_thread.run_sync(rename, shelf.index, file.path, position, name)
+        except RenameRefusedError as refused:
+            raise CkwatchError(str(refused)) from None
+        places = [(place.path, place.range) for place in renaming.places]
+        for parameter in renaming.parameters:
+            own = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
+            taken = await kernel_places(self._session, folder, shelf, name, parameter.templates)
+            if own and any(place.defines for _, place in taken):
+                raise CkwatchError(f"a kernel file has a parameter '{name}' already")
+            places += [(path, place.range) for path, place in own]
+        built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
+        if built_in is not None:
+            raise CkwatchError(f"the built-in template '{shelf.name_of(built_in)}' has this name, too")
+        return await workspace_edit(self._session, places, name)
+
+    async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
+        """Names of other templates."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        return [
+            types.DocumentLink(
+                document.places.their_range(link.range),
+                target=self._session.uri_at(shelf.names[link.name]),
+                tooltip=shelf.names[link.name],
+            )
+            for link in links(file)
+            if link.name in shelf.names
+        ]
+
+    async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
+        """Macros, blocks, variables, imports."""
+        found = await self._library.of(document)
+        return () if found is None else await to_thread.run_sync(_symbols, document, found[2])
+
+    async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
+        """Macros, blocks and outermost variables of the workspaces' templates."""
+        found: list[types.WorkspaceSymbol] = []
+        documents: dict[str, TextDocument | None] = {}
+        for folder in list(self._session.folders.values()):
+            shelf = await self._library.shelf(folder)
+            for name, kind, container, path, reach in await to_thread.run_sync(
+                matching_symbols, shelf, query, str(folder.root)
+            ):
+                if path not in documents:
+                    documents[path] = await self._session.text_at(path)
+                document = documents[path]
+                if document is not None:
+                    location = types.Location(document.uri, document.places.their_range(reach))
+                    found.append(types.WorkspaceSymbol(location, name, kind, container_name=container))
+        return found
+
+    async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
+        """Blocks, comments, long tags, and the C++ around them."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        return [
+            types.FoldingRange(fold.first, fold.last, kind=fold.kind)
+            for fold in await to_thread.run_sync(folds, found[2].template)
+        ]
+
+    async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
+        """Words, arguments, brackets, tags, blocks."""
+        found = await self._library.of(document)
+        return () if found is None else await to_thread.run_sync(selection, found[2].template, position)
+
+    async def highlights(self, document: TextDocument, position: Position) -> Sequence[types.DocumentHighlight]:
+        """The same name, or the tags of one block."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        return [
+            types.DocumentHighlight(document.places.their_range(each.range), _HIGHLIGHTS[each.kind])
+            for each in await to_thread.run_sync(highlights, shelf.index, file.path, position)
+        ]
+
+    async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
+        """Of the tags; C++ is coloured by the editor."""
+        found = await self._library.of(document)
+        if found is None:
+            return ()
+        _, shelf, file = found
+        if within is None and len(file.template.text) > COLOURED:
+            return ()
+        first, last = (0, None) if within is None else (within.start.line, within.end.line)
+        return await to_thread.run_sync(_tokens, partial(semantic_tokens, shelf.index, file.path, first, last))
+
+    async def _meaning(
+        self, document: TextDocument, position: Position
+    ) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile, Meaning] | None:
+        found = await self._library.of(document)
+        if found is None:
+            return None
+        folder, shelf, file = found
+        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
+        return None if meaning is None else (folder, shelf, file, meaning)
+
+    async def _given(
+        self, document: TextDocument, folder: WorkspaceFolder, shelf: TemplateSet, parameter: InstanceParameter
+    ) -> list[tuple[str, Range]]:
+        """Where the active instance gets the parameter; else all places where a kernel file gives it."""
+        unit = self._session.active.unit(document)
+        detail = await self._values.detail(folder, unit) if unit is not None else None
+        span = detail.parameter_places.get(parameter.name) if detail is not None else None
+        if span is not None:
+            start, end = span.start, span.end
+            return [(span.path, Range(Position(start.line, start.column), Position(end.line, end.column)))]
+        found = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
+        return [(path, place.range) for path, place in found if place.defines]
+
+
+_HIGHLIGHTS = {
+    "read": types.DocumentHighlightKind.Read,
+    "write": types.DocumentHighlightKind.Write,
+    "text": types.DocumentHighlightKind.Text,
+}
+
+
+def _symbols(document: TextDocument, file: TemplateFile) -> list[types.DocumentSymbol]:
+    return document_symbols(document.places, outline(file))
+
+
+def _tokens(make: partial[list[TokenSpan]]) -> list[SemanticToken]:
+    return [
+        SemanticToken(Range(Position(line, column), Position(line, column + length)), kind, modifiers)
+        for line, column, length, kind, modifiers in make()
+    ]

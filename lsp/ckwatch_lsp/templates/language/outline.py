@@ -1,0 +1,315 @@
+"""A template as an editor shows it: outline, folds, selection ranges, highlights and links to other templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.templates.language.index import TemplateFile, TemplateIndex, TemplatePlace, TemplateTarget
+from ckwatch_lsp.templates.language.names import Mention
+from ckwatch_lsp.templates.language.syntax import TemplateBlock, TemplateTag, TemplateTree, bracket_pairs
+from ckwatch_lsp.templates.language.tags import Role
+
+OutlineKind = Literal["macro", "block", "variable", "module", "include"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineItem:
+    """One entry: `range` is all of it, `selection` its name."""
+
+    name: str
+    kind: OutlineKind
+    detail: str
+    range: Range
+    selection: Range
+    children: tuple[OutlineItem, ...] = ()
+
+
+_KINDS: dict[Role, OutlineKind] = {
+    Role.MACRO: "macro",
+    Role.BLOCK: "block",
+    Role.SET: "variable",
+    Role.MODULE: "module",
+    Role.IMPORTED: "module",
+}
+
+
+def outline(file: TemplateFile) -> tuple[OutlineItem, ...]:
+    """The outline of `file`, in the order of the text. A variable appears where it is first set."""
+    template, names = file.template, file.names
+    blocks = {block.opener: block for block in template.blocks[1:]}
+    entries: list[tuple[int, int, str, OutlineKind, str, Mention | None]] = []
+    for mention in names.mentions:
+        kind = _KINDS.get(mention.role)
+        if kind is None or (mention.role is Role.BLOCK and mention.tag not in blocks):
+            continue
+        if kind == "variable" and (mention.scope.kind in _HIDING or _first(mention) is not mention):
+            continue
+        tag = template.tags[mention.tag]
+        block = blocks.get(mention.tag)
+        end = template.end_of(block) if block is not None and _has_body(block) else tag.end
+        detail = signature(file, mention) if kind == "macro" else ""
+        entries.append((tag.start, end, mention.name, kind, detail, mention))
+    for link in names.links:
+        if link.keyword in ("include", "extends"):
+            tag = template.tags[link.tag]
+            entries.append((tag.start, tag.end, link.name, "include", link.keyword, None))
+    entries.sort(key=lambda entry: (entry[0], -entry[1]))
+    return _nested(file, entries, 0, len(template.text))[0]
+
+
+def signature(file: TemplateFile, macro: Mention) -> str:
+    """The parameters of a macro as written: `(a, b=1)`."""
+    body = file.template.tags[macro.tag].body
+    parameters = (
+        body.words[word].text if default is None else f"{body.words[word].text}={default}"
+        for word, default in body.parameters
+    )
+    return f"({', '.join(parameters)})"
+
+
+_HIDING = frozenset(("for", "call", "filter", "set", "with"))
+
+
+def _has_body(block: TemplateBlock) -> bool:
+    return block.keyword != "set" or block.closer >= 0
+
+
+def _first(mention: Mention) -> Mention:
+    return mention.symbol.bindings[0] if mention.symbol is not None else mention
+
+
+def _nested(
+    file: TemplateFile, entries: list[tuple[int, int, str, OutlineKind, str, Mention | None]], first: int, end: int
+) -> tuple[tuple[OutlineItem, ...], int]:
+    lines = file.template.lines
+    found: list[OutlineItem] = []
+    at = first
+    while at < len(entries) and entries[at][0] < end:
+        start, stop, name, kind, detail, mention = entries[at]
+        children: tuple[OutlineItem, ...] = ()
+        following = at + 1
+        if kind in ("macro", "block"):
+            opener_end = file.template.tags[mention.tag].end if mention is not None else stop
+            while following < len(entries) and entries[following][0] < opener_end:
+                following += 1
+            children, following = _nested(file, entries, following, stop)
+        selection = lines.range(mention.start, mention.end) if mention is not None else lines.range(start, stop)
+        found.append(OutlineItem(name, kind, detail, lines.range(start, stop), selection, children))
+        at = following
+    return tuple(found), at
+
+
+FoldKind = Literal["region", "comment", "imports"]
+
+
+class TemplateFold(NamedTuple):
+    """Lines from `first` to `last`; `last` is folded away too."""
+
+    first: int
+    last: int
+    kind: FoldKind
+
+
+def folds(template: TemplateTree) -> list[TemplateFold]:
+    """All folds of more than one line, in order. The line that closes something stays visible."""
+    lines = template.lines
+    found: set[TemplateFold] = set()
+
+    def add(start: int, end: int, kind: FoldKind = "region", *, keep_last: bool = True) -> None:
+        first, last = lines.line(start), lines.line(end) - keep_last
+        if last > first:
+            found.add(TemplateFold(first, last, kind))
+
+    for block in template.blocks[1:]:
+        edges = [block.opener, *block.branches]
+        ends = [*(template.tags[branch].start for branch in block.branches), block.end]
+        for edge, end in zip(edges, ends, strict=True):
+            add(template.tags[edge].start, end)
+    for tag in template.tags:
+        if tag.body.kind == "comment":
+            add(tag.start, tag.end, "comment", keep_last=False)
+        else:
+            add(tag.start, tag.end)
+    for pair in bracket_pairs(template):
+        if pair.kind == "/*":
+            add(pair.start, pair.end, "comment", keep_last=False)
+        else:
+            add(pair.start, pair.end)
+    found.update(_imports(template))
+    outermost: dict[int, TemplateFold] = {}
+    for fold in sorted(found, key=lambda fold: (fold.first, fold.last)):
+        outermost[fold.first] = fold
+    return list(outermost.values())
+
+
+def _imports(template: TemplateTree) -> list[TemplateFold]:
+    """Runs of lines that only import or include."""
+    numbers = sorted(
+        {
+            template.lines.line(tag.start)
+            for tag in template.tags
+            if tag.body.keyword in ("import", "from", "include") and tag.body.templates
+        }
+    )
+    found: list[TemplateFold] = []
+    for number in numbers:
+        if found and found[-1].last == number - 1:
+            found[-1] = found[-1]._replace(last=number)
+        else:
+            found.append(TemplateFold(number, number, "imports"))
+    return [fold for fold in found if fold.last > fold.first]
+
+
+def selection(template: TemplateTree, position: Position) -> list[Range]:
+    """Ranges around `position`, the smallest first; the last is the whole text."""
+    offset = template.lines.offset(position)
+    found: set[tuple[int, int]] = {(0, len(template.text))}
+    tag = _tag_touching(template, offset)
+    if tag is not None:
+        found |= _within_tag(tag, offset)
+    else:
+        found |= _within_text(template, offset)
+    for pair in bracket_pairs(template):
+        if pair.start <= offset <= pair.end:
+            found.add((pair.start, pair.end))
+            if pair.kind in "([{":
+                found.add((pair.start + 1, pair.end - 1))
+    for block in template.blocks[1:]:
+        found |= _of_block(template, block, offset)
+    ordered = sorted((each for each in found if each[0] <= offset <= each[1] and each[0] < each[1]), key=_length)
+    chain: list[tuple[int, int]] = []
+    for start, end in ordered:
+        if not chain or (start <= chain[-1][0] and end >= chain[-1][1]):
+            chain.append((start, end))
+    return [template.lines.range(start, end) for start, end in chain or [(0, len(template.text))]]
+
+
+def _length(extent: tuple[int, int]) -> tuple[int, int]:
+    return extent[1] - extent[0], extent[0]
+
+
+def _tag_touching(template: TemplateTree, offset: int) -> TemplateTag | None:
+    for probe in (offset, offset - 1, offset + 1):
+        tag = template.tag_at(probe)
+        if tag is not None and tag.start <= offset <= tag.end:
+            return tag
+    return None
+
+
+def _within_tag(tag: TemplateTag, offset: int) -> set[tuple[int, int]]:
+    body, base = tag.body, tag.start
+    found = {(tag.start, tag.end)}
+    inner = [token for token in body.tokens if token.kind not in ("begin", "end")]
+    if inner and body.kind not in ("comment", "raw"):
+        found.add((base + inner[0].start, base + inner[-1].end))
+    for token in inner:
+        if base + token.start <= offset <= base + token.end and token.kind != "operator":
+            found.add((base + token.start, base + token.end))
+            if token.kind == "string":
+                found.add((base + token.start + 1, base + token.end - 1))
+    for start, end in body.brackets:
+        if base + start <= offset <= base + end:
+            found |= {(base + start, base + end), (base + start + 1, base + end - 1)}
+    for call in body.calls:
+        close = call.close if call.close >= 0 else len(body.source)
+        if call.callee >= 0 and base + body.words[call.callee].start <= offset <= base + close + 1:
+            found.add((base + body.words[call.callee].start, base + min(close + 1, len(body.source))))
+        if call.close >= 0 and base + call.open < offset <= base + call.close:
+            edges = [call.open, *call.commas, call.close]
+            for left, right in pairwise(edges):
+                if base + left < offset <= base + right:
+                    piece = body.source[left + 1 : right]
+                    start = left + 1 + len(piece) - len(piece.lstrip())
+                    found.add((base + start, base + start + len(piece.strip())))
+    return found
+
+
+def _within_text(template: TemplateTree, offset: int) -> set[tuple[int, int]]:
+    text = template.text
+    start = end = offset
+    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    line = template.lines.line(offset)
+    first, last = template.lines.start(line), template.lines.end(line)
+    shown = text[first:last]
+    indent = len(shown) - len(shown.lstrip())
+    return {(start, end), (first + indent, first + len(shown.rstrip())), (first, last)}
+
+
+def _of_block(template: TemplateTree, block: TemplateBlock, offset: int) -> set[tuple[int, int]]:
+    opener = template.tags[block.opener]
+    whole = (opener.start, template.end_of(block))
+    found = {whole}
+    edges = [opener, *(template.tags[branch] for branch in block.branches)]
+    ends = [*(template.tags[branch].start for branch in block.branches), block.end]
+    for edge, end in zip(edges, ends, strict=True):
+        if edge.end <= offset <= end:
+            found.add((edge.end, end))
+    return found
+
+
+class TemplateHighlight(NamedTuple):
+    """One place; `write`: the name is given a value there."""
+
+    range: Range
+    kind: Literal["read", "write", "text"]
+
+
+def highlights(index: TemplateIndex, path: str, position: Position) -> list[TemplateHighlight]:
+    """The places in the template at `path`, in order."""
+    meaning = index.meaning(path, position)
+    if meaning is not None:
+        places: dict[TemplatePlace, None] = {}
+        for entity in meaning.entities:
+            if not isinstance(entity, TemplateTarget):
+                places.update(dict.fromkeys(index.places_in(path, entity)))
+        found = [TemplateHighlight(place.range, "write" if place.binds else "read") for place in places]
+        return sorted(found)
+    template = index.files[path].template
+    return [TemplateHighlight(reach, "text") for reach in _tags_of_block(template, template.lines.offset(position))]
+
+
+def _tags_of_block(template: TemplateTree, offset: int) -> list[Range]:
+    """The keywords of the block whose opening, dividing or closing keyword is at `offset`."""
+    tag = template.tag_index_at(offset)
+    if tag < 0 or not template.tags[tag].body.keyword:
+        return []
+    keyword = template.tags[tag].body.words[0]
+    start = template.tags[tag].start
+    if not start + keyword.start <= offset <= start + keyword.end:
+        return []
+    for block in template.blocks[1:]:
+        tags = [block.opener, *block.branches, *([block.closer] if block.closer >= 0 else [])]
+        if tag in tags:
+            return [
+                template.lines.range(
+                    template.tags[each].start + template.tags[each].body.words[0].start,
+                    template.tags[each].start + template.tags[each].body.words[0].end,
+                )
+                for each in tags
+            ]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateLink:
+    """The string at `range`, within its quotes, names the template `name`; `statement` is the tag's keyword, or
+    `hook` for `header("ck")` and `globals("ck")`."""
+
+    range: Range
+    name: str
+    statement: str
+
+
+def links(file: TemplateFile) -> list[TemplateLink]:
+    """All links of `file`, in order."""
+    lines = file.template.lines
+    return [
+        TemplateLink(lines.range(link.start, link.end), link.name, link.keyword)
+        for link in sorted(file.names.links, key=lambda link: link.start)
+    ]

@@ -1,0 +1,129 @@
+"""Renames across templates. The edited templates are parsed again and compared, so that a rename changes nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import groupby
+
+from ckwatch.model.text import Position, Range
+from ckwatch_lsp.templates.language.index import (
+    BuiltinName,
+    Entity,
+    InstanceParameter,
+    Meaning,
+    TemplateFile,
+    TemplateIndex,
+    TemplatePlace,
+    TemplateTarget,
+)
+from ckwatch_lsp.templates.language.names import SPECIAL_NAMES
+from ckwatch_lsp.templates.language.syntax import TextLines
+from ckwatch_lsp.templates.language.tags import RESERVED
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+class RenameRefusedError(Exception):
+    """Why something cannot be renamed, or not so: a sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Where the new name goes, all of the old name's places; and the parameters that kernel files must rename too."""
+
+    places: tuple[TemplatePlace, ...]
+    parameters: tuple[InstanceParameter, ...]
+
+
+def renamable(index: TemplateIndex, path: str, position: Position) -> Meaning:
+    """What is at `position`. Raises RenameRefusedError where that cannot have another name."""
+    meaning = index.meaning(path, position)
+    if meaning is None:
+        raise RenameRefusedError("there is nothing here that can be renamed")
+    for entity in meaning.entities:
+        if isinstance(entity, TemplateTarget):
+            raise RenameRefusedError("a template is renamed by renaming its file")
+        if isinstance(entity, BuiltinName):
+            kind = "a variable of Jinja2" if entity.kind == "special" else f"a {entity.kind}"
+            raise RenameRefusedError(f"'{entity.name}' is {kind}, which has this name everywhere")
+    return meaning
+
+
+def rename(index: TemplateIndex, path: str, position: Position, new_name: str) -> Renaming:
+    """All places of what is at `position`, of which none would mean something else under `new_name`.
+
+    Raises RenameRefusedError with the reason where that is not so.
+    """
+    meaning = renamable(index, path, position)
+    _check_name(index, new_name)
+    entities, places = _all_that_goes_with(index, meaning.entities)
+    parameters = tuple(entity for entity in entities if isinstance(entity, InstanceParameter))
+    if new_name != meaning.name:
+        _check_edited(index, places, new_name)
+    return Renaming(tuple(places), parameters)
+
+
+def _check_name(index: TemplateIndex, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise RenameRefusedError(f"'{name}' is no name: letters, digits and underscores, no digit first")
+    if name in RESERVED or name in SPECIAL_NAMES:
+        raise RenameRefusedError(f"'{name}' is a word of Jinja2")
+    if name in index.words.hooks or name in index.words.globals:
+        raise RenameRefusedError(f"'{name}' is a name that every template has")
+
+
+def _all_that_goes_with(index: TemplateIndex, entities: tuple[Entity, ...]) -> tuple[set[Entity], list[TemplatePlace]]:
+    """What shares a mention with `entities`, and so on: an include in two templates ties their variables together."""
+    found: set[Entity] = set()
+    places: dict[TemplatePlace, None] = {}
+    waiting = list(entities)
+    while waiting:
+        entity = waiting.pop()
+        if entity in found:
+            continue
+        found.add(entity)
+        for place in index.places(entity):
+            places[place] = None
+            meaning = index.meaning(place.path, place.range.start)
+            waiting += meaning.entities if meaning is not None else ()
+    return found, sorted(places, key=lambda place: (place.path, place.range))
+
+
+def _check_edited(index: TemplateIndex, places: list[TemplatePlace], new_name: str) -> None:
+    files = dict(index.files)
+    expected: set[tuple[str, Range]] = set()
+    for path, group in groupby(places, key=lambda place: place.path):
+        file = index.files[path]
+        text, ranges = _edited(file, [place.range for place in group], new_name)
+        files[path] = TemplateFile(path, text)
+        expected.update((path, reach) for reach in ranges)
+    edited = TemplateIndex(files, index.path_of, index.words)
+    found: set[tuple[str, Range]] = set()
+    for path, reach in expected:
+        meaning = edited.meaning(path, reach.start)
+        for entity in meaning.entities if meaning is not None else ():
+            found.update((place.path, place.range) for place in edited.places(entity))
+    if found != expected:
+        path, reach = min(found ^ expected)
+        name = path.rpartition("/")[2]
+        raise RenameRefusedError(f"'{new_name}' means something else in {name}, line {reach.start.line + 1}")
+
+
+def _edited(file: TemplateFile, ranges: list[Range], new_name: str) -> tuple[str, list[Range]]:
+    """The text of `file` with `new_name` at `ranges`, and where it then is."""
+    lines = file.template.lines
+    pieces: list[str] = []
+    starts: list[int] = []
+    at = length = 0
+    for reach in ranges:
+        start = lines.offset(reach.start)
+        pieces += [file.template.text[at:start], new_name]
+        length += start - at
+        starts.append(length)
+        length += len(new_name)
+        at = lines.offset(reach.end)
+    pieces.append(file.template.text[at:])
+    text = "".join(pieces)
+    new_lines = TextLines(text)
+    return text, [new_lines.range(start, start + len(new_name)) for start in starts]

@@ -1,0 +1,114 @@
+"""The call around a position, and its parameters: macros, hooks, filters and tests."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from ckwatch.model.text import Position
+from ckwatch_lsp.templates.language.index import BuiltinName, Entity, TemplateFile, TemplateIndex
+from ckwatch_lsp.templates.language.syntax import TemplateTag, comment_above
+from ckwatch_lsp.templates.language.tags import TagCall
+
+
+@dataclass(frozen=True, slots=True)
+class CallArgument:
+    """A parameter of something that is called; `default` as written, None where there must be an argument.
+
+    `*names` and `**names` take any number.
+    """
+
+    name: str
+    default: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if not self.default else f"{self.name}={self.default}"
+
+
+@dataclass(frozen=True, slots=True)
+class CallableEntity:
+    """Something that can be called. `doc` is text in Markdown."""
+
+    name: str
+    arguments: tuple[CallArgument, ...]
+    doc: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its parameters, as one writes them."""
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class CallSignature:
+    """What is being called, and which of its parameters the argument at the place is for, if for one."""
+
+    callable: CallableEntity
+    active: int | None
+
+
+def callables(index: TemplateIndex, entities: tuple[Entity, ...]) -> list[CallableEntity]:
+    """Those of `entities` that can be called."""
+    found: list[CallableEntity] = []
+    for entity in entities:
+        if isinstance(entity, BuiltinName):
+            word = index.words.of(entity.kind).get(entity.name)
+            if word is not None and "(" in word.signature:
+                arguments = tuple(CallArgument(parameter.name, parameter.default) for parameter in word.parameters)
+                found.append(CallableEntity(word.name, arguments, word.doc))
+            continue
+        macro = index.macro(entity)
+        if macro is not None:
+            file, mention = macro
+            body = file.template.tags[mention.tag].body
+            arguments = tuple(CallArgument(body.words[each.word].text, each.default) for each in body.parameters)
+            found.append(CallableEntity(mention.name, arguments, comment_above(file.template, mention.tag)))
+    return found
+
+
+def call_at(tag: TemplateTag, offset: int) -> TagCall | None:
+    """The innermost call of `tag` whose parentheses hold `offset`."""
+    at = offset - tag.start
+    inner: TagCall | None = None
+    for call in tag.body.calls:
+        if call.open < at and (call.close < 0 or at <= call.close) and (inner is None or call.open > inner.open):
+            inner = call
+    return inner
+
+
+def signatures(index: TemplateIndex, path: str, position: Position) -> list[CallSignature]:
+    """What is called around `position`; several where one name has several meanings."""
+    file = index.files[path]
+    offset = file.template.lines.offset(position)
+    number = file.template.tag_index_at(offset)
+    if number < 0:
+        return []
+    tag = file.template.tags[number]
+    call = call_at(tag, offset)
+    if call is None or call.callee < 0:
+        return []
+    found = callables(index, index.callee(file, number, call.callee))
+    return [CallSignature(each, _active(each, tag, call, offset - tag.start)) for each in found]
+
+
+def called_at(index: TemplateIndex, file: TemplateFile, offset: int) -> list[CallableEntity]:
+    """What the innermost call around `offset` calls."""
+    number = file.template.tag_index_at(offset)
+    call = call_at(file.template.tags[number], offset) if number >= 0 else None
+    if call is None or call.callee < 0:
+        return []
+    return callables(index, index.callee(file, number, call.callee))
+
+
+def _active(called: CallableEntity, tag: TemplateTag, call: TagCall, at: int) -> int | None:
+    number = bisect_left(call.commas, at)
+    begin = call.commas[number - 1] if number else call.open
+    end = call.commas[number] if number < len(call.commas) else len(tag.body.source)
+    keyword = next((name for name, start in call.keywords if begin < start < end), None)
+    names = [argument.name for argument in called.arguments]
+    if keyword is not None:
+        return names.index(keyword) if keyword in names else None
+    typed = tag.body.source[begin + 1 : at].strip()
+    if typed.isidentifier() and number >= 1 and any(start < begin for _, start in call.keywords):
+        return None  # behind a keyword argument only another keyword argument can come
+    return number if number < len(names) else None

@@ -1,0 +1,247 @@
+"""Definitions, hovers and folds in virtual documents, and the commands that open them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.text import Position, Range
+from ckwatch.wire.analysis import IsaLine
+from ckwatch.wire.state import Span
+from ckwatch_lsp.commands.arguments import position_in, string_in, unit_in
+from ckwatch_lsp.protocol.uris import VirtualUri, VirtualView, parse_virtual_uri, uri_of
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.providers import HoverText, LanguageProvider
+from ckwatch_lsp.virtual_documents.store import VirtualDocuments
+from ckwatch_lsp.virtual_documents.texts import VirtualText, rendered_lines
+
+if TYPE_CHECKING:
+    from ckwatch_lsp.main import CkwatchServer
+    from ckwatch_lsp.session.session import Session
+
+
+class VirtualDocumentProvider(LanguageProvider):
+    """Rendered source and ISA."""
+
+    def __init__(self, session: Session, documents: VirtualDocuments) -> None:
+        self._session = session
+        self._documents = documents
+
+    async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
+        """Of ISA what the instruction does and where it came from, of source the chain that produced the place."""
+        shown = self._documents.of(document)
+        if shown is None:
+            return None
+        generated, text = shown
+        if generated.view == "isa":
+            return self._instruction(document, text, position)
+        segment = None if text.links is None else text.links.origin(position)
+        if segment is None:
+            return None
+        lines = [f"from {self._place(segment.span)}"]
+        lines += [f"- {link.label or link.kind}: {self._place(link.span)}" for link in segment.chain]
+        return HoverText("\n".join(lines))
+
+    async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
+        """The place in the template, or the line of a header."""
+        shown = self._documents.of(document)
+        if shown is None:
+            return ()
+        generated, text = shown
+        span = template_place(generated.view, text, position)
+        return () if span is None else (await self._session.location(span),)
+
+    async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
+        """Functions, loops and blocks of ISA."""
+        shown = self._documents.of(document)
+        if shown is None:
+            return ()
+        last = document.line_count - 1
+        return [
+            types.FoldingRange(fold.start, min(fold.end, last), collapsed_text=fold.label)
+            for fold in shown[1].folds
+            if fold.start < min(fold.end, last)
+        ]
+
+    def _instruction(self, document: TextDocument, text: VirtualText, position: Position) -> HoverText | None:
+        known = text.lines.get(position.line)
+        if known is None:
+            return None
+        meaning = known.explanation or text.mnemonics.get(known.mnemonic, "")
+        parts = [f"**`{known.mnemonic}`** {meaning}".rstrip()] if known.mnemonic else []
+        if known.span is not None:
+            parts.append(f"from {self._place(known.span)}")
+        if known.header:
+            parts.append(f"in {known.header}")
+        start = document.line(position.line).find(known.mnemonic) if known.mnemonic else -1
+        about = None
+        if start >= 0:
+            about = Range(Position(position.line, start), Position(position.line, start + len(known.mnemonic)))
+        return HoverText("\n\n".join(parts), about) if parts else None
+
+    def _place(self, span: Span) -> str:
+        return f"`{span.path}:{span.start.line + 1}:{span.start.column + 1}`"
+
+
+def template_place(view: str, text: VirtualText, position: Position) -> Span | None:
+    """Where in a template what stands at `position` came from; of ISA also a place in a header."""
+    if view == "source":
+        return None if text.links is None else text.links.template_place(position)
+    line = _nearest(text, position.line)
+    if line is None:
+        return None
+    if line.span is not None:
+        return line.span
+    if line.rendered is not None and text.links is not None:
+        return text.links.template_place(Position(line.rendered, 0))
+    return None
+
+
+def _nearest(text: VirtualText, number: int) -> IsaLine | None:
+    """What is known of the line, else of the last one above that came from somewhere."""
+    for at in range(number, max(number - 20, -1), -1):
+        line = text.lines.get(at)
+        if line is not None and (line.span is not None or line.rendered is not None):
+            return line
+    return None
+
+
+LANGUAGES = {"hip": "cpp", "cu": "cuda-cpp", "cpp": "cpp", "s": "asm"}
+
+
+class VirtualDocumentCommands:
+    """`ckwatch.openSource`, `openIsa`, `document`, `toGenerated`, `toTemplate`."""
+
+    def __init__(self, server: CkwatchServer, documents: VirtualDocuments) -> None:
+        self._server = server
+        self._session = server.session
+        self._documents = documents
+        server.add_command("ckwatch.openSource", self.open_source)
+        server.add_command("ckwatch.openIsa", self.open_isa)
+        server.add_command("ckwatch.document", self.document)
+        server.add_command("ckwatch.toGenerated", self.to_generated)
+        server.add_command("ckwatch.toTemplate", self.to_template)
+        server.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(self.content)
+
+    async def content(self, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
+        """workspace/textDocumentContent"""
+        return types.TextDocumentContentResult((await self._documents.text(_virtual_uri(params.uri))).text)
+
+    async def open_source(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Show the rendered source of a unit."""
+        return await self._open("source", argument)
+
+    async def open_isa(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Show the disassembly of a unit."""
+        return await self._open("isa", argument)
+
+    async def document(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """The text of a generated document, for editors that do not ask for it otherwise."""
+        generated = _virtual_uri(string_in(argument, "uri"))
+        text = await self._documents.text(generated)
+        suffix = generated.file_name.rpartition(".")[2]
+        path = await self._documents.files.show(generated, text.text) if argument.get("file") else None
+        return {
+            "text": text.text,
+            "languageId": LANGUAGES[suffix],
+            "stale": text.stale,
+            "fileUri": None if path is None else uri_of(path),
+        }
+
+    async def to_generated(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Where a place of a template is in the rendered source or the ISA; null where it is nowhere."""
+        uri = string_in(argument, "uri")
+        document = await self._session.document(uri)
+        view = argument.get("kind", "source")
+        if view not in ("source", "isa"):
+            raise CkwatchError(f"`kind` is {view!r}; it must be 'source' or 'isa'")
+        if document is None:
+            raise CkwatchError(f"there is no document {uri}")
+        generated = await self._unit_view(view, argument, document)
+        text = await self._documents.text(generated)
+        position = document.places.ours(position_in(argument))
+        if document.path is None or text.links is None:
+            return None
+        found = _found(view, text, document.path, position)
+        if found is None:
+            return None
+        shown = TextDocument(generated.uri, text.text, None, self._session.abilities.encoding)
+        there = shown.places.their_range(found)
+        return {"uri": generated.uri, "range": self._plain(there), "stale": text.stale}
+
+    async def to_template(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Where a place of a generated document came from; null where that is not known."""
+        uri = string_in(argument, "uri")
+        known = self._session.documents.get(uri)
+        generated = known.generated if known is not None and known.generated is not None else _virtual_uri(uri)
+        text = await self._documents.text(generated)
+        shown = TextDocument(generated.uri, text.text, None, self._session.abilities.encoding)
+        span = template_place(generated.view, text, shown.places.ours(position_in(argument)))
+        return None if span is None else await self._location(span)
+
+    async def _location(self, span: Span) -> dict[str, Any]:
+        location = await self._session.location(span)
+        return {"uri": location.uri, "range": self._plain(location.range)}
+
+    def _plain(self, given: types.Range) -> dict[str, Any]:
+        plain: dict[str, Any] = self._server.protocol.plain(given)
+        return plain
+
+    async def _unit_view(
+        self, view: VirtualView, argument: Mapping[str, Any], document: TextDocument | None
+    ) -> VirtualUri:
+        if argument.get("unit") is None:
+            for each in list(self._session.documents.values()) if document is None else [document]:
+                with suppress(CkwatchError):
+                    await self._session.active.find(each)
+        folder, unit = unit_in(self._session, argument, document)
+        return VirtualUri(view, unit.id, folder.root)
+
+    async def _open(self, view: VirtualView, argument: Mapping[str, Any]) -> dict[str, Any]:
+        uri = argument.get("uri")
+        document = await self._session.document(uri) if isinstance(uri, str) else None
+        generated = await self._unit_view(view, argument, document)
+        text = await self._documents.text(generated)
+        shown = generated.uri
+        if not self._session.abilities.shows_generated:
+            shown = uri_of(await self._documents.files.show(generated, text.text))
+        await self._show(shown, generated)
+        return {"uri": shown}
+
+    async def _show(self, uri: str, generated: VirtualUri) -> None:
+        if self._session.abilities.shows_documents:
+            try:
+                await self._server.window_show_document_async(types.ShowDocumentParams(uri, take_focus=False))
+            except JsonRpcException:
+                pass
+            else:
+                return
+        text = f"{generated.unit}: {uri}"
+        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+
+
+def _virtual_uri(uri: str) -> VirtualUri:
+    found = parse_virtual_uri(uri)
+    if found is None:
+        raise CkwatchError(
+            f"{uri} is no generated document", "They look like ckwatch://source/KERNEL/INSTANCE@ARCH.hip"
+        )
+    return found
+
+
+def _found(view: str, text: VirtualText, path: str, position: Position) -> Range | None:
+    assert text.links is not None  # noqa: S101  # the caller has looked
+    ranges = text.links.places(path, position)
+    if view == "source" or not ranges:
+        return ranges[0] if ranges else None
+    wanted = set(rendered_lines(ranges, 0))
+    for number, line in sorted(text.lines.items()):
+        same = line.span is not None and line.span.path == path and line.span.start.line == position.line
+        if line.rendered in wanted or same:
+            return Range(Position(number, 0), Position(number, 0))
+    return None

@@ -1,0 +1,278 @@
+"""Files by the real matplotlib: what is in them, and what stands in the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from ckwatch.cli.charts.plot_file import check_target, draw, save
+from ckwatch.cli.charts.plotting import Roofline, RooflinePoint, points_of, roof_of
+from ckwatch.engine.queries.ranking import rank_units
+from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.roofline import CacheState
+from ckwatch.wire.benchmarks import RankedTiming, Timing
+from timing_records import failed, measured, record, report, samples
+
+pytest.importorskip("matplotlib")
+plotting: Any = import_module("ckwatch.cli.charts.plotting")
+
+UNIT = "gemm $x_1$/m128 ü@gfx942"
+
+
+def timings(*taken: tuple[str, float, str]) -> list[Timing]:
+    """Cold and hot timings of shape, time and artifact."""
+    found = []
+    for at, (shape, time_us, artifact) in enumerate(taken):
+        both = report(
+            measured(UNIT, samples(CacheState.COLD, time_us, time_us * 1.1), samples(CacheState.HOT, time_us / 2))
+        )
+        found += record_to_wire(
+            record(UNIT, shape=shape, artifact_key=artifact, taken_at=1e9 + 3600.0 * at, report=both), "a1"
+        )
+    return found
+
+
+def ranks() -> list[RankedTiming]:
+    present: dict[str, str | None] = {f"gemm/{name}@gfx942": "a1" for name in ("a", "b_$c$", "ü")}
+    records = [
+        record(unit, [100.0 + 10 * at] * 20, shape=shape, id=10 * at + place)
+        for at, unit in enumerate(present)
+        for place, shape in enumerate(("small", "large $"))
+    ]
+    records.append(replace(failed("gemm/ü@gfx942"), id=99))
+    return rank_units(records, present, {})
+
+
+FIGURES: dict[str, tuple[str, list[Any]]] = {
+    "history_figure": (UNIT, timings(("small", 100.0, "a0"), ("large", 900.0, "a1"), ("small", 90.0, "a1"))),
+    "heat_map": ("gemm $k$", ranks()),
+    "roofline": ("gemm", timings(("small", 100.0, "a0"), ("large", 900.0, "a1"))),
+}
+EMPTY: dict[str, tuple[str, list[Any]]] = {
+    "history_figure": (UNIT, []),
+    "heat_map": ("gemm", []),
+    "roofline": ("gemm", []),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_files_are_what_they_are_called(tmp_path: Path, name: str) -> None:
+    for kind, magic in (("svg", b"<?xml"), ("PNG", b"\x89PNG")):
+        path = tmp_path / f"größe 1.{kind}"
+        draw(path, name, *FIGURES[name])
+        assert path.read_bytes().startswith(magic)
+    assert ET.parse(tmp_path / "größe 1.svg").getroot().tag.endswith("svg")  # noqa: S314  # our own file
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_to_draw(tmp_path: Path, name: str) -> None:
+    draw(tmp_path / "empty.svg", name, *EMPTY[name])
+    assert (tmp_path / "empty.svg").stat().st_size > 0
+
+
+def test_equal_figures_are_equal_files(tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg"):
+        draw(tmp_path / name, "history_figure", *FIGURES["history_figure"])
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def texts(figure: Any) -> list[str]:
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def test_history_has_a_panel_for_each_shape_and_the_medians_in_them() -> None:
+    figure = plotting.history_figure(*FIGURES["history_figure"])
+    panels = figure.get_axes()
+    assert [panel.get_title() for panel in panels] == ["small", "large"]
+    cold, hot = (container.lines[0] for container in panels[0].containers)
+    assert list(cold.get_ydata()) == pytest.approx([105.0, 94.5])
+    assert list(hot.get_ydata()) == [50.0, 45.0]
+    assert cold.get_xdata()[1] - cold.get_xdata()[0] == pytest.approx(2 / 24)
+    # a0 became a1 on the small shape
+    assert sum(line.get_linestyle() == ":" for line in panels[0].lines) == 1
+    assert sum(line.get_linestyle() == ":" for line in panels[1].lines) == 0
+    assert UNIT in texts(figure)
+
+
+def test_devices_have_panels_of_their_own() -> None:
+    mine = FIGURES["history_figure"][1]
+    elsewhere = [one.model_copy(update={"device_description": "another device"}) for one in mine]
+    titles = [panel.get_title() for panel in plotting.history_figure(UNIT, [*mine, *elsewhere]).get_axes()]
+    assert titles == [f"{shape}, hip:7, {what} device" for what in ("test", "another") for shape in ("small", "large")]
+    figure = plotting.roofline("gemm", [*mine, *elsewhere])
+    assert [panel.get_title() for panel in figure.get_axes()] == ["test device", "another device"]
+
+
+def test_heat_map_has_ratios_and_crosses() -> None:
+    figure = plotting.heat_map(*FIGURES["heat_map"])
+    panel = figure.get_axes()[0]
+    rows = panel.images[0].get_array().filled(0).tolist()
+    labels = [label.get_text() for label in panel.get_yticklabels()]
+    shapes = [label.get_text() for label in panel.get_xticklabels()]
+    found = {(unit, shape): rows[y][x] for y, unit in enumerate(labels) for x, shape in enumerate(shapes)}
+    assert found == {
+        ("a@gfx942", "small"): 1.0,
+        ("a@gfx942", "large $"): 1.0,
+        ("b_$c$@gfx942", "small"): 1.1,
+        ("b_$c$@gfx942", "large $"): 1.1,
+        ("ü@gfx942", "small"): 0,
+        ("ü@gfx942", "large $"): 1.2,
+    }
+    assert sum(line.get_marker() == "x" for line in panel.lines) == 1
+    assert {"1.10", "1.20"} <= set(texts(figure))
+
+
+def test_roofline_draws_the_roof_that_bounds_show() -> None:
+    shown = [
+        one.model_copy(update={"bound_us": bound, "gbps": gbps})
+        for one, bound, gbps in zip(FIGURES["roofline"][1][::2], (50.0, 20.0), (0.5, 0.001), strict=True)
+    ]
+    figure = plotting.roofline("gemm", shown)
+    labels = [text for text in texts(figure) if "TB/s" in text or text.endswith(" TFLOP/s")]
+    assert len(labels) == 2
+    assert {"small", "large"} <= set(texts(figure))
+
+
+def test_a_large_heat_map_has_no_numbers() -> None:
+    timing = timings(("s", 10.0, "a1"))[0]
+    rows = [
+        RankedTiming(unit=f"k/{number}@gfx942", instance=str(number), shape="s", rank=1, timing=timing)
+        for number in range(401)
+    ]
+    panel = plotting.heat_map("k", rows).get_axes()[0]
+    assert len(panel.texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.pdf", "must end in .svg or .png"),
+        ("x", "must end in .svg or .png"),
+        ("gone/x.svg", "there is no folder"),
+        ("folder.svg", "it is a folder"),
+    ],
+)
+def test_targets_that_cannot_be(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder.svg").mkdir()
+    with pytest.raises(CkwatchError, match=message):
+        check_target(tmp_path / name)
+
+
+def test_a_target_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check_target(Path("x.SVG")) == tmp_path / "x.SVG"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("matplotlib", "which is not installed"),
+        ("matplotlib.font_manager", "not installed"),
+        ("numpy", "cannot be loaded"),
+    ],
+)
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+    def missing(_module: str) -> object:
+        raise ImportError(f"No module named '{name}'", name=name)
+
+    monkeypatch.setattr("ckwatch.cli.charts.plot_file.import_module", missing)
+    with pytest.raises(CkwatchError, match=message) as caught:
+        check_target(tmp_path / "x.svg")
+    assert "pip install" in str(caught.value.hint)
+
+
+def test_a_file_that_cannot_be_written_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.svg"
+    path.write_text("before")
+    figure = plotting.history_figure(UNIT, [])
+
+    class Full:
+        """A figure for which there is no space."""
+
+        def savefig(self, file: Any, **_more: Any) -> None:
+            file.write(b"half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(CkwatchError, match="No space left on device"):
+        save(Full(), path)  # type: ignore[arg-type]
+    assert [one.name for one in tmp_path.iterdir()] == ["x.svg"]
+    assert path.read_text() == "before"
+    save(figure, path)
+    assert path.read_text().startswith("<?xml")
+
+
+def test_only_a_plot_loads_matplotlib() -> None:
+    program = (
+        "import sys, ckwatch.cli.history, ckwatch.cli.best, ckwatch.cli.bench, ckwatch.cli.charts.plot_file\n"
+        "assert not {'matplotlib', 'numpy'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+PEAK, BANDWIDTH = 100.0, 2.0
+
+
+def point(intensity: float, cache: str = "cold", bound: float | None = -1.0) -> RooflinePoint:
+    """A point below the roof of PEAK and BANDWIDTH."""
+    roof = min(PEAK, BANDWIDTH * intensity)
+    return RooflinePoint(
+        shape=f"s{intensity}",
+        cache=cache,
+        intensity=intensity,
+        tflops=roof / 2,
+        bound_tflops=roof if bound == -1.0 else bound,
+    )
+
+
+@pytest.mark.parametrize(
+    ("intensities", "expected"),
+    [
+        ([], (None, None)),
+        ([10.0], (None, None)),  # one bound may be either's
+        ([80.0], (None, None)),
+        ([10.0, 20.0], (BANDWIDTH, None)),
+        ([60.0, 90.0], (None, PEAK)),
+        ([10.0, 90.0], (BANDWIDTH, PEAK)),
+        ([10.0, 20.0, 60.0, 90.0], (BANDWIDTH, PEAK)),
+        ([10.0, 10.0], (None, None)),
+    ],
+)
+def test_the_roof(intensities: list[float], expected: tuple[float | None, float | None]) -> None:
+    roof = roof_of([point(intensity) for intensity in intensities])
+    assert (roof.bandwidth_tbs, roof.peak_tflops) == expected
+    assert roof.ridge == (50.0 if None not in expected else None)
+
+
+def test_hot_caches_and_unknown_bounds_say_nothing() -> None:
+    points = [point(10.0, bound=None), point(20.0, "hot"), point(90.0, "hot")]
+    assert roof_of(points) == Roofline(bandwidth_tbs=None, peak_tflops=None)
+
+
+def timing(**changes: object) -> Timing:
+    fields: dict[str, object] = {
+        "id": 1, "unit": "k/a@gfx942", "kernel": "k", "instance": "a", "arch": "gfx942", "shape": "s", "cache": "cold",
+        "device": "hip:0", "device_description": "test device", "median_us": 100.0, "tflops": 40.0, "gbps": 1000.0,
+        "bound_us": 50.0,
+    }  # fmt: skip
+    return Timing.model_validate(fields | changes)
+
+
+def test_points() -> None:
+    # 40 TFLOP/s at 1 TB/s are 40 operations for each byte
+    assert points_of([timing()]) == [
+        RooflinePoint(shape="s", cache="cold", intensity=40.0, tflops=40.0, bound_tflops=80.0)
+    ]
+    assert [one.bound_tflops for one in points_of([timing(bound_us=None)])] == [None]
+    left_out = [timing(failure="wrong result"), timing(tflops=None), timing(gbps=None), timing(tflops=0.0)]
+    assert points_of(left_out) == []

@@ -1,0 +1,80 @@
+"""Charts of characters."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ckwatch.cli.charts.text import Bar, bars, sparkline
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], ""),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], "▁▂▃▄▅▆▇█"),
+        ([8.0, 1.0], "█▁"),
+        ([1.0, None, 8.0], "▁ █"),
+        ([1.0, math.nan, 8.0, math.inf], "▁ █ "),
+        ([None, None], "  "),
+        ([5.0], "▅"),
+        ([5.0, 5.0], "▅▅"),
+        ([0.0, 0.0], "▄▄"),
+        # noise of a tenth of a per cent is not a mountain range
+        ([100.0, 100.1, 99.9, 100.0], "▅▅▄▅"),
+        # a tenth of the time is
+        ([100.0, 110.0], "▁█"),
+    ],
+)
+def test_sparkline(values: list[float | None], expected: str) -> None:
+    assert sparkline(values) == expected
+
+
+def test_sparkline_in_ascii() -> None:
+    line = sparkline([1.0, 4.5, None, 8.0], ascii_only=True)
+    assert (line.isascii(), line[0], line[-1], line[2]) == (True, "_", "@", " ")
+
+
+def bar(value: float, low: float | None = None, high: float | None = None) -> Bar:
+    return Bar(value=value, low=value if low is None else low, high=value if high is None else high)
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "expected"),
+    [
+        ([], 10, []),
+        ([bar(10.0), bar(5.0)], 10, ["██████████", "█████"]),
+        ([bar(10.0), bar(5.5)], 10, ["██████████", "█████▌"]),
+        ([bar(10.0), None], 10, ["██████████", ""]),
+        ([bar(8.0, 6.0, 10.0), bar(4.0)], 10, ["██████├─┼┤", "████"]),
+        ([bar(2.0, 1.0, 10.0)], 10, ["█├┼──────┤"]),
+        ([bar(1.5, 1.0, 10.0)], 10, ["█├───────┤"]),
+        ([bar(0.0)], 10, [""]),
+        ([bar(1.0)], 0, [""]),
+        ([bar(math.inf)], 10, [""]),
+    ],
+)
+def test_bars(rows: list[Bar | None], width: int, expected: list[str]) -> None:
+    assert bars(rows, width) == expected
+
+
+def test_bars_in_ascii() -> None:
+    assert bars([bar(8.0, 6.0, 10.0), bar(4.5)], 10, ascii_only=True) == ["######|-+|", "####"]
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=3, max_size=3).map(sorted), min_size=1, max_size=8
+    ),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_bars_fit_and_longer_is_longer(rows: list[list[float]], width: int, ascii_only: bool) -> None:
+    given_bars = [Bar(low=low, value=value, high=high) for low, value, high in rows]
+    lines = bars(given_bars, width, ascii_only=ascii_only)
+    assert all(len(line) <= width for line in lines)
+    longest = max(range(len(rows)), key=lambda at: given_bars[at].high)
+    assert len(lines[longest]) >= max(len(line) for line in lines) - 1

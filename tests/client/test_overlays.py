@@ -1,0 +1,224 @@
+"""What is lent, and which requests make the daemon have it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from ckwatch.client import Client
+from ckwatch.client.overlays import ClientState, missing
+from ckwatch.core.events import ViewOverrides
+from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
+from client_bench import Bench
+from fake_engine import unit_of
+
+
+def test_the_last_text_of_a_file_holds() -> None:
+    loans = ClientState()
+    outer = loans.lend("/a", "1")
+    inner = loans.lend("/a", "2")
+    assert loans.text("/a") == "2"
+    loans.take_back(inner)
+    assert loans.text("/a") == "1"
+    loans.take_back(outer)
+    loans.take_back(outer)
+    assert loans.text("/a") is None
+    assert not loans.differ
+
+
+def test_additions_stand_below_what_is_there() -> None:
+    loans = ClientState()
+    first = loans.add("/k", "+1", ground="disk")
+    second = loans.add("/k", "+2", ground="disk, later")
+    assert loans.text("/k") == "disk+1+2"
+    buffer = loans.lend("/k", "buffer")
+    assert loans.text("/k") == "buffer+1+2"
+    loans.take_back(first)
+    assert loans.text("/k") == "buffer+2"
+    loans.take_back(buffer)
+    assert loans.text("/k") == "disk, later+2"
+    loans.take_back(second)
+    assert loans.text("/k") is None
+
+
+def test_requests_lead_from_what_is_given_to_what_is_wanted() -> None:
+    loans = ClientState()
+    assert missing(loans.wanted(), {}) == []
+    one = loans.lend("/a", "1")
+    loans.focus = FocusRequest(files=["/a"])
+    wanted = loans.wanted()
+    assert missing(wanted, {}) == [
+        (("overlays", "/a"), OverlayRequest(path="/a", text="1")),
+        (("focus", ""), FocusRequest(files=["/a"])),
+    ]
+    assert missing(wanted, wanted) == []
+    one.text = "2"
+    assert missing(loans.wanted(), wanted) == [(("overlays", "/a"), OverlayRequest(path="/a", text="2"))]
+    loans.take_back(one)
+    loans.focus = None
+    loans.view = ViewRequest(archs=["gfx90a"])
+    assert missing(loans.wanted(), wanted) == [
+        (("overlays", "/a"), OverlayRequest(path="/a", text=None)),
+        (("focus", ""), FocusRequest()),
+        (("view", ""), ViewRequest(archs=["gfx90a"])),
+    ]
+
+
+def test_what_the_daemon_may_have_is_said_again() -> None:
+    loans = ClientState()
+    loans.lend("/a", "1")
+    assert [key for key, _ in missing(loans.wanted(), {("overlays", "/a"): None, ("view", ""): None})] == [
+        ("view", ""),
+        ("overlays", "/a"),
+    ]
+
+
+pytestmark = pytest.mark.usefixtures("nothing_blocks")
+
+
+async def test_an_overlay(client: Client, daemon: Bench) -> None:
+    async with client.overlay("templates/x.j2", "one") as lent:
+        assert lent.path == "/w/templates/x.j2"
+        await client.units()
+        await lent.change("two")
+        await lent.change("two")
+        await client.units()
+    await client.units()
+    assert daemon.engine.of("overlay") == [
+        ("me", "/w/templates/x.j2", "one"),
+        ("me", "/w/templates/x.j2", "two"),
+        ("me", "/w/templates/x.j2", None),
+    ]
+    assert [client for client, _ in daemon.engine.of("units")] == ["me", "me", None]
+    await daemon.relay.until_open(0)
+
+
+async def test_everything_is_asked_in_the_clients_view(client: Client, daemon: Bench) -> None:
+    unit = "gemm/m128@gfx942"
+    async with client.overlay("x", "text"):
+        await client.unit(unit)
+        await client.rendered(unit)
+        await client.artifact(unit)
+        await client.diagnostics("x")
+        await client.build(unit)
+        await client.cancel()
+    asked = [
+        call for call in daemon.engine.asked if call[0] in ("unit", "rendered", "artifact", "file", "build", "cancel")
+    ]
+    assert [call[1] for call in asked] == ["me"] * 6
+
+
+async def test_half_a_utf_16_pair(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "a\ud83db\U0001f600"):
+        pass
+    assert daemon.engine.of("overlay")[0] == ("me", "/w/x", "a\ufffdb\U0001f600")
+
+
+async def test_only_the_last_of_many_texts_need_arrive(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "0") as lent:
+        async with anyio.create_task_group() as tasks:
+            for number in range(1, 50):
+                tasks.start_soon(lent.change, str(number))
+        texts = [text for _, _, text in daemon.engine.of("overlay")]
+        assert texts[-1] == "49"
+        assert len(texts) < 10
+
+
+async def test_what_is_refused_is_not_lent(client: Client, daemon: Bench) -> None:
+    with pytest.raises(CkwatchError, match="it is refused"):
+        async with client.overlay("x", "refused"):
+            pytest.fail("it was refused")
+    async with client.overlay("x", "one") as lent:
+        with pytest.raises(CkwatchError, match="it is refused"):
+            await lent.change("refused")
+        async with client.overlay("y", "text"):
+            pass
+    assert [text for _, path, text in daemon.engine.of("overlay") if path == "/w/x"] == [
+        "refused",
+        None,
+        "one",
+        "refused",
+        "one",  # which of the two it has is not known to the client
+        None,
+    ]
+
+
+async def test_focus_and_view(client: Client, daemon: Bench) -> None:
+    await client.focus("gemm/*", files=["x.j2"])
+    await client.focus(everything=True)
+    await client.view(archs=["gfx90a"], rules=False)
+    with pytest.raises(CkwatchError, match="not understood"):
+        await client.view(archs=[""])
+    await client.units()
+    await client.view()
+    await client.focus(unsaved="none")
+    await client.focus()
+    assert daemon.engine.of("focus") == [
+        ("me", ["gemm/*"], ["/w/x.j2"], False, "edited"),
+        ("me", [], [], True, "edited"),
+        ("me", [], [], False, "none"),
+        ("me", [], [], False, "edited"),
+    ]
+    once, again, none = daemon.engine.of("view")
+    assert once == again == ("me", ViewOverrides(("gfx90a",), False, None))
+    assert none == ("me", ViewOverrides())
+    assert daemon.engine.of("units") == [("me", None)]
+    await daemon.relay.until_open(0)
+
+
+async def test_everything_is_lent_again_to_the_next_daemon(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "text"):
+        await client.focus("gemm")
+        await daemon.killed()
+        daemon.engine.asked.clear()
+        await daemon.engine.until("overlay", "focus")
+        assert daemon.engine.of("overlay") == [("me", "/w/x", "text")]
+    assert daemon.starts == 1
+
+
+async def test_a_stopped_daemon_stays_stopped_until_something_is_asked(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "text"):
+        await daemon.stopped()
+        await anyio.wait_all_tasks_blocked()
+        assert daemon.starts == 0
+        daemon.engine.asked.clear()
+        await daemon.ready_again()
+        await client.units()
+        calls = [call for call in daemon.engine.asked if call[0] in ("overlay", "units")]
+        assert calls == [("overlay", "me", "/w/x", "text"), ("units", "me", None)]
+    assert daemon.starts == 1
+
+
+async def test_a_text_that_changed_while_there_was_no_daemon(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "one") as lent, client.overlay("y", "gone"):
+        await daemon.killed()
+        await lent.change("two")
+    assert daemon.starts == 1
+    assert [text for _, path, text in daemon.engine.of("overlay") if path == "/w/x"] == ["one", "two", None]
+
+
+async def test_an_overlay_ends_without_a_daemon(daemon: Bench) -> None:
+    async with daemon.client(start=False) as client, client.overlay("x", "text"):
+        await daemon.killed()
+
+
+async def test_the_end_of_a_client_is_told(daemon: Bench) -> None:
+    async with daemon.client() as client:
+        await client.focus(everything=True)
+    assert daemon.engine.of("forget") == [("me",)]
+
+
+async def test_a_client_that_only_asked_says_nothing(daemon: Bench) -> None:
+    async with daemon.client() as client:
+        await client.units()
+    assert daemon.engine.of("forget") == []
+
+
+async def test_events_of_a_view_begin_anew_when_it_may_have_been_forgotten(client: Client, daemon: Bench) -> None:
+    async with client.overlay("x", "text"), client.events() as events:
+        await anext(events)
+        await daemon.relay.cut()
+        daemon.engine.change("unit/gemm/m128@gfx942", unit_of(edited=1))
+        assert (await anext(events)).seq == 2
+    assert daemon.engine.of("snapshot") == [("me",), ("me",)]

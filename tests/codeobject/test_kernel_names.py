@@ -1,0 +1,185 @@
+"""Names of kernels: read as llvm-cxxfilt reads them, and short enough for a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch.codeobject.demangle import NamePool, demangle, full_name
+from ckwatch.codeobject.kernel_names import is_helper, readable_names
+from ckwatch.codeobject.metadata import resources_of
+from code_objects import DATA, OBJECTS, content
+
+DEMANGLED = dict(line.split("\t") for line in (DATA / "names.txt").read_text().splitlines())
+MANGLED = {symbol: name for symbol, name in DEMANGLED.items() if symbol.startswith("_Z")}
+READABLE = readable_names(DEMANGLED)
+
+
+def symbol_of(part: str) -> str:
+    (found,) = [symbol for symbol, name in DEMANGLED.items() if part in name]
+    return found
+
+
+@pytest.mark.parametrize("symbol", MANGLED)
+def test_the_tree_is_what_the_demangler_reads(symbol: str) -> None:
+    # it does not keep what a template returns, nor that a member function is const
+    assert MANGLED[symbol].removeprefix("void ").removesuffix(" const") == full_name(demangle(symbol, NamePool()))
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_Z1fv", "f()"),
+        ("_Z1fPKcRiOd", "f(char const*, int&, double&&)"),
+        ("_ZN1a1bEN1c1dES0_S_", "a::b(c::d, c, a)"),
+        ("_Z1fIiEvT_S0_", "f<int>(int, int)"),
+        ("_Z1fIJifEEvDpT_", "f<int, float>(int, float)"),
+        ("_Z1fIJifEEvDpRKT_", "f<int, float>(int const&, float const&)"),
+        ("_Z1fILin3EEvv", "f<-3>()"),
+        ("_Z1fIXeqLi1ELi2EEEvv", "f<(1 == 2)>()"),
+        ("_Z1fILDn0EEvv", "f<nullptr>()"),
+        ("_Z1fIDF16_DF16bEvv", "f<_Float16, std::bfloat16_t>()"),
+        ("_Z1fDv4_DF16_", "f(_Float16 vector[4])"),
+        ("_Z1fPFivE", "f(int (*)())"),
+        ("_Z1fM1aFivE", "f(int (a::*)())"),
+        ("_Z1fA3_i", "f(int [3])"),
+        ("_Z1fSt6vectorIiSaIiEE", "f(std::vector<int, std::allocator<int>>)"),
+        ("_ZNK1aclEi", "a::operator()(int)"),
+        ("_ZN1a1bB5cxx11Ev", "a::b[abi:cxx11]()"),
+        ("_Z1fPU3AS1f", "f(float AS1*)"),
+        ("_ZN1aC2Ei", "a::a(int)"),
+        ("_Z1fv.kd", "f()"),
+    ],
+)
+def test_the_grammar(symbol: str, name: str) -> None:
+    assert full_name(demangle(symbol, NamePool())) == name
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        "",
+        "plain",
+        "_Z",
+        "_ZN",
+        "_ZN1aE_",
+        "_Z9short",
+        "_ZS_v",
+        "_Z1fS5_",
+        "_Z1fIi",
+        "_Z1f" + "P" * 100000,
+        "_ZNE",
+        "_Z1f?",
+        "_Z1fPFE",
+    ],
+)
+def test_what_cannot_be_read_keeps_its_symbol(symbol: str) -> None:
+    with pytest.raises(ValueError, match=r"_Z|mangled|substring"):
+        demangle(symbol, NamePool())
+    assert readable_names([symbol]) == {symbol: symbol}
+    assert not is_helper(symbol)
+
+
+def test_every_way_to_cut_a_name_short_is_a_value_error() -> None:
+    for symbol in MANGLED:
+        for end in range(len(symbol)):
+            try:
+                demangle(symbol[:end], NamePool())
+            except ValueError:
+                continue
+
+
+def doubled(inner: str, times: int = 40) -> str:
+    """The symbol of a function of pairs of pairs of pairs: 2^times names in full."""
+    opened = "S0_I" * (times - 1)
+    closed = "".join(f"S{_base36(1 + step)}_E" for step in range(times))
+    return f"_Z1fI1pI{opened}1{inner}{closed}Evv"
+
+
+def test_a_name_that_doubles_with_every_part_is_no_trouble() -> None:
+    assert full_name(demangle(doubled("a", 2), NamePool())) == "f<p<p<a, a>, p<a, a>>>()"
+    one, other = doubled("a"), doubled("b")
+    assert demangle(one, NamePool()).size > 2**40
+    assert readable_names([one]) == {one: "f<p<…>>"}
+    assert readable_names([one, other]) == {one: one, other: other}
+
+
+def _base36(number: int) -> str:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return digits[number] if number < 36 else _base36(number // 36) + digits[number % 36]
+
+
+# -- for a person
+
+WIDE = "GridwiseGemm_xdl_cshuffle_v3<…, GemmSpecialization::MNKPadding, …, 256, …>"
+NARROW = "GridwiseGemm_xdl_cshuffle_v3<…, GemmSpecialization::Default, …, 128, …>"
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (
+            "kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<ck::tensor_layout::gemm::RowMajor, ck::tensor_layout::gemm::ColumnMajor, ck::tensor_layout::gemm::RowMajor, _Float16, _Float16, float, ck::tensor_operation::element_wise::PassThrough, ck::tensor_operation::element_wise::PassThrough, (ck::tensor_operation::device::GemmSpecialization)0",
+            f"kernel_gemm_xdl_cshuffle_v3<{NARROW}, HasMainKBlockLoop=true, InMemoryDataOperationEnum::Set, MinimumOccupancy=2, TailNumber::Full>",
+        ),
+        (
+            "false, (ck::InMemoryDataOperationEnum)1, 2, (ck::TailNumber)0",
+            f"kernel_gemm_xdl_cshuffle_v3<{WIDE}, HasMainKBlockLoop=false, InMemoryDataOperationEnum::AtomicAdd, MinimumOccupancy=2, TailNumber::Odd>",
+        ),
+        (
+            "kentry<256, 2, ck_tile::GemmKernel<ck_tile::sequence<256, 256, 64>",
+            "kentry<MaxThreadPerBlock=256, MinBlockPerCu=2, GemmKernel<sequence<256, 256, 64>, GemmPipelineAgBgCrCompV3<sequence<256, 256, 64>, …>, …>>",
+        ),
+        ("ck::kernel_elementwise<_Float16", "kernel_elementwise<_Float16, Tuple<Sequence<1, 2>, PassThrough>>"),
+        ("of_value<(char)97>", "of_value<97>"),
+        # equal but for the scope, the parameters or the type of a number
+        ("of_value<3u>", "mine::of_value<3u>()"),
+        ("mine::same(int)", "mine::same(int)"),
+        ("mine::same(float)", "mine::same(float)"),
+        ("theirs::same(int)", "theirs::same(int)"),
+        ("void with<launches()::'lambda'(int)>", "with<launches()::'lambda'(int)>"),
+        ("in_nobodys", "in_nobodys<int>"),
+        ("plain", "plain"),
+    ],
+)  # fmt: skip
+def test_readable_names(part: str, name: str) -> None:
+    assert READABLE[symbol_of(part)] == name
+
+
+def test_one_variant_alone_needs_fewer_words() -> None:
+    alone = symbol_of("false, (ck::InMemoryDataOperationEnum)1")
+    assert readable_names([alone])[alone] == (
+        "kernel_gemm_xdl_cshuffle_v3<GridwiseGemm_xdl_cshuffle_v3<…>, HasMainKBlockLoop=false, "
+        "InMemoryDataOperationEnum::AtomicAdd, MinimumOccupancy=2, TailNumber::Odd>"
+    )
+
+
+def test_no_two_names_are_equal() -> None:
+    assert len(set(READABLE.values())) == len(DEMANGLED)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_real_kernels_have_names_without_mangling(name: str) -> None:
+    kernels, _, _ = resources_of(content(name))
+    assert not [kernel.name for kernel in kernels if "_Z" in kernel.name]
+    assert len({kernel.name for kernel in kernels}) == len(kernels)
+
+
+# -- helpers
+
+
+def test_helpers_are_those_of_ck_only() -> None:
+    assert {READABLE[symbol] for symbol in DEMANGLED if is_helper(symbol)} == {
+        "flush_icache",
+        "flush_cache",
+        "set_buffer_value<float>",
+    }
+
+
+def test_helpers_of_the_runtime() -> None:
+    assert is_helper("__amd_rocclr_fillBufferAligned")
+
+
+def test_the_helper_beside_a_real_gemm() -> None:
+    kernels, _, _ = resources_of(content("gemm_f16_v3_128x128x64.gfx942"))
+    assert [kernel.name for kernel in kernels if is_helper(kernel.symbol)] == ["flush_icache"]
+    assert len(kernels) == 2

@@ -1,0 +1,230 @@
+"""What a code object's metadata says: the figures are those of the compiler's own remarks."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+
+import pytest
+
+from ckwatch.codeobject import messagepack, metadata
+from ckwatch.codeobject.metadata import read_metadata, resources_of
+from ckwatch.codeobject.report import KernelResources
+from code_objects import OBJECTS, content, remarks
+
+GEMM = "gemm_f16_v3_128x128x64.gfx942"
+TILED = "gemm_bf16_bias_silu_64x64x32.gfx942"
+LIMITS = "limits.gfx942"
+
+
+def kernel(name: str, ending: str) -> KernelResources:
+    (found,) = [kernel for kernel in resources_of(content(name))[0] if kernel.symbol.endswith(ending)]
+    return found
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_every_figure_is_the_compilers(name: str) -> None:
+    kernels, arch, notes = resources_of(content(name))
+    remarked = remarks(name)
+    assert {kernel.symbol for kernel in kernels} == set(remarked)
+    assert arch == name.split(".")[1].partition("-")[0]
+    assert notes == ()
+    for kernel in kernels:
+        remark = remarked[kernel.symbol]
+        assert {
+            "TotalSGPRs": str(kernel.sgprs),
+            "VGPRs": str(kernel.vgprs),
+            "AGPRs": str(kernel.agprs) if "AGPRs" in remark else None,
+            "ScratchSize [bytes/lane]": str(kernel.scratch_bytes),
+            "Dynamic Stack": str(kernel.dynamic_stack),
+            "SGPRs Spill": str(kernel.sgpr_spills),
+            "VGPRs Spill": str(kernel.vgpr_spills),
+            "LDS Size [bytes/block]": str(kernel.lds_bytes),
+            "Occupancy [waves/SIMD]": remark["Occupancy [waves/SIMD]"],
+        } == {"AGPRs": None} | remark
+
+
+def test_a_gemm_of_composable_kernel() -> None:
+    assert replace(kernel(GEMM, "KernelArgumentE"), symbol="") == KernelResources(
+        symbol="", name="gemm_universal<HasMainKBlockLoop=true, TailNumber::Full>", vgprs=194, agprs=0, sgprs=50,
+        vgpr_spills=0, sgpr_spills=0, scratch_bytes=0, lds_bytes=32768, workgroup_size=256, wavefront_size=64,
+        kernarg_bytes=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "workgroup", "wavefront"),
+    [
+        (LIMITS, "registers_140", 512, 64),
+        ("limits.gfx1100", "registers_140", 512, 32),
+        ("limits.gfx1100-mwavefrontsize64", "registers_140", 512, 64),
+        (LIMITS, "nothing_of_576", 576, 64),
+    ],
+)
+def test_sizes_of_workgroup_and_wave(name: str, symbol: str, workgroup: int, wavefront: int) -> None:
+    found = kernel(name, symbol)
+    assert (found.workgroup_size, found.wavefront_size) == (workgroup, wavefront)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_cu_mode"),
+    [("limits.gfx1100", False), ("limits.gfx1100-mcumode", True), ("limits.gfx942", False)],
+)
+def test_cu_mode(name: str, in_cu_mode: bool) -> None:
+    found = read_metadata(content(name))
+    assert found.cu_mode == (frozenset(kernel.symbol for kernel in found.kernels) if in_cu_mode else frozenset())
+
+
+# -- stripped, unknown
+
+
+def without_symbols(data: bytes) -> bytes:
+    """As llvm-strip leaves it, as far as anything here can tell: the sections are gone."""
+    return data[:0x28] + bytes(8) + data[0x30:0x3A] + bytes(6) + data[0x40:]
+
+
+def test_a_stripped_file_tells_what_it_can() -> None:
+    whole = {kernel.symbol: kernel for kernel in resources_of(content(LIMITS))[0]}
+    kernels, arch, notes = resources_of(without_symbols(content(LIMITS)))
+    assert arch == "gfx942"
+    assert {kernel.symbol: kernel for kernel in kernels} == whole  # 256 VGPR beside AGPR are a multiple of 4 anyway
+    assert notes == ("registers_330: VGPR is rounded up to a multiple of 4: the code object is stripped.",)
+
+
+def test_an_unknown_version_is_read_all_the_same() -> None:
+    data = bytearray(content(TILED))
+    data[8] = 77
+    kernels, _, notes = resources_of(bytes(data))
+    assert len(kernels) == 2
+    assert notes == ("The code object's version is not known: its figures are read as those of version 6.",)
+
+
+def test_an_unknown_arch_has_resources_all_the_same() -> None:
+    kernels, arch, notes = resources_of(content(TILED).replace(b"amdhsa--gfx942", b"amdhsa--gfx777"))
+    assert (arch, len(kernels)) == ("gfx777", 2)
+    assert notes == ("The limits of gfx777 are not known: no occupancy.",)
+
+
+@pytest.mark.parametrize(("written", "arch"), [(b"g:xna-", "g"), (b"gfx9-4", "gfx9-4"), (b"gfx90a", "gfx90a")])
+def test_features_are_no_part_of_the_arch(written: bytes, arch: str) -> None:
+    data = content("limits.gfx90a").replace(b"amdhsa--gfx90a", b"amdhsa--" + written)
+    assert resources_of(data)[1] == arch
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "note"),
+    [
+        (b".vgpr_count", b".vgpr_kount", "the metadata lacks .vgpr_count."),
+        (b".wavefront_size\x40", b".wavefront_size\xc0", "the metadata lacks .wavefront_size."),
+    ],
+)
+def test_a_kernel_whose_figures_are_missing_is_named(old: bytes, new: bytes, note: str) -> None:
+    data = content(GEMM)
+    assert old in data
+    kernels, _, notes = resources_of(data.replace(old, new))
+    assert kernels == []
+    assert notes == (f"flush_icache: {note}", f"gemm_universal<HasMainKBlockLoop=true, TailNumber::Full>: {note}")
+
+
+# -- what is no code object
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "This is no ELF file, so no code object."),
+        (b"int main() {}", "This is no ELF file, so no code object."),
+        (b"\x7fELF\x02\x01", "The code object is cut short."),
+        (b"\x7fELF\x01\x01" + bytes(90), "This is no 64-bit little-endian ELF file, so no code object."),
+        (b"\x7fELF\x02\x01" + bytes(12) + b"\x3e" + bytes(60), "for another machine (62)"),
+        (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(90), "This is an offload bundle, not a code object."),
+        (b"CCOB" + bytes(90), "This is an offload bundle, not a code object."),
+        (content(GEMM)[:100], "The code object is cut short."),
+        (content(GEMM)[:4000], "The code object is cut short."),
+        (content(GEMM)[:-1], "The code object is cut short."),
+        (content(GEMM)[:0x20] + b"\xff" * 8 + content(GEMM)[0x28:], "The code object is cut short."),
+        (content(GEMM)[:0x3A] + b"\x01" + content(GEMM)[0x3B:], "The code object's table of sections is damaged."),
+        (content(GEMM).replace(b"AMDGPU\0", b"XMDGPU\0"), "The code object has no metadata."),
+        (
+            content(GEMM).replace(b"\x20\0\0\0AMDGPU\0", b"\x0a\0\0\0AMDGPU\0"),
+            "This is a code object of version 2, whose metadata is not read: compile it again.",
+        ),
+        (
+            content(GEMM).replace(b"\xaeamdhsa.kernels", b"\xc1amdhsa.kernels"),
+            "The code object's metadata is damaged: MessagePack has a value of the unknown kind 0xc1.",
+        ),
+    ],
+)
+def test_what_is_refused(data: bytes, says: str) -> None:
+    with pytest.raises(ValueError, match=r"\.$") as refused:
+        resources_of(data)
+    assert says in str(refused.value)
+
+
+def refusal(data: bytes) -> str:
+    try:
+        resources_of(data)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_no_damage_raises_anything_else() -> None:
+    data = content(TILED)
+    chance = random.Random(6)  # noqa: S311  # the same damage every time
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(data[: chance.choice([len(data), chance.randrange(len(data))])])
+        for _ in range(chance.randrange(1, 20)):
+            # mostly where headers, tables and metadata are
+            at = (
+                chance.choice([chance.randrange(len(damaged)), chance.randrange(min(2048, len(damaged)))])
+                if damaged
+                else 0
+            )
+            damaged[at : at + 1] = bytes([chance.randrange(256)])
+        refused += refusal(bytes(damaged)).endswith(".")
+    assert 100 < refused < 300
+
+
+# -- MessagePack
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"\x00", 0), (b"\x7f", 127), (b"\xff", -1), (b"\xe0", -32), (b"\xcc\xff", 255), (b"\xcd\x01\x00", 256),
+        (b"\xce\x00\x01\x00\x00", 65536), (b"\xcf" + b"\xff" * 8, 2**64 - 1), (b"\xd0\x80", -128),
+        (b"\xd1\xff\x7f", -129), (b"\xd2\xff\xff\x7f\xff", -32769), (b"\xd3\x80" + bytes(7), -(2**63)),
+        (b"\xc0", None), (b"\xc2", False), (b"\xc3", True), (b"\xca\x3f\x80\x00\x00", 1.0),
+        (b"\xcb\x3f\xf0" + bytes(6), 1.0), (b"\xa3abc", "abc"), (b"\xd9\x03abc", "abc"), (b"\xda\x00\x03abc", "abc"),
+        (b"\xdb\x00\x00\x00\x03abc", "abc"), (b"\xa1\xff", "\ufffd"), (b"\xc4\x02\x01\x02", b"\x01\x02"),
+        (b"\xc5\x00\x01\x07", b"\x07"), (b"\x92\x01\x92\x02\x03", [1, [2, 3]]), (b"\xdc\x00\x01\x05", [5]),
+        (b"\xdd\x00\x00\x00\x01\x05", [5]), (b"\x81\xa1a\x01", {"a": 1}), (b"\xde\x00\x01\xa1a\x01", {"a": 1}),
+        (b"\xdf\x00\x00\x00\x01\xa1a\x80", {"a": {}}), (b"\x81\x05\x01", {"5": 1}), (b"\x01\x02", 1),
+    ],
+)  # fmt: skip
+def test_values(data: bytes, value: object) -> None:
+    found = messagepack.unpack(data)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xc1", b"\xd4\x01\x01", b"\xa5abc", b"\x92\x01", b"\xdd\xff\xff\xff\xff", b"\xcd\x01", b"\x91" * 100],
+)
+def test_values_that_are_damaged(data: bytes) -> None:
+    with pytest.raises(ValueError, match="MessagePack"):
+        messagepack.unpack(data)
+
+
+def test_the_machine_of_the_header_names_the_arch_where_the_metadata_does_not() -> None:
+    data = content(LIMITS)
+    assert metadata.read_code_object(data).machine == "gfx942"
+    assert metadata.read_code_object(data).version == 6
+    assert resources_of(data.replace(b"amdhsa.target", b"amdhsa.tarket"))[1] == "gfx942"
+    unknown = bytearray(data.replace(b"amdhsa.target", b"amdhsa.tarket"))
+    struct.pack_into("<I", unknown, 0x30, 0xFE)
+    assert "The code object does not tell its arch." in resources_of(bytes(unknown))[2]

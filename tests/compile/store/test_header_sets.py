@@ -1,0 +1,114 @@
+"""Header sets: roots, shadowing, and changes under the compiler's hands."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.store.content_hashes import ContentHashes
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
+
+ROOTS = PathRoots({"rocm": Path("/opt/rocm"), "clang": Path("/opt/rocm/lib/clang/22"), "ck": Path("/ck")})
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/opt/rocm/include/hip/hip_runtime.h", "<rocm>/include/hip/hip_runtime.h"),
+        ("/opt/rocm/lib/clang/22/include/a.h", "<clang>/include/a.h"),
+        ("/opt/rocm-7/a.h", "/opt/rocm-7/a.h"),
+        ("/ck/a b/ü.hpp", "<ck>/a b/ü.hpp"),
+        ("/usr/include/stdio.h", "/usr/include/stdio.h"),
+    ],
+)
+def test_roots(path: str, expected: str) -> None:
+    assert ROOTS.shorten(path) == expected
+    assert ROOTS.expand(expected) == path
+
+
+def test_unknown_root_stays() -> None:
+    assert ROOTS.expand("<gone>/a.h") == "<gone>/a.h"
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (["/a/x.h"], set()),
+        (["/b/x.h"], {"/a/x.h"}),
+        (["/c/y/x.h", "/elsewhere/x.h"], {"/a/y/x.h", "/b/y/x.h"}),
+        (["/bb/x.h"], set()),
+    ],
+)
+def test_shadows(headers: list[str], expected: set[str]) -> None:
+    assert shadows(headers, [Path("/a"), Path("/b"), Path("/c")]) == expected
+
+
+def observe(path: Path, since_ns: int) -> HeaderSet | None:
+    return HeaderSet.observe([str(path)], ["/none"], ContentHashes(None), ROOTS, since_ns)
+
+
+def test_header_changed_while_it_was_compiled(tmp_path: Path) -> None:
+    header = tmp_path / "a.h"
+    begin = time.time_ns() - 10**9
+    assert observe(header, begin) is None
+    header.write_text("int a;")
+    os.utime(header, (1, 1))
+    assert observe(header, begin) is None
+    seen = observe(header, header.stat().st_ctime_ns + 1)
+    assert seen is not None
+    assert (list(seen.present), seen.absent) == ([str(header)], ("/none",))
+
+
+def test_stored_form() -> None:
+    headers = HeaderSet({"<ck>/ü.h": "1"}, ("<ck>/b.h",))
+    assert HeaderSet.from_json(headers.to_json()) == headers
+    for damaged in (b"", b"[]", b'{"present": []}', b"\xff"):
+        with pytest.raises(ValueError, match=r".*"):
+            HeaderSet.from_json(damaged)
+
+
+def test_same_contents_at_another_time(tmp_path: Path) -> None:
+    header = tmp_path / "a.h"
+    header.write_text("int a;")
+    headers = observe(header, 2**62)
+    assert headers is not None
+    contents = ContentHashes(None)
+    look = contents.look()
+    assert headers.holds(look, ROOTS)
+    header.write_text("int b;")
+    assert headers.holds(look, ROOTS), "a look sees each file once"
+    assert not headers.holds(contents.look(), ROOTS)
+    header.write_text("int a;")
+    assert headers.holds(contents.look(), ROOTS)
+
+
+def test_hashes_are_remembered_once_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = tmp_path / "a.h"
+    header.write_text("int a;")
+    reads = []
+
+    def counted(path: str) -> str:
+        reads.append(path)
+        return "digest"
+
+    monkeypatch.setattr("ckwatch.compile.store.content_hashes.file_digest", counted)
+    young = ContentHashes(tmp_path / "memo.sqlite")
+    assert (young.digest(str(header)), young.digest(str(header))) == ("digest", "digest")
+    assert len(reads) == 2
+    settled = ContentHashes(tmp_path / "memo.sqlite", settled_ns=-1)
+    settled.digest(str(header))
+    settled.digest(str(header))
+    assert len(reads) == 3
+    settled.save()
+    again = ContentHashes(tmp_path / "memo.sqlite", settled_ns=-1)
+    assert again.digest(str(header)) == "digest"
+    assert len(reads) == 3
+    header.write_text("int b;")
+    again.digest(str(header))
+    assert len(reads) == 4
+    again.forget_below(tmp_path)
+    ContentHashes(tmp_path / "memo.sqlite").digest(str(header))
+    assert len(reads) == 5

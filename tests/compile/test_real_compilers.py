@@ -1,0 +1,165 @@
+"""The real hipcc and clang++ on small sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.dependencies import parse_dependency_file
+from ckwatch.compile.elf import EM_AMDGPU, machine
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.targets import Language
+from ckwatch.system.processes import ProcessResult
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
+
+KERNEL = """\
+#include <hip/hip_runtime.h>
+#include <cstdint>
+#include <vector>
+#include "own header.h"
+#define PT_EXPORT __attribute__((visibility("default")))
+__global__ void add(const float* a, float* b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) b[i] += a[i] * FACTOR;
+}
+extern "C" PT_EXPORT int k_1(const float* a, float* b, int32_t n, hipStream_t stream) {
+    std::vector<int> sizes; sizes.push_back(n);
+    add<<<dim3((n + 255) / 256), dim3(256), 0, stream>>>(a, b, sizes[0]);
+    return 0;
+}
+"""
+
+HEADER = """\
+#ifdef __HIP_DEVICE_COMPILE__
+#include "device only.h"
+#else
+#include "host only.h"
+#endif
+"""
+
+HOST = """\
+#include <cstdint>
+extern "C" __attribute__((visibility("default"))) int k_2(const float* a, float* b, int32_t n) {
+#pragma omp parallel for
+    for (int i = 0; i < n; i++) b[i] += a[i];
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ArtifactStore]:
+    with ArtifactStore(tmp_path / "a store ü") as store:
+        yield store
+
+
+@pytest.fixture
+def request_for_hip(tmp_path: Path) -> CompileRequest:
+    folder = tmp_path / "own headers ü"
+    folder.mkdir()
+    (folder / "own header.h").write_text(HEADER)
+    (folder / "device only.h").write_text("#define FACTOR 2\n")
+    (folder / "host only.h").write_text("#define FACTOR 3\n")
+    return CompileRequest(KERNEL, "k_1", Language.HIP, "gfx942", include_folders=(folder,))
+
+
+async def never(*_: object, **__: object) -> ProcessResult:
+    raise AssertionError("no process may be started")
+
+
+async def test_hip_from_source_to_store(
+    toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+) -> None:
+    """One long row of events, as each compile costs seconds."""
+    request = request_for_hip
+    builder = Builder(toolchain, store)
+    first = await builder.build(request)
+    assert (first.ok, first.log) == (True, "")
+    artifact = first.artifact
+    assert artifact is not None
+    assert artifact.record.exports == ("k_1",)
+    assert artifact.code_object is not None
+    assert machine(artifact.code_object.read_bytes()) == EM_AMDGPU
+    assert artifact.shared_object is not None
+    assert machine(artifact.shared_object.read_bytes()) == 62
+    assert artifact.record.peak_memory_bytes > 50 << 20
+    dependencies = artifact.product("dependencies")
+    assert dependencies is not None
+    read = {Path(path).name for path in parse_dependency_file(dependencies.read_text())}
+    assert {"hip_runtime.h", "own header.h", "device only.h", "host only.h"} <= read
+
+    # Nothing starts for what is known, nor for a comment.
+    idle = Builder(toolchain, store, launch=never)
+    assert (await idle.build(request)).artifact == artifact
+    commented = replace(request, source=f"// a comment\n\n{KERNEL.replace('{', '{ /* two */ ')}")
+    assert (await idle.build(commented)).artifact == artifact
+
+    # A header that only the device pass reads.
+    (request.include_folders[0] / "device only.h").write_text("#define FACTOR 4\n")
+    second = await builder.build(request)
+    assert (second.ok, second.from_store, second.key) == (True, False, first.key)
+    assert second.artifact is not None
+    assert second.artifact.code_object is not None
+    assert second.artifact.code_object.read_bytes() != artifact.code_object.read_bytes()
+
+    # The same source compiles to the same bytes, in another folder too.
+    (request.include_folders[0] / "device only.h").write_text("#define FACTOR 2\n")
+    again = await builder.build(request, force=True)
+    assert again.artifact is not None
+    assert again.artifact.files == artifact.files
+
+
+async def test_failure_is_kept(toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest) -> None:
+    lines: list[str] = []
+    request = replace(request_for_hip, source=KERNEL.replace("push_back(n)", "push_back(undeclared)"))
+    first = await Builder(toolchain, store).build(request, on_said=lambda _side, line: lines.append(line))
+    assert (first.ok, first.fault) == (False, None)
+    assert lines[0].startswith("kernel.hip:11:")
+    assert "error: use of undeclared identifier 'undeclared'" in lines[0]
+    second = await Builder(toolchain, store, launch=never).build(request)
+    assert (second.ok, second.from_store, second.log) == (False, True, first.log)
+
+
+async def test_header_that_is_missing(
+    toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+) -> None:
+    request = replace(request_for_hip, source='#include "ck/none.hpp"\n')
+    result = await Builder(toolchain, store).build(request)
+    assert (result.ok, result.fault) == (False, None)
+    assert "fatal error: 'ck/none.hpp' file not found" in result.log
+
+
+async def test_unknown_symbol_fails_at_the_link(toolchain: Toolchain, store: ArtifactStore) -> None:
+    source = "int elsewhere();\n" + HOST.replace("return 0", "return elsewhere()")
+    request = CompileRequest(source, "k_2", Language.CPP, "host")
+    result = await Builder(toolchain, store).build(request)
+    assert (result.ok, result.fault) == (False, None)
+    assert "elsewhere" in result.log
+
+
+async def test_host(toolchain: Toolchain, store: ArtifactStore) -> None:
+    request = CompileRequest(HOST, "k_2", Language.CPP, "host")
+    result = await Builder(toolchain, store).build(request)
+    assert (result.ok, result.log) == (True, "")
+    assert result.artifact is not None
+    assert result.artifact.record.exports == ("k_2",)
+    assert result.artifact.code_object is None
+    assert (await Builder(toolchain, store, launch=never).build(request)).from_store
+
+
+async def test_compressed_device_code(
+    toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+) -> None:
+    request = replace(request_for_hip, flags=("--offload-compress",))
+    result = await Builder(toolchain, store).build(request)
+    assert result.ok
+    assert result.artifact is not None
+    assert result.artifact.code_object is not None
+    assert machine(result.artifact.code_object.read_bytes()) == EM_AMDGPU

@@ -1,0 +1,208 @@
+"""The real compiler taken apart, on a small kernel: whichever way it is compiled, the same comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.rendered_unit import live_diagnostics
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.single_call import compile_source
+from ckwatch.compile.staged_build import StagedCompiler
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.targets import Language
+from ckwatch.render.outcome import Rendered
+from ckwatch.system.processes import run_process
+from clang_logs import mapped, unit_of
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
+
+KERNEL = """\
+#include <hip/hip_runtime.h>
+#include <array>
+#include "own.h"
+// CKWATCH_WARM_UP: small
+namespace k_0123456789ab_unit {
+template <int N>
+#if defined(CKWATCH_WARM_UP)
+__device__ void
+#else
+__global__ void
+#endif
+    scale(float* x) {
+    own::Scaled<N> scaled;
+    x[threadIdx.x] = scaled(x[threadIdx.x]);
+}
+#if defined(CKWATCH_WARM_UP)
+__device__ inline void warm(float* x) { scale<3>(x); }
+#endif
+}  // namespace k_0123456789ab_unit
+#if !defined(CKWATCH_WARM_UP)
+extern "C" __attribute__((visibility("default"))) int k_0123456789ab(float* x, hipStream_t stream) {
+    const std::array<int, 1> threads{64};
+    k_0123456789ab_unit::scale<3><<<dim3(1), dim3(threads[0]), 0, stream>>>(x);
+    return 0;
+}
+#endif
+"""
+
+OWN = """\
+#pragma once
+namespace own {
+template <int N> struct Scaled {
+    __device__ float operator()(float x) const { return x * N + FACTOR; }
+};
+}
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ArtifactStore]:
+    with ArtifactStore(tmp_path / "a store ü") as store:
+        yield store
+
+
+@pytest.fixture
+def request_for_hip(tmp_path: Path) -> CompileRequest:
+    folder = tmp_path / "own headers ü"
+    folder.mkdir()
+    (folder / "own.h").write_text(OWN)
+    return CompileRequest(
+        KERNEL, "k_0123456789ab", Language.HIP, "gfx942", include_folders=(folder,), defines=("FACTOR=7",)
+    )
+
+
+@pytest.fixture
+def ladder(toolchain: Toolchain, store: ArtifactStore) -> StagedCompiler:
+    return StagedCompiler(toolchain, store, run_process)
+
+
+async def by_parts(ladder: StagedCompiler, store: ArtifactStore, request: CompileRequest) -> CompileOutcome:
+    return await ladder.compile(request, store.work_folder(), force=True)
+
+
+async def by_one_call(toolchain: Toolchain, store: ArtifactStore, request: CompileRequest) -> CompileOutcome:
+    return await compile_source(request, toolchain, folder=store.work_folder())
+
+
+async def make_headers(ladder: StagedCompiler, request: CompileRequest, *, warm: bool) -> list[bool]:
+    """Make those that are lacking for both passes; whether they could be made."""
+    plan = await ladder.plan(request)
+    assert plan is not None
+    lacking = ladder.warming.lacking(request, plan, warm=warm)
+    return [await ladder.warming.make(wanted, request, plan) for wanted in lacking]
+
+
+def used(outcome: CompileOutcome) -> int:
+    """By how many passes a precompiled header was used."""
+    return sum("-include-pch" in command.arguments for command in outcome.commands)
+
+
+def told(outcome: CompileOutcome) -> tuple[object, ...]:
+    """All that counts of it, the device's code byte for byte."""
+    code = outcome.files[ProductKind.CODE_OBJECT].read_bytes()
+    return outcome.status, outcome.log, outcome.exports, outcome.headers, code
+
+
+async def test_the_same_whichever_way(
+    ladder: StagedCompiler, toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest
+) -> None:
+    """One long row of events, as each compile costs seconds."""
+    request = request_for_hip
+    expected = told(await by_one_call(toolchain, store, request))
+    assert expected[:3] == (CompileStatus.OK, "", ("k_0123456789ab",))
+    apart = await by_parts(ladder, store, request)
+    assert (told(apart), used(apart)) == (expected, 0)
+    assert await make_headers(ladder, request, warm=False) == [True, True]
+    with_includes = await by_parts(ladder, store, request)
+    assert (told(with_includes), used(with_includes)) == (expected, 2)
+    assert await make_headers(ladder, request, warm=True) == [True, True]
+    warm = await by_parts(ladder, store, request)
+    assert (told(warm), used(warm)) == (expected, 2)
+
+    # One that differs in a parameter is warmed up by the first.
+    sibling = replace(request, source=KERNEL.replace("scale<3>", "scale<5>"))
+    one_call = told(await by_one_call(toolchain, store, sibling))
+    warmed = await by_parts(ladder, store, sibling)
+    assert (told(warmed), used(warmed)) == (one_call, 2)
+    assert one_call != expected
+
+    # An edited header is seen, and what was made of it is used no more.
+    header = request.include_folders[0] / "own.h"
+    header.write_text(OWN.replace("x * N", "x - N"))
+    edited = await by_parts(ladder, store, request)
+    assert (edited.status, used(edited)) == (CompileStatus.OK, 0)
+    assert told(edited)[-1] != expected[-1]
+
+
+@pytest.mark.parametrize(
+    ("header", "changes"),
+    [
+        (OWN.replace("#pragma once\n", ""), {}),
+        (OWN + "inline int own_unused() { int nobody = 1; return 2; }\n", {"flags": ("-Wall",)}),
+    ],
+    ids=["no guard", "warning"],
+)
+async def test_headers_that_cannot_be_precompiled(
+    ladder: StagedCompiler,
+    toolchain: Toolchain,
+    store: ArtifactStore,
+    request_for_hip: CompileRequest,
+    header: str,
+    changes: dict[str, Any],
+) -> None:
+    """The compile is as it is without: it succeeds, with the same messages."""
+    request = replace(request_for_hip, **changes)
+    (request.include_folders[0] / "own.h").write_text(header)
+    assert await make_headers(ladder, request, warm=False) == [False, False]
+    outcome = await by_parts(ladder, store, request)
+    assert (outcome.status, used(outcome)) == (CompileStatus.OK, 0)
+    assert outcome.log.count("unused variable 'nobody'") == (2 if changes else 0)
+
+
+WRONG = "    int wrong = undeclared_name;\n"
+EVERYWHERE, DEVICE_ONLY, HOST_ONLY = (
+    WRONG,
+    f"#if defined(__HIP_DEVICE_COMPILE__)\n{WRONG}#endif\n",
+    f"#if !defined(__HIP_DEVICE_COMPILE__)\n{WRONG}#endif\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "sides"),
+    [(DEVICE_ONLY, {PassSide.DEVICE}), (HOST_ONLY, {PassSide.HOST}), (EVERYWHERE, {PassSide.HOST, PassSide.DEVICE})],
+    ids=["device", "host", "both"],
+)
+async def test_a_mistake_is_told_once(
+    toolchain: Toolchain, store: ArtifactStore, request_for_hip: CompileRequest, mistake: str, sides: set[PassSide]
+) -> None:
+    """By the check what the host has found, while it compiles and afterwards all; once where both passes say it."""
+    source = KERNEL.replace("    own::Scaled", f"{mistake}    own::Scaled")
+    request = replace(request_for_hip, source=source)
+    rendered = Rendered(source, mapped(source), request.symbol, "", frozenset())
+
+    def errors(log: str) -> list[tuple[int, str]]:
+        found = live_diagnostics(unit_of(source), rendered, log, lambda *_: None, header_warnings=False)
+        return [(one.span.start.line, one.code) for one in found]
+
+    builder = Builder(toolchain, store, make_ladder=lambda: StagedCompiler(toolchain, store, run_process))
+    said: dict[PassSide | None, list[str]] = {}
+
+    def on_said(side: PassSide | None, line: str) -> None:
+        said.setdefault(side, []).append(f"{line}\n")
+
+    expected = [(source[: source.index(WRONG)].count("\n"), "clang/undeclared-identifier")]
+    checked = await builder.check(request, on_said)
+    assert checked is not None
+    assert (checked.ok, errors(checked.log)) == ((False, expected) if PassSide.HOST in sides else (True, []))
+    built = await builder.build(request, on_said=on_said)
+    assert (built.ok, built.fault, errors(built.log)) == (False, None, expected)
+    assert built.log.count("use of undeclared identifier") == len(sides)
+    assert {side for side, lines in said.items() if errors("".join(lines))} == sides

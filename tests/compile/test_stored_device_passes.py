@@ -1,0 +1,119 @@
+"""Device passes that are kept: an edit of host code repeats none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.request import CompileOutcome, CompileRequest, CompileStatus, ProductKind
+from ckwatch.compile.staged_build import StagedCompiler
+from ckwatch.compile.store.artifacts import ArtifactStore
+from fake_hip import SYMBOL, FakeHip, Step, fake_hip, request
+
+SPLIT = f"""\
+#include <a.h>
+int tile = 1;
+#if !defined(__HIP_DEVICE_COMPILE__)
+int {SYMBOL}() {{ return 1; }}
+#endif
+"""
+HOST_EDIT = SPLIT.replace("return 1", "return 2")
+DEVICE_EDIT = SPLIT.replace("tile = 1", "tile = 2")
+
+
+@pytest.fixture
+def hip(tmp_path: Path) -> FakeHip:
+    return fake_hip(tmp_path)
+
+
+@pytest.fixture
+def ladder(hip: FakeHip, store: ArtifactStore) -> StagedCompiler:
+    return StagedCompiler(hip.toolchain, store, hip)
+
+
+async def compiled(
+    ladder: StagedCompiler,
+    store: ArtifactStore,
+    source: str,
+    *,
+    asked: CompileRequest | None = None,
+    force: bool = False,
+) -> CompileOutcome:
+    return await ladder.compile(asked or request(source), store.work_folder(), force=force)
+
+
+async def passes(
+    ladder: StagedCompiler, store: ArtifactStore, hip: FakeHip, source: str, *, force: bool = False
+) -> list[Step]:
+    """Which passes a compile of `source` runs."""
+    hip.runs.clear()
+    outcome = await compiled(ladder, store, source, force=force)
+    assert outcome.status is CompileStatus.OK
+    return sorted(step for step in hip.steps if step in (Step.HOST, Step.DEVICE))
+
+
+@pytest.mark.parametrize(
+    ("edit", "run"),
+    [
+        pytest.param(HOST_EDIT, [Step.HOST], id="host code"),
+        pytest.param(SPLIT.replace("int tile", "// tile\nint   tile"), [Step.HOST], id="blanks and comments"),
+        pytest.param(DEVICE_EDIT, [Step.DEVICE, Step.HOST], id="device code"),
+        pytest.param(HOST_EDIT.replace("!defined", "X || !defined"), [Step.DEVICE, Step.HOST], id="another condition"),
+    ],
+)
+async def test_what_an_edit_repeats(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, edit: str, run: list[Step]
+) -> None:
+    assert await passes(ladder, store, hip, SPLIT) == [Step.DEVICE, Step.HOST]
+    assert await passes(ladder, store, hip, edit) == run
+
+
+async def test_a_source_without_host_code_of_its_own_is_not_kept(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore
+) -> None:
+    whole = SPLIT.replace("#if !defined(__HIP_DEVICE_COMPILE__)\n", "").replace("#endif\n", "")
+    for _ in range(2):
+        assert await passes(ladder, store, hip, whole) == [Step.DEVICE, Step.HOST]
+
+
+async def test_what_was_kept_gives_the_same(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    first = await compiled(ladder, store, SPLIT)
+    again = await compiled(ladder, store, HOST_EDIT)
+    assert again.files[ProductKind.CODE_OBJECT].read_bytes() == first.files[ProductKind.CODE_OBJECT].read_bytes()
+    assert again.headers == first.headers, "those of the device pass too"
+
+
+async def test_when_it_is_asked_for_it_is_compiled(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    await compiled(ladder, store, SPLIT)
+    assert await passes(ladder, store, hip, HOST_EDIT, force=True) == [Step.DEVICE, Step.HOST]
+
+
+async def test_other_flags_are_another_pass(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    await compiled(ladder, store, SPLIT)
+    hip.runs.clear()
+    await compiled(ladder, store, HOST_EDIT, asked=replace(request(HOST_EDIT), defines=("X=1",)))
+    assert Step.DEVICE in hip.steps
+
+
+async def test_a_header_that_changed_repeats_it(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    outcome = await compiled(ladder, store, SPLIT)
+    header = next(Path(path) for path in outcome.headers if path.endswith("device.h"))
+    header.write_text("// another\n")
+    assert await passes(ladder, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]
+
+
+async def test_a_pass_that_said_something_is_not_kept(
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore
+) -> None:
+    hip.answer(Step.DEVICE, "kernel.hip:2:5: warning: unused\n")
+    await compiled(ladder, store, SPLIT)
+    assert await passes(ladder, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]
+
+
+async def test_a_pass_that_failed_is_not_kept(ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore) -> None:
+    hip.answer(Step.DEVICE, "kernel.hip:2:5: error: no\n", 1)
+    assert (await compiled(ladder, store, SPLIT)).status is CompileStatus.FAILED
+    hip.answer(Step.DEVICE)
+    assert await passes(ladder, store, hip, HOST_EDIT) == [Step.DEVICE, Step.HOST]

@@ -1,0 +1,155 @@
+"""The report on the environment: what it finds, what it calls missing, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli.toolchain_commands import doctor_command, list_command, remove_command
+from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
+from ckwatch.compile.toolchain.doctor import CheckState, examine
+from ckwatch.compile.toolchain.installations import toolchains_folder
+from ckwatch.compile.toolchain.model import FixedToolchainChoice
+from ckwatch.model.errors import ToolchainError
+from rocm_trees import make_installed, make_program, make_rocm
+
+CLANG = """case "$*" in
+*--print-supported-cpus*) printf '\\tgfx90a\\n\\tgfx942\\n\\tgfx1100\\n\\tsm_90\\n' >&2;;
+*-v) echo 'Selected GCC installation: /usr/lib/gcc/x86_64-linux-gnu/13' >&2;;
+*--version*) echo 'clang version 22.0.0';;
+*) exit {status};;
+esac"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without toolchains, and no ROCm on the machine that a command could find."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.delenv("ROCM_PATH", raising=False)
+    if list(Path("/opt").glob("rocm*")) or shutil.which("hipcc", path="/usr/bin:/bin"):
+        pytest.skip("this machine has a ROCm of its own")
+    return tmp_path
+
+
+def make_tree(root: Path, *, status: int = 0, ck: bool = True) -> Path:
+    make_rocm(root, "7.2.0", ck=ck)
+    for name in ("clang", "clang++"):
+        make_program(root / "lib/llvm/bin" / name, CLANG.format(status=status))
+    return root
+
+
+async def states(root: Path, home: Path, **options: tuple[str, ...]) -> dict[str, tuple[CheckState, str, str | None]]:
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+    report = await examine(FixedToolchainChoice(rocm=root), env, **options)  # type: ignore[arg-type]
+    return {check.name: (check.state, check.detail, check.mend) for check in report.checks}
+
+
+async def test_all_that_is_needed_is_there(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "rocm")
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    report = await examine(FixedToolchainChoice(rocm=root), env)
+    assert report.ok
+    assert report.archs == ("gfx90a", "gfx942")  # gfx1100 has no device library here
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["ok"] is True
+    assert data["toolchain"]["rocm"] == "7.2.0"
+    assert data["toolchain"]["ck"]["version"] == "1.1.0"
+    assert data["devices"][-1]["name"] == "cpu"
+
+
+async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
+    found = await states(make_tree(tmp_path / "a", ck=False), tmp_path)
+    assert found["CK"][0] is CheckState.MISSING
+    assert "ckwatch toolchain install" in (found["CK"][2] or "")
+
+    found = await states(make_tree(tmp_path / "b", status=1), tmp_path)
+    assert found["host C++"] == (
+        CheckState.MISSING,
+        "clang uses GCC 13; its C++ headers are missing",
+        "apt-get install g++ libstdc++-13-dev",
+    )
+
+    found = await states(make_tree(tmp_path / "c"), tmp_path, archs=("gfx942", "gfx1100", "native"))
+    assert found["gfx942"][0] is CheckState.OK
+    assert found["gfx1100"][0] is CheckState.MISSING
+    assert "native" not in found
+
+
+async def test_without_a_compiler_the_report_is_still_one(home: Path) -> None:
+    report = await examine(None, {"HOME": str(home), "PATH": "/usr/bin:/bin"})
+    assert not report.ok
+    assert report.checks[0].name == "compiler"
+    assert "ckwatch toolchain install" in (report.checks[0].mend or "")
+
+
+def test_the_command_and_its_status(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor_command(workspace=None, as_json=False, smoke=False) == 2
+    assert "Something is missing." in capsys.readouterr().out
+    assert doctor_command(workspace=None, as_json=True, smoke=False) == 2
+    assert json.loads(capsys.readouterr().out)["toolchain"] is None
+    assert doctor_command(workspace=None, as_json=True, smoke=False, quiet=True) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_listing_and_removing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert list_command() == 0
+    assert capsys.readouterr().out == ""
+    folder = toolchains_folder({"XDG_CACHE_HOME": str(home / "cache")})
+    first, second = make_installed(folder, "rocm-1"), make_installed(folder, "rocm-2")
+    list_command()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("* ")
+    for name in ("rocm-3", "..", ".", "", "current", "../x", "/"):
+        with pytest.raises(ToolchainError, match="is installed"):
+            remove_command(name)
+    remove_command(first.name)
+    list_command()
+    assert capsys.readouterr().out == f"* rocm-2  CK 7.2.4, clang 22  {second.root}\n"
+    remove_command(second.name)
+    assert not (folder / "current").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(90402, "gfx942"), (90010, "gfx90a"), (90500, "gfx950"), (110000, "gfx1100"), (90008, "gfx908")],
+)
+def test_names_of_archs(version: int, name: str) -> None:
+    assert gfx_name(version) == name
+
+
+def test_amd_devices_of_the_kernel(tmp_path: Path) -> None:
+    nodes = {
+        "0": "cpu_cores_count 64\nsimd_count 0\n",
+        "10": "simd_count 440\nsimd_per_cu 4\ngfx_target_version 90010\nlocation_id 49920\ndomain 1\n",
+        "2": "simd_count 1216\nsimd_per_cu 4\ngfx_target_version 90402\nlocation_id 1280\ndomain 0\n",
+        "x": "simd_count 4\n",
+    }
+    for name, text in nodes.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "properties").write_text(text)
+    (tmp_path / "3").mkdir()  # unreadable: belongs to another container
+    assert [(found.name, found.description, found.pci) for found in amd_devices(tmp_path)] == [
+        ("hip:0", "AMD gfx942, 304 CU", "0000:05:00.0"),
+        ("hip:1", "AMD gfx90a, 110 CU", "0001:c3:00.0"),
+    ]
+    assert amd_devices(tmp_path / "none") == ()
+
+
+def test_nvidia_devices(tmp_path: Path) -> None:
+    make_program(tmp_path / "nvidia-smi", "echo '0, NVIDIA H200, 9.0, 00000000:1B:00.0'; echo broken")
+    (found,) = nvidia_devices({"PATH": f"{tmp_path}:/bin"})
+    assert (found.name, found.description, found.arch, found.pci) == ("cuda:0", "NVIDIA H200", "sm_90", "0000:1b:00.0")
+    make_program(tmp_path / "nvidia-smi", "echo no driver; exit 9")
+    assert nvidia_devices({"PATH": f"{tmp_path}:/bin"}) == ()
+    assert nvidia_devices({"PATH": str(tmp_path / "none")}) == ()
+
+
+def test_the_cpu(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor: 0\nmodel name\t: A Fast One\n")
+    assert cpu_device(tmp_path / "cpuinfo").description.startswith("A Fast One, ")
+    assert cpu_device(tmp_path / "none").name == "cpu"

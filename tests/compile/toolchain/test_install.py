@@ -1,0 +1,255 @@
+"""An install from end to end on small packages, with apt and the index replaced; interrupted, repeated, refused."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ckwatch.compile.toolchain import ck_tile, debian, installations
+from ckwatch.compile.toolchain import install as room
+from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PackageStanza
+from ckwatch.compile.toolchain.install import InstallStep, install
+from ckwatch.model.errors import ToolchainError
+from compile.toolchain.test_unpack import make_deb
+
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
+
+FILES: dict[str, dict[str, str | None]] = {
+    "hipcc": {"usr/bin/hipcc": "#!/bin/sh\n"},
+    "clang-22": {"usr/lib/llvm-22/bin/clang": "#!/bin/sh\n"},
+    "libcomposable-kernel-dev": {"usr/include/ck/ck.hpp": "ck"},
+    "libomp-22-dev": {"usr/lib/llvm-22/lib/clang/22/include/omp.h": ""},
+    "libamdhip64-dev": {"usr/lib/x86_64-linux-gnu/libamdhip64.so": "not elf", "usr/include/hip/hip_runtime.h": ""},
+}
+
+
+class Archive:
+    """Stands for apt: a folder of packages, and what a test makes go wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.packages: dict[str, tuple[AptPackage, bytes]] = {}
+        for name, files in FILES.items():
+            data = make_deb(folder / name, files).read_bytes()
+            file_name = f"{name}_7.2.4-1_all.deb"
+            package = AptPackage(name, "7.2.4-1", file_name, len(data), hashlib.sha256(data).hexdigest())
+            self.packages[name] = (package, data)
+        self.downloads: list[str] = []
+        self.before_download: Callable[[AptPackage], Awaitable[None]] | None = None
+        self.update_error: ToolchainError | None = None
+
+    def open(self, folder: Path, sources: AptSources | None) -> FakeApt:
+        return FakeApt(self, folder, sources)
+
+
+class FakeApt:  # the signatures are those of PrivateApt
+    def __init__(self, archive: Archive, folder: Path, sources: AptSources | None) -> None:
+        self.archive, self.sources = archive, sources
+        self.archives = folder / "archives"
+        self.archives.mkdir(parents=True, exist_ok=True)
+
+    async def update(self) -> None:
+        if self.archive.update_error:
+            raise self.archive.update_error
+
+    async def resolve(self, names: Sequence[str]) -> tuple[tuple[str, str], ...]:  # noqa: ARG002
+        return tuple((name, "7.2.4-1") for name in FILES)
+
+    async def describe(self, packages: Any) -> tuple[PackageStanza, ...]:  # noqa: ARG002
+        return ()
+
+    async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[AptPackage, ...]:
+        return tuple(self.archive.packages[name][0] for name, _ in packages)
+
+    def is_intact(self, package: AptPackage) -> bool:
+        path = self.archives / package.file_name
+        return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == package.sha256
+
+    async def download(self, packages: Sequence[AptPackage], *, on_bytes: Callable[[int], None]) -> None:
+        for package in packages:
+            path = self.archives / package.file_name
+            if path.exists() and path.stat().st_size == package.size_bytes:
+                continue
+            if self.archive.before_download:
+                await self.archive.before_download(package)
+            self.archive.downloads.append(package.name)
+            path.write_bytes(self.archive.packages[package.name][1])
+            on_bytes(package.size_bytes)
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    made = Archive(tmp_path / "debs")
+    source = io.BytesIO()
+    with tarfile.open(fileobj=source, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo(f"flash_attn-1/{ck_tile.HEADERS}/core.hpp"))
+
+    async def no_host_parts(*_: object) -> tuple[str, ...]:
+        return ("libomp5: not here",)
+
+    async def no_relocation(root: Path, final: Path) -> int:
+        assert root != final
+        return 0
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cäche with space"))
+    monkeypatch.setattr(room, "PrivateApt", made.open)
+    monkeypatch.setattr(room, "find_keyring", lambda: Path("/keyring"))
+    monkeypatch.setattr(room, "add_host_parts", no_host_parts)
+    monkeypatch.setattr(room, "relocate", no_relocation)
+    monkeypatch.setattr(room, "_TREE_BYTES", 0)
+    monkeypatch.setattr(
+        debian, "select", lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")]
+    )
+    monkeypatch.setattr(ck_tile, "fetch", lambda target, *_, **__: target.write_bytes(source.getvalue()))
+    return made
+
+
+def run_install(**options: Any) -> Any:
+    return install(mirror="http://mirror/debian", **options)
+
+
+def leftovers() -> list[str]:
+    folder = installations.toolchains_folder(os.environ)
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("current", ".lock"))
+
+
+async def test_a_whole_install(archive: Archive) -> None:
+    steps: list[InstallStep] = []
+    manifest = await run_install(progress=steps.append)
+    root = manifest.root
+    assert installations.current(installations.toolchains_folder(os.environ)) == manifest
+    assert leftovers() == [manifest.name]
+    assert (root / "ck/include/ck/ck.hpp").read_text() == "ck"
+    assert (root / "usr/include/ck/ck.hpp").read_text() == "ck"
+    assert (root / "usr/include/ck_tile/core.hpp").exists()
+    assert (root / "usr/lib/libamdhip64.so").read_text() == "not elf"
+    assert (manifest.rocm_version, manifest.llvm_major, manifest.missing) == ("7.2.4", 22, ("libomp5: not here",))
+    assert {package.name for package in manifest.packages} == {*FILES, "flash-attn"}
+    titles = [step.title for step in steps]
+    assert titles.index("Downloading 5 packages") < titles.index("Unpacking") < titles.index("Relocating")
+    assert all(0 <= step.done <= step.total for step in steps if step.total)
+
+
+async def test_a_second_install_does_nothing_unless_forced(archive: Archive) -> None:
+    first = await run_install()
+    archive.update_error = ToolchainError("no network")
+    assert await run_install() == first
+    with pytest.raises(ToolchainError, match="no network"):
+        await run_install(force=True)
+    assert installations.current(installations.toolchains_folder(os.environ)) == first
+    archive.update_error = None
+    assert await run_install(force=True) == first
+    assert leftovers() == [first.name]
+
+
+async def test_an_interrupted_download_goes_on_where_it_was(archive: Archive) -> None:
+    async def interrupt(package: AptPackage) -> None:
+        if package.name == "libcomposable-kernel-dev":
+            scope.cancel()
+            await anyio.sleep_forever()
+
+    archive.before_download = interrupt
+    with anyio.CancelScope() as scope:
+        await run_install()
+    assert scope.cancelled_caught
+    assert archive.downloads == ["hipcc", "clang-22"]
+    assert installations.current(installations.toolchains_folder(os.environ)) is None
+
+    archive.before_download = None
+    await run_install()
+    assert archive.downloads[2:] == ["libcomposable-kernel-dev", "libamdhip64-dev", "libomp-22-dev"]
+
+
+async def test_a_kill_while_unpacking_leaves_nothing_that_is_trusted(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "relocate", killed)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if there had been no time to tidy up
+        with pytest.raises(KeyboardInterrupt):
+            await run_install()
+    assert any(name.startswith(".work-") for name in leftovers())
+    assert installations.current(installations.toolchains_folder(os.environ)) is None
+    manifest = await run_install()
+    assert leftovers() == [manifest.name]
+    assert len(archive.downloads) == len(FILES)
+
+
+async def test_a_compiler_that_does_not_run_is_never_made_current(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise ToolchainError("the new compiler does not run on this machine")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(room, "_try", fails)
+        with pytest.raises(ToolchainError, match="does not run"):
+            await run_install()
+    assert installations.current(installations.toolchains_folder(os.environ)) is None
+    manifest = await run_install()
+    assert leftovers() == [manifest.name]
+
+
+async def test_a_file_damaged_on_disk_is_fetched_again(archive: Archive) -> None:
+    package, data = archive.packages["hipcc"]
+    kept = installations.toolchains_folder(os.environ) / ".downloads/apt/archives"
+    kept.mkdir(parents=True)
+    (kept / package.file_name).write_bytes(b"x" * len(data))
+    await run_install()
+    assert archive.downloads.count("hipcc") == 1
+
+
+async def test_a_mirror_that_delivers_other_files_is_refused(archive: Archive) -> None:
+    package, data = archive.packages["clang-22"]
+    archive.packages["clang-22"] = (package, b"x" * len(data))
+    with pytest.raises(ToolchainError, match="do not match their hashes: clang-22"):
+        await run_install()
+    assert installations.current(installations.toolchains_folder(os.environ)) is None
+
+
+async def test_too_little_space_is_said_before_anything_is_fetched(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_TREE_BYTES", 10**18)
+    with pytest.raises(ToolchainError, match=r"1000000000\.0 GB are needed"):
+        await run_install()
+    assert archive.downloads == []
+
+
+@pytest.mark.parametrize(
+    ("number", "message"), [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "cannot write to .*Permission denied")]
+)
+async def test_faults_of_the_disk(archive: Archive, monkeypatch: pytest.MonkeyPatch, number: int, message: str) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number), "/some/file")
+
+    monkeypatch.setattr(room, "unpack_deb", fail)
+    with pytest.raises(ToolchainError, match=message) as caught:
+        await run_install()
+    assert "XDG_CACHE_HOME" in (caught.value.hint or "")
+
+
+async def test_two_installs_do_the_work_once(archive: Archive) -> None:
+    steps: list[InstallStep] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: run_install(progress=steps.append))
+        group.start_soon(lambda: run_install(progress=steps.append))
+    assert sorted(archive.downloads) == sorted(FILES)
+    assert any(step.title.startswith("Waiting for another") for step in steps)
+
+
+async def test_a_wrong_mirror_is_said_at_once(archive: Archive) -> None:
+    with pytest.raises(ToolchainError, match="not the URL"):
+        await install(mirror="nonsense")

@@ -1,0 +1,96 @@
+"""Relocation of small programs that the host's compiler builds."""
+
+# ruff: noqa: ASYNC221, ASYNC240 - small programs, run by a test
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ckwatch.compile.toolchain import relocate as room
+from ckwatch.compile.toolchain.relocate import elf_files, find_patchelf, is_c_library, library_folders, relocate
+from ckwatch.model.errors import ToolchainError
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this system")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with a program, a library it needs, a loader, scripts and broken files, in a path with a space."""
+    root = tmp_path / "a tree"
+    programs, libraries = root / "usr/bin", root / "usr/lib/x86_64-linux-gnu"
+    for folder in (programs, libraries):
+        folder.mkdir(parents=True)
+    library, program = tmp_path / "l.c", tmp_path / "p.c"
+    library.write_text("int answer(void) { return 42; }")
+    program.write_text("int answer(void); int main(void) { return answer(); }")
+    shared = libraries / "libanswer.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", library, "-o", shared], check=True)
+    subprocess.run(["gcc", program, "-o", programs / "program", f"-L{libraries}", "-lanswer"], check=True)
+    (programs / "link").symlink_to("program")
+    (programs / "script").write_text("#!/bin/sh\n")
+    (programs / "short").write_bytes(b"\x7fELF\x02\x01")
+    (libraries / "liba.a").write_bytes(b"!<arch>\n")
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    shutil.copy(loader.resolve(), libraries / loader.name)
+    shutil.copy(Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), libraries / "libc.so.6")
+    return root
+
+
+def ask(option: str, path: Path) -> str:
+    return subprocess.run([find_patchelf(), option, path], capture_output=True, text=True, check=True).stdout.strip()
+
+
+async def test_a_program_runs_from_where_the_tree_is_moved_to(tree: Path) -> None:
+    final = tree.with_name("final ü")
+    assert subprocess.run([tree / "usr/bin/program"], capture_output=True).returncode == 127
+    before = (tree / "usr/lib/x86_64-linux-gnu/libc.so.6").read_bytes()
+    assert await relocate(tree, final) == 2
+    assert (tree / "usr/lib/x86_64-linux-gnu/libc.so.6").read_bytes() == before
+    tree.rename(final)
+    program = final / "usr/bin/program"
+    assert ask("--print-interpreter", program) == str(final / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+    assert ask("--print-rpath", program) == str(final / "usr/lib/x86_64-linux-gnu")
+    assert subprocess.run([program]).returncode == 42
+    dynamic = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
+    assert "(RPATH)" in dynamic
+    assert "(RUNPATH)" not in dynamic
+
+
+def test_only_dynamic_elf_files_are_touched(tree: Path) -> None:
+    found = {elf.path.name: elf.is_program for elf in elf_files(tree) if not is_c_library(elf.path)}
+    assert found == {"program": True, "libanswer.so": False}
+    assert library_folders(tree) == (tree / "usr/lib/x86_64-linux-gnu",)
+
+
+async def test_a_tree_without_loader_is_refused(tree: Path) -> None:
+    (tree / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2").unlink()
+    with pytest.raises(ToolchainError, match="no program loader"):
+        await relocate(tree, tree)
+
+
+async def test_what_patchelf_refuses_is_reported(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "find_patchelf", lambda: shutil.which("false"))
+    with pytest.raises(ToolchainError, match="patchelf cannot relocate"):
+        await relocate(tree, tree)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("libc.so.6", True),
+        ("libm.so.6", True),
+        ("ld-linux-x86-64.so.2", True),
+        ("libnss_files.so.2", True),
+        ("libcurl.so.4", False),
+        ("libmd.so.0", False),
+        ("libclang-cpp.so.22.1", False),
+        ("libstdc++.so.6", False),
+        ("libdrm.so.2", False),
+    ],
+)
+def test_the_c_library_is_left_alone(name: str, expected: bool) -> None:
+    assert is_c_library(Path("/x", name)) is expected

@@ -1,0 +1,83 @@
+"""What clients have been told: topics as they were when a change was published, and answers to requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ckwatch.core.effects import Changed, Notify
+from ckwatch.core.events import MAIN, BuildRequested
+from ckwatch.core.state import State, UnitState
+
+CLIENTS = ("ann", "bob")
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request as its maker sees it. `version` is the disk's and `order` the machine's when it was made."""
+
+    event: BuildRequested
+    version: int
+    order: int
+    told: dict[str, str | None] = field(default_factory=dict)
+    done: bool = False
+
+
+class Audience:
+    """Everybody who listens, from the beginning on."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.requests: dict[str, Asked] = {}
+        self.units: dict[str, dict[str, object]] = {client: {} for client in (MAIN, *CLIENTS)}
+        self.files: dict[tuple[str, str], object] = {}
+
+    def changed(self, change: Changed) -> None:
+        """A topic is another: those who follow it look at it."""
+        kind, _, name = change.topic.partition("/")
+        if kind == "unit":
+            for client in self.units if change.scope == MAIN else self.units.keys() & {change.scope}:
+                self.units[client][name] = visible(self.state.seen(client, name))
+        if kind == "file":
+            self.files[change.scope, name] = self._file(change.scope, name)
+
+    def told(self, tell: Notify) -> Asked:
+        """A line of the answer to a request: each unit once, then the end once."""
+        asked = self.requests[tell.request]
+        assert not asked.done, f"{tell} after the end"
+        if tell.unit is None:
+            asked.done = True
+        else:
+            assert tell.unit not in asked.told, f"{tell} twice"
+            asked.told[tell.unit] = tell.problem
+        return asked
+
+    def verify(self) -> None:
+        """What is shown is what was published."""
+        for client, units in self.units.items():
+            for name in {*self.state.main.members, *self.state.members(client), *units}:
+                now = visible(self.state.seen(client, name))
+                assert units.get(name) == now, f"{client or 'main'} has not been told of {name}"
+        for scope in self.state.scopes.values():
+            paths = {*scope.diagnostics, *(one.span.path for unit in scope.units.values() for one in unit.diagnostics)}
+            for path in paths | {path for name, path in self.files if name == scope.name}:
+                known = self.files.get((scope.name, path), ((), {}))
+                assert known == self._file(scope.name, path), f"{path} was not published"
+
+    def _file(self, scope: str, path: str) -> object:
+        known = self.state.scopes.get(scope)
+        if known is None:
+            return ((), {})
+        units = {
+            name: [diagnostic for diagnostic in unit.diagnostics if diagnostic.span.path == path]
+            for name, unit in known.units.items()
+        }
+        return (known.diagnostics.get(path, ()), {name: found for name, found in units.items() if found})
+
+
+def visible(unit: UnitState | None) -> object:
+    """What a client sees of a unit, diagnostics included."""
+    if unit is None:
+        return None
+    timed = (unit.timings, unit.measuring is not None, frozenset(unit.to_measure), unit.unmeasured)
+    said = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures)
+    return (unit.phase, unit.fresh, unit.outcome, said, timed)

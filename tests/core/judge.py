@@ -1,0 +1,124 @@
+"""What would be right: every unit computed anew from the files as they are."""
+
+from __future__ import annotations
+
+from ckwatch.core.demand import is_wanted
+from ckwatch.core.effects import Notify
+from ckwatch.core.events import MAIN, LoadedWorkspace
+from ckwatch.core.state import Phase, State, UnitState, View
+from ckwatch.model.kernels import Outcome, Unit
+from core.audience import Asked
+from core.disk import Disk, over
+from core.language import TOML, compile_text, kernel_units, render, same_result
+
+
+def verify_fresh(state: State, disk: Disk, unread: set[str]) -> None:
+    """All news has reached the machine: what it calls current must be so. Loads of `unread` scopes broke down."""
+    if disk.files.get(TOML) is None or MAIN in unread:
+        return
+    for scope in state.scopes.values():
+        if scope.name in unread:
+            continue
+        there = disk.units(scope.overlays, scope.options.archs)
+        for name, unit in scope.units.items():
+            if unit.fresh:
+                assert name in there, f"{unit.key} is no more"
+                _verify_unit(unit, disk, scope, *there[name])
+
+
+def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, str], broken: set[str]) -> None:
+    """Nothing is left to do: each client sees all units, as a fresh computation has them.
+
+    `rested`: the tokens of the workspace's units at the last rest; what was edited since has been compiled. `broken`:
+    artifacts of which an analysis broke down.
+    """
+    if disk.files.get(TOML) is None:
+        return
+    for client in {*state.scopes, *clients}:
+        view = state.scopes.get(client, View(client))
+        there = disk.units(view.overlays, view.options.archs)
+        assert state.members(client).keys() == there.keys()
+        for name, (unit, workspace) in there.items():
+            seen = state.seen(client, name)
+            assert seen is not None
+            assert seen.fresh
+            _verify_unit(seen, disk, view, unit, workspace)
+            if seen.phase is Phase.IDLE and workspace.toolchain_problem is None:
+                edited = client == MAIN and rested.get(name, seen.tokens) != seen.tokens
+                assert not edited, f"{seen.key} was edited and not compiled"
+                assert not is_wanted(state, seen), f"{seen.key} was wanted and not compiled"
+            _verify_analyzed(seen, broken)
+            if client == MAIN:
+                _verify_timed(state, seen)
+
+
+def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
+    """What was compiled or edited has been looked into, unless nothing can be told of it."""
+    assert unit.to_analyze is None, f"{unit.key} waits to be looked into for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+        return
+    artifact = unit.result.artifact
+    if (
+        unit.unit.arch.startswith("gfx")
+        and "code-object" in unit.result.products
+        and artifact not in {unit.unanalyzed, *broken}
+        and (unit.edited or not unit.result.from_store)
+    ):
+        assert unit.figures is not None, f"{unit.key} has no figures"
+        assert unit.figures.artifact == artifact, f"{unit.key} has the figures of another artifact"
+
+
+def _verify_timed(state: State, unit: UnitState) -> None:
+    """What was edited is timed on all shapes, unless it was told why not."""
+    assert not unit.to_measure, f"{unit.key} waits for a device for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+        return
+    if unit.edited and state.benchmarks.automatic and not unit.unmeasured:
+        timed = {shape for shape, timing in unit.timings.items() if timing.artifact == unit.result.artifact}
+        assert timed >= {shape.name for shape in unit.unit.kernel.shapes}, f"{unit.key} was edited and not timed"
+
+
+def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, workspace: LoadedWorkspace) -> None:
+    """`view` is who sees the unit: it may be the workspace's."""
+    said = f"{unit.key} is said to be current in '{view.name}'"
+    assert unit.unit.instance == expected.instance, said
+    assert unit.unit.kernel.flags == expected.kernel.flags, said
+    faulted = unit.result is not None and unit.result.outcome is Outcome.FAULTED
+    if unit.render is None:
+        assert faulted, said
+        return
+    facts, text = render(over(disk.files.get, view.overlays), expected, view.options)
+    assert unit.render == facts, said
+    if unit.phase is Phase.DONE and facts.ok and not faulted:
+        assert unit.result is not None
+        assert text is not None
+        now = compile_text(disk.files.get, text, expected, workspace.settings, view.options)
+        assert same_result(unit.result, now), said
+
+
+def verify_told(state: State, disk: Disk, tell: Notify, asked: Asked) -> None:
+    """A request gets results of files as they were when it was made, or later."""
+    unit = None if tell.unit is None else state.seen(asked.event.scope, tell.unit)
+    if tell.problem is not None or unit is None or None in disk.between(TOML, asked.version):
+        return
+    view = state.scopes[unit.key.scope]
+    overlays, kernel = view.overlays, unit.unit.kernel.path
+    texts = [overlays[kernel]] if kernel in overlays else disk.between(kernel, asked.version)
+    kernels = [kernel_units(kernel, text, (unit.unit.arch,)) for text in texts if text is not None]
+    parameters = [one.instance.parameters for found in kernels if found for one in found.units if one.id == tell.unit]
+    said = f"{tell} is older than its request"
+    if view.lent.get(kernel, 0) <= asked.order:
+        assert unit.unit.instance.parameters in parameters, said
+    if asked.event.check_only:
+        return
+    assert unit.phase is Phase.DONE, f"{tell}: {unit.phase}"
+    if unit.result is not None and unit.result.outcome is Outcome.FAULTED:
+        return
+    assert unit.render is not None
+    read = unit.render.reads.items() | dict.fromkeys(unit.render.missed).items()
+    if unit.render.ok:
+        assert unit.result is not None
+        assert unit.result.headers is not None
+        read |= unit.result.headers.present.items() | dict.fromkeys(unit.result.headers.absent).items()
+    for path, digest in read:
+        assert path in overlays or digest in disk.between(path, asked.version), f"{said}: {path}"

@@ -1,0 +1,336 @@
+"""What was compiled is looked into, beside compilers and one after the other; what the store had where somebody cares."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch.core import analysis_schedule
+from ckwatch.core.events import (
+    AnalyzeFinished,
+    AnalyzeRequested,
+    BuildRequested,
+    FocusChanged,
+    MeasureRequested,
+    OptionsChanged,
+    OverlayChanged,
+    RequestDropped,
+    ViewOverrides,
+    WorkKind,
+)
+from ckwatch.core.state import State
+from ckwatch.model.diagnostics import Severity, Source
+from core.workers import figures
+from core.workspace import FILES, H1, K1, T1, A, B, C, built, unit
+from core.world import QUICK, World
+
+ALL_BUT_ANALYSES = tuple(kind for kind in WorkKind if kind is not WorkKind.ANALYZE)
+HURRIED = tuple(kind for kind in QUICK if kind is not WorkKind.ANALYZE)
+SPILLING = "template t1\ninstance a 5\ninstance b 2"
+EDIT = "include macros\nheader h1\ntoken 2"
+
+
+def said(world: World) -> list[str]:
+    """What the machine did about analyses, and what it told."""
+    lines = [line for line in world.said if "analyze" in line or line.startswith("tell")]
+    world.said.clear()
+    return lines
+
+
+def ready(world: World, *kinds: WorkKind) -> list[str]:
+    """What it has done and does until only other works are left."""
+    while True:
+        numbers = [number for number, one in world.works.items() if one.effect.work.kind in kinds or one.cancelled]
+        if world.continues:
+            world.proceed()
+        elif numbers:
+            world.answer(numbers[0], cancelled=world.works[numbers[0]].cancelled)
+        else:
+            return said(world)
+
+
+def found_in_the_store(files: dict[str, str] | None = None) -> World:
+    """A daemon that starts anew: all of its units are built, and nobody has cared for them yet."""
+    before = World(FILES | (files or {}), State(root="/ws"))
+    before.send(BuildRequested("all", "", None))
+    before.drain()
+    world = World(before.disk.files, State(root="/ws"))
+    world.workers.store = before.workers.store
+    world.drain()
+    world.said.clear()
+    return world
+
+
+def test_what_is_compiled_is_looked_into_and_then_told() -> None:
+    world = World(FILES, State(root="/ws"))
+    world.send(BuildRequested("r", "", ("k1",)))
+    assert ready(world, *ALL_BUT_ANALYSES) == ["analyze k1/a whole"]
+    assert ready(world, WorkKind.ANALYZE) == [
+        "tell r k1/a", "analyze k1/b whole", "tell r k1/b", "tell r end",
+    ]  # fmt: skip
+    result, known = unit(world, A).result, unit(world, A).figures
+    assert result is not None
+    assert known is not None
+    assert known.artifact == result.artifact
+    world.drain()
+
+
+def test_checks_do_not_wait_for_it() -> None:
+    world = World(FILES, State(root="/ws"))
+    world.send(BuildRequested("r", "", ("k1",)))
+    ready(world, *ALL_BUT_ANALYSES)
+    world.send(BuildRequested("c", "", ("k1",), check_only=True))
+    assert ready(world, *HURRIED) == ["tell c k1/a", "tell c k1/b", "tell c end"]
+    world.drain()
+
+
+def test_nothing_that_a_daemon_finds_is_looked_into() -> None:
+    world = found_in_the_store()
+    assert unit(world, A).figures is None
+    assert world.said == []
+
+
+def test_who_asks_for_what_the_store_has_waits_for_what_is_kept_and_for_some_of_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(analysis_schedule, "PATIENCE", 1)
+    world = found_in_the_store()
+    result = unit(world, A).result
+    assert result is not None
+    world.workers.kept.add(result.artifact)
+    world.send(BuildRequested("r", "", None))
+    assert ready(world, *HURRIED) == ["analyze k1/a kept"]
+    assert ready(world, WorkKind.ANALYZE) == [
+        "tell r k1/a", "analyze k1/b kept", "analyze k2/c kept", "tell r k2/c",
+        "analyze k1/b whole", "tell r k1/b", "tell r end", "analyze k2/c whole",
+    ]  # fmt: skip
+    assert unit(world, C).figures is not None
+    world.drain()
+
+
+def test_what_nobody_waits_for_comes_when_no_compiler_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysis_schedule, "PATIENCE", 0)
+    world = found_in_the_store()
+    world.send(BuildRequested("r", "", ("k2",)))
+    ready(world, *HURRIED)
+    world.save(T1, EDIT)
+    ready(world, *HURRIED)
+    assert world.find(WorkKind.COMPILE, "k1/a")
+    world.answer(world.find(WorkKind.ANALYZE, "k2/c"))
+    assert said(world) == ["tell r k2/c", "tell r end"]
+    later = ready(world, *ALL_BUT_ANALYSES) + ready(world, WorkKind.ANALYZE)
+    assert sorted(later[:2]) == ["analyze k1/a whole", "analyze k1/b whole"]
+    assert later[2:] == ["analyze k2/c whole"]
+    world.drain()
+
+
+def test_what_somebody_looks_at_is_looked_into() -> None:
+    world = found_in_the_store()
+    world.send(FocusChanged("ann", frozenset({C})))
+    assert ready(world, *QUICK) == ["analyze k2/c kept", "analyze k2/c whole"]
+    assert unit(world, C).figures is not None
+    world.send(FocusChanged("ann", frozenset({C, A})))
+    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/a whole"], "what is known is not looked into again"
+    world.drain()
+
+
+def test_an_edit_ends_it_and_what_it_says_is_dropped() -> None:
+    world = built()
+    said(world)
+    world.save(T1, EDIT)
+    ready(world, *ALL_BUT_ANALYSES)
+    number = world.find(WorkKind.ANALYZE)
+    work = world.works[number].effect.work
+    world.save(T1, "include macros\nheader h1\ntoken 3")
+    assert "stop analyze " + work.key.unit.removesuffix("@gfx942") in ready(world, *HURRIED, WorkKind.COMPILE)
+    known = world.state.find(work.key)
+    assert known is not None
+    assert known.figures is None or known.figures.artifact != work.tokens
+    world.drain()
+
+
+def test_a_result_that_comes_after_it_was_stopped_is_dropped() -> None:
+    world = built()
+    said(world)
+    world.save(T1, EDIT)
+    ready(world, *ALL_BUT_ANALYSES)
+    number = world.find(WorkKind.ANALYZE)
+    world.save(H1, "token 7")
+    work = world.works.pop(number).effect.work
+    world.send(AnalyzeFinished(work, figures(work.tokens)))
+    known = world.state.find(work.key)
+    assert known is not None
+    assert known.figures is None or known.figures.artifact != work.tokens
+    world.drain()
+
+
+def test_blanks_do_not_end_it() -> None:
+    world = built()
+    said(world)
+    world.save(T1, EDIT)
+    ready(world, *ALL_BUT_ANALYSES)
+    world.save(T1, f"blank\n{EDIT}")
+    assert ready(world, *HURRIED) == []
+    world.drain()
+
+
+def test_a_warning_stands_at_the_instance_and_goes_with_its_artifact() -> None:
+    world = built(**{K1: SPILLING})
+    (warning,) = unit(world, A).diagnostics
+    assert (warning.severity, warning.source, warning.code) == (
+        Severity.WARNING, Source.PERFORMANCE, "performance/spill",
+    )  # fmt: skip
+    assert warning.span == unit(world, A).unit.instance.span
+    assert warning.units == (A,)
+    assert unit(world, A).outcome == "built"
+    world.save(K1, f"blank\n{SPILLING}")
+    world.drain()
+    (moved,) = unit(world, A).diagnostics
+    assert moved.span.start.line == warning.span.start.line + 1
+    world.save(K1, SPILLING.replace("5", "6"))
+    ready(world, *HURRIED)
+    assert [one.code for one in unit(world, A).diagnostics] == ["performance/spill"], "stale until there is another"
+    world.run(WorkKind.COMPILE)
+    assert unit(world, A).diagnostics == ()
+    world.drain()
+
+
+def test_what_nothing_can_be_told_of_is_tried_once() -> None:
+    world = World(FILES, State(root="/ws"))
+    world.send(BuildRequested("r", "", ("k2",)))
+    ready(world, *ALL_BUT_ANALYSES)
+    work = world.works.pop(world.find(WorkKind.ANALYZE)).effect.work
+    world.send(AnalyzeFinished(work, None))
+    assert said(world) == ["tell r k2/c", "tell r end"]
+    world.send(FocusChanged("ann", frozenset({C})))
+    assert ready(world, *QUICK) == []
+    world.send(AnalyzeRequested("", (C,)))
+    assert ready(world, *QUICK) == ["analyze k2/c whole"], "but whoever asks gets it tried again"
+    world.drain()
+
+
+def test_a_breakdown_fails_no_build() -> None:
+    world = World(FILES, State(root="/ws"))
+    world.send(BuildRequested("r", "", ("k2",)))
+    ready(world, *ALL_BUT_ANALYSES)
+    world.answer(world.find(WorkKind.ANALYZE), fault="OSError: no more processes")
+    assert said(world) == ["tell r k2/c", "tell r end"]
+    assert unit(world, C).outcome == "built"
+    assert unit(world, C).diagnostics == ()
+    world.send(FocusChanged("ann", frozenset({C})))
+    assert ready(world, *QUICK) == ["analyze k2/c whole"], "it is tried again when somebody cares"
+    world.drain()
+
+
+def test_another_baseline_is_looked_into_again() -> None:
+    world = built()
+    world.said.clear()
+    world.send(AnalyzeRequested("", (A, B)))
+    assert ready(world, *QUICK) == []
+    world.send(AnalyzeRequested("", (A, "k1/none@gfx942"), again=True))
+    assert said(world) == ["analyze k1/a whole"]
+    world.send(AnalyzeRequested("", (A,), again=True))
+    assert ready(world, *QUICK) == ["stop analyze k1/a", "analyze k1/a whole"], (
+        "what began before may have seen the old one"
+    )
+    world.drain()
+
+
+def test_a_request_that_is_given_up_leaves_nothing_to_look_into() -> None:
+    world = found_in_the_store()
+    world.send(BuildRequested("r", "", None))
+    ready(world, *HURRIED)
+    world.audience.requests["r"].done = True
+    world.send(RequestDropped("r"))
+    assert [line for line in ready(world, *HURRIED) if not line.startswith("tell")] == ["stop analyze k1/a"]
+    assert not world.state.analyze_queue
+    world.drain()
+
+
+def test_unsaved_text_is_looked_into_too() -> None:
+    world = built()
+    world.said.clear()
+    world.send(OverlayChanged("ann", T1, EDIT, EDIT))
+    lines = ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
+    assert sorted(lines) == ["ann: analyze k1/a whole", "ann: analyze k1/b whole"]
+    own = unit(world, A, "ann")
+    assert own.result is not None
+    assert own.figures is not None
+    assert own.figures.artifact == own.result.artifact
+    assert unit(world, A).figures is not own.figures
+    world.drain()
+
+
+def test_the_figures_of_an_earlier_run_are_there_at_once() -> None:
+    before = built()
+    state = State(root="/ws")
+    known = unit(before, A).figures
+    assert known is not None
+    state.remembered_figures = {A: known}
+    world = World(before.disk.files, state)
+    world.workers.store = before.workers.store
+    world.drain()
+    assert unit(world, A).figures is known
+    world.said.clear()
+    world.send(BuildRequested("r", "", ("k1/a",)))
+    assert ready(world, *QUICK) == ["tell r k1/a", "tell r end"]
+    world.drain()
+
+
+def test_a_host_kernel_has_no_code_object() -> None:
+    host = "/ws/templates/t1.cpp.j2"
+    world = World(FILES | {K1: "template t1.cpp.j2\ninstance a 1", host: "token 0"}, State(root="/ws"))
+    world.send(BuildRequested("r", "", ("k1",)))
+    assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k1/a", "tell r end"]
+    world.drain()
+
+
+def test_nothing_is_looked_into_while_the_processor_is_timed() -> None:
+    host = "/ws/templates/t1.cpp.j2"
+    world = found_in_the_store({K1: "template t1.cpp.j2\nshape 64\ninstance a 1", host: "token 0"})
+    world.send(MeasureRequested(1, (A,)))
+    world.send(BuildRequested("r", "", ("k2",)))
+    assert ready(world, *HURRIED) == []
+    world.answer(world.find(WorkKind.MEASURE))
+    assert said(world) == ["analyze k2/c kept"]
+    world.drain()
+
+
+def test_what_is_looked_at_comes_first() -> None:
+    world = found_in_the_store()
+    world.send(BuildRequested("r", "", None))
+    assert ready(world, *HURRIED) == ["analyze k1/a kept"]
+    world.send(FocusChanged("ann", frozenset({C})))
+    ready(world, *HURRIED)
+    world.answer(world.find(WorkKind.ANALYZE))
+    assert said(world) == ["analyze k2/c kept"]
+    world.drain()
+
+
+def test_another_baseline_is_not_forgotten_meanwhile() -> None:
+    world = built()
+    said(world)
+    world.send(AnalyzeRequested("", (A, B), again=True))
+    world.send(FocusChanged("ann", frozenset({B})))
+    assert ready(world, *QUICK) == ["analyze k1/a whole", "analyze k1/b whole"]
+    world.drain()
+
+
+def test_what_nvcc_made_is_no_code_object_of_amd() -> None:
+    world = built()
+    world.send(OptionsChanged("ann", ViewOverrides(("sm_90",))))
+    ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
+    world.send(BuildRequested("r", "ann", ("k2",)))
+    assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k2/c@sm_90", "tell r end"]
+    world.drain()
+
+
+def test_who_looks_at_everything_sees_what_is_kept() -> None:
+    world = found_in_the_store()
+    result = unit(world, A).result
+    assert result is not None
+    world.workers.kept.add(result.artifact)
+    world.send(FocusChanged("ann", frozenset(), everything=True))
+    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept", "analyze k2/c kept"]
+    assert unit(world, A).figures is not None
+    assert unit(world, B).figures is None, "thousands of units are not looked into"
+    world.drain()

@@ -1,0 +1,167 @@
+"""What comes of a piece of work, by what was on disk at any time since it began."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ckwatch.codeobject.report_diff import KernelWarning
+from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan
+from ckwatch.core.events import (
+    MAIN,
+    AnalysisDepth,
+    AnalyzeFinished,
+    AnyEvent,
+    ArtifactFigures,
+    CheckFinished,
+    CompileFacts,
+    CompileFinished,
+    LoadedWorkspace,
+    LoadFinished,
+    LookUpFinished,
+    MeasureFinished,
+    RecordFinished,
+    RenderFinished,
+    ScanFinished,
+    ShapeTiming,
+    UnitKey,
+    WorkAborted,
+)
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.kernels import Outcome
+from core.disk import Disk, over
+from core.language import Read, Text, compile_text, render
+
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record
+
+SPILLS = "p=5"
+"""An artifact with this in its key has a spill."""
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """A work that has not been answered.
+
+    `version` is the disk's when it began, `known` and `disputed` what the graph knew of the files then, `workspace` the
+    one that was loaded.
+    """
+
+    effect: WorkEffect
+    version: int
+    known: dict[str, str | None]
+    disputed: frozenset[str]
+    workspace: LoadedWorkspace | None
+    cancelled: bool = False
+
+
+class Workers:
+    """All workers, and what they keep: rendered texts, loaded workspaces, and the store.
+
+    `compiled` are the units for which a compiler ran to its end; `not_found` the units and generations of which the
+    store had nothing; `kept` the artifacts whose figures are on disk.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.texts: dict[UnitKey, tuple[int, Text]] = {}
+        self.workspaces: dict[str, LoadedWorkspace] = {}
+        self.store: dict[tuple[str, ...], set[str]] = {}
+        self.compiled: list[UnitKey] = []
+        self.not_found: set[tuple[UnitKey, int]] = set()
+        self.kept: set[str] = set()
+
+    def end(self, one: Outstanding, seed: int) -> AnyEvent:
+        """The event in which a work ends that is neither cancelled nor breaks down."""
+        read = self.disk.reader(one.version, seed)
+        effect = one.effect
+        match effect:
+            case Load():
+                workspace = self.disk.workspace(read, effect.overlays, effect.options.archs)
+                if workspace is None:
+                    return LoadFinished(effect.work, None, "there is no ckwatch.toml")
+                self.workspaces[effect.work.key.scope] = workspace
+                return LoadFinished(effect.work, workspace)
+            case Scan():
+                now = {path: read(path) for path in one.known}
+                changed = {path: text for path, text in now.items() if path in one.disputed or text != one.known[path]}
+                return ScanFinished(effect.work, changed)
+            case Render():
+                facts, text = render(over(read, effect.overlays), effect.unit, effect.options)
+                if text is not None:
+                    self.texts[effect.work.key] = (effect.work.generation, text)
+                return RenderFinished(effect.work, facts)
+            case Record():
+                return RecordFinished(effect.work)
+            case Analyze():
+                artifact = effect.result.artifact
+                if seed % 7 == 5 or (effect.depth is AnalysisDepth.KEPT and artifact not in self.kept):
+                    return AnalyzeFinished(effect.work, None)
+                self.kept.add(artifact)
+                return AnalyzeFinished(effect.work, figures(artifact))
+            case Measure():
+                if seed % 7 == 6:
+                    return MeasureFinished(effect.work, None, "no device")
+                return MeasureFinished(effect.work, ShapeTiming(effect.shape, effect.result.artifact, (), seconds=1.0))
+            case Check():
+                return CheckFinished(effect.work, self.said(one, effect, read))
+            case LookUp() | Compile():
+                return self._built(one, effect, read, seed)
+
+    def said(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
+        """What the compiler of the effect says before its end: nothing that is not an error."""
+        kept = self.texts.get(effect.work.key)
+        workspace = one.workspace
+        if kept is None or kept[0] != effect.work.generation or kept[1].tokens != effect.work.tokens:
+            return ()
+        if workspace is None:
+            return ()
+        made = compile_text(read, kept[1], effect.unit, workspace.settings, effect.options)
+        return made.diagnostics if made.outcome is Outcome.FAILED else ()
+
+    def lose(self, artifacts: Collection[str]) -> None:
+        """The store does not have these any more."""
+        for (tokens, arch, flags, settings), headers in self.store.items():
+            key = f"{tokens} | {arch} {flags} {settings}"
+            headers -= {name for name in headers if f"{key} | {name}.{name}" in artifacts}
+        self.kept -= {*artifacts}
+
+    def loaded(self, scope: str) -> LoadedWorkspace | None:
+        """The workspace that was last loaded for the scope, or for all."""
+        return self.workspaces.get(scope) or self.workspaces.get(MAIN)
+
+    def _built(self, one: Outstanding, effect: LookUp | Compile, read: Read, seed: int) -> AnyEvent:
+        work = effect.work
+        now = self.loaded(work.key.scope)
+        workspace = one.workspace if seed % 2 and one.workspace is not None else now
+        if workspace is None or workspace.toolchain_problem is not None:
+            return WorkAborted(work, "no compiler")
+        kept = self.texts.get(work.key)
+        # Texts are not kept for ever: some are rendered again.
+        text = kept[1] if kept is not None and kept[0] == work.generation and seed % 5 != 4 else None
+        if text is None:
+            _, text = render(over(read, effect.overlays), effect.unit, effect.options)
+        looks = isinstance(effect, LookUp)
+        if text is None or text.tokens != work.tokens:
+            if looks:
+                self.not_found.add((work.key, work.generation))
+                return LookUpFinished(work, None)
+            return CompileFinished(work, CompileFacts(Outcome.FAULTED, work.tokens))
+        made = compile_text(read, text, effect.unit, workspace.settings, effect.options)
+        assert made.headers is not None
+        first = (text.tokens, effect.unit.arch, str(effect.unit.kernel.flags), workspace.settings)
+        headers, found = self.store.setdefault(first, set()), made.headers.name
+        if found in headers and not (isinstance(effect, Compile) and effect.force):
+            made = replace(made, from_store=True)
+            return LookUpFinished(work, made) if looks else CompileFinished(work, made)
+        if looks:
+            self.not_found.add((work.key, work.generation))
+            return LookUpFinished(work, None)
+        self.compiled.append(work.key)
+        headers.add(found)
+        return CompileFinished(work, made)
+
+
+def figures(artifact: str) -> ArtifactFigures:
+    """What an artifact tells."""
+    spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
+    return ArtifactFigures(artifact, f"figures of {artifact}", (spill,) if SPILLS in artifact else ())

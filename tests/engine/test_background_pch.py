@@ -1,0 +1,197 @@
+"""Headers made in the background: for what is being worked on, and only while nothing else is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import anyio
+import pytest
+
+from ckwatch.compile.builder import Builder
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.staged_build import StagedCompiler
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.engine import background_pch
+from ckwatch.engine.background_pch import KERNELS_KEPT, BackgroundPch
+from ckwatch.model.errors import ToolchainError
+from ckwatch.model.targets import Language
+from fake_hip import HEADER_OF, PRINTED, WARM, FakeHip, Run, Step, fake_hip, request
+from patience import PATIENCE_S
+
+if TYPE_CHECKING:
+    from ckwatch.engine.build_tools import BuildTools
+
+
+class Background:
+    """The part of a daemon that makes headers, with programs that are none."""
+
+    def __init__(self, folder: Path, store: ArtifactStore) -> None:
+        self.hip: FakeHip = fake_hip(folder)
+        self.builder = Builder(
+            self.hip.toolchain,
+            store,
+            launch=self.hip,
+            make_ladder=lambda: StagedCompiler(self.hip.toolchain, store, self.hip),
+        )
+        self.tools = SimpleNamespace(compiler=SimpleNamespace(builder=self.builder), precompiles=True)
+        self.busy = False
+        self.asked = 0
+        self.precompiling = BackgroundPch(cast("BuildTools", self.tools), self.is_busy)
+
+    def is_busy(self) -> bool:
+        self.asked += 1
+        return self.busy
+
+    def note(self, asked: CompileRequest | None = None, *, built: bool = True, compiled: bool = True) -> None:
+        self.precompiling.note(asked or request(WARM), built=built, compiled=compiled)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.precompiling.run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def idle(self) -> None:
+        """Return when there is nothing left to make."""
+        await self.until(lambda: not self.precompiling.pending)
+
+    async def until(self, so: Callable[[], bool]) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while not so():  # noqa: ASYNC110  # it tells nobody
+                await anyio.sleep(0.001)
+
+    @property
+    def made(self) -> list[tuple[Step, bool]]:
+        """Which headers, and whether with a source."""
+        return [(run.step, "_warm_up" in run.text) for run in self.hip.runs if run.step in HEADER_OF.values()]
+
+
+@pytest.fixture
+def background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    monkeypatch.setattr(background_pch, "IDLE_S", 0.004)
+    with ArtifactStore(tmp_path / "store", grace_s=0) as store:
+        yield Background(tmp_path / "hip", store)
+
+
+INCLUDES = [(Step.HOST_HEADER, False), (Step.DEVICE_HEADER, False)]
+INSTANTIATED = [(Step.HOST_HEADER, True), (Step.DEVICE_HEADER, True)]
+
+
+@pytest.mark.parametrize(
+    ("built", "compiled", "made"),
+    [(True, True, INSTANTIATED), (True, False, INCLUDES), (False, True, INCLUDES), (False, False, INCLUDES)],
+)
+async def test_what_is_made(background: Background, built: bool, compiled: bool, made: list[tuple[Step, bool]]) -> None:
+    """Templates are instantiated for a kernel that was compiled just now, and that compiles."""
+    background.note(built=built, compiled=compiled)
+    assert background.precompiling.pending
+    async with background.running():
+        await background.idle()
+    assert background.made == made
+    assert not background.precompiling.making
+
+
+async def test_what_is_there_is_not_made_again(background: Background) -> None:
+    async with background.running():
+        for _ in range(2):
+            background.note()
+            await background.idle()
+    assert background.made == INSTANTIATED
+
+
+async def test_what_was_found_first_and_then_compiled(background: Background) -> None:
+    """What was known of it is not forgotten by a look-up."""
+    background.note(built=False, compiled=True)
+    background.note(built=True, compiled=False)
+    async with background.running():
+        await background.idle()
+    assert background.made == INSTANTIATED
+
+
+async def test_none_is_made_while_there_is_something_to_do(background: Background) -> None:
+    background.busy = True
+    async with background.running():
+        background.note()
+        await background.until(lambda: background.asked > 20)
+        assert background.hip.runs == []
+        background.busy = False
+        await background.idle()
+    assert background.made == INSTANTIATED
+
+
+@pytest.mark.parametrize("what", ["cpp", "no compiler", "not wanted"])
+async def test_what_needs_none(background: Background, what: str) -> None:
+    asked = request(language=Language.CPP) if what == "cpp" else request()
+    if what == "no compiler":
+        background.tools.compiler = None
+    background.tools.precompiles = what != "not wanted"
+    background.note(asked)
+    assert not background.precompiling.pending
+
+
+async def test_the_compiler_goes_before_they_are_made(background: Background) -> None:
+    background.note()
+    background.tools.compiler = None
+    async with background.running():
+        await background.idle()
+    assert background.hip.runs == []
+
+
+@pytest.mark.parametrize("step", [Step.ASK, Step.HOST_HEADER])
+async def test_a_program_that_cannot_be_started(background: Background, step: Step) -> None:
+    """The daemon goes on, and makes them when there is something new to make and the program is there."""
+
+    async def cannot(_: Run) -> None:
+        raise ToolchainError("cannot start clang")
+
+    background.hip.answer(step, background.hip.answers[step].said, during=cannot)
+    async with background.running():
+        background.note()
+        await background.idle()
+        background.hip.answer(step, PRINTED if step is Step.ASK else "")
+        background.hip.runs.clear()
+        background.note()
+        await background.idle()
+    assert background.made == INSTANTIATED
+
+
+async def test_compiles_that_are_not_taken_apart(background: Background) -> None:
+    background.hip.answer(Step.ASK, "")
+    background.note()
+    async with background.running():
+        await background.idle()
+    assert background.hip.steps == [Step.ASK]
+
+
+async def test_one_that_cannot_be_made_is_given_up(background: Background) -> None:
+    for step in HEADER_OF.values():
+        background.hip.answer(step, "error: no\n", 1)
+    background.note()
+    async with background.running():
+        await background.idle()
+    assert 0 < len(background.made) <= 4
+
+
+async def test_the_last_noted_comes_first_and_the_oldest_are_forgotten(background: Background) -> None:
+    for number in range(KERNELS_KEPT + 2):
+        source = f"#include <a.h>\n#include <{number}.h>\nint x;\n"
+        background.note(request(source, kernel=f"k{number}"), built=False)
+    async with background.running():
+        await background.idle()
+    texts = [run.text for run in background.hip.runs_of(Step.HOST_HEADER)]
+    numbers = [int(text.rpartition("<")[2].partition(".")[0]) for text in texts]
+    assert numbers == list(range(KERNELS_KEPT + 1, 1, -1))
+
+
+async def test_stopped_while_one_is_made(background: Background) -> None:
+    background.hip.answer(Step.HOST_HEADER, during=lambda _: anyio.sleep_forever())
+    background.note()
+    async with background.running():
+        await background.until(lambda: background.precompiling.making)
+        await background.until(lambda: Step.HOST_HEADER in background.hip.running)
+    assert (background.precompiling.making, background.hip.running) == (False, [])

@@ -1,0 +1,95 @@
+"""The daemon cancelled at each of its awaits: it ends at once, no process is left behind, the store is whole.
+
+`CountedLoop` runs the callbacks of an asyncio loop and cancels the scenario before the n-th one, for every n until the
+scenario gets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from callback_counting import CountedLoop
+from ckwatch.bench.history.runs import History
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.engine.handlers.analyze import report_from_bytes
+from daemon_bench import KERNEL, Bench, build
+from engine.code_workspace import CodeBench
+from patience import PATIENCE_S
+
+STEP = 13
+"""Every so many callbacks; all of them would take minutes. The first one moves, so that runs differ in what they hit."""
+
+
+async def scenario(bench: Bench) -> None:
+    """Open, build, edit while compiling, lend a text, close."""
+    async with bench.open() as daemon:
+        await build(daemon)
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 2", "Tile = 3"))
+        await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "int lent;\n")
+        await build(daemon, client="ann")
+        await daemon.forget("ann")
+        await build(daemon)
+
+
+def children() -> set[int]:
+    """Processes that this one has started and that still run."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(parent) == os.getpid() and state != "Z":
+                found.add(int(entry.name))
+    return found
+
+
+def cancelled_at(bench: Bench, number: int) -> bool:
+    """Run the scenario and cancel it at a callback; whether it got through before."""
+    loop = CountedLoop()
+    through = False
+
+    async def run() -> None:
+        nonlocal through
+        with anyio.fail_after(PATIENCE_S), anyio.CancelScope() as scope:
+            loop.at = scope.cancel
+            loop.left = number
+            await scenario(bench)
+            loop.left = -1
+            through = True
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(run())
+    return through
+
+
+@pytest.mark.timeout(1800)
+def test_cancelled_at_every_await(tmp_path: Path) -> None:
+    before = children()
+    bench = CodeBench(tmp_path)
+    number, runs = 1, 0
+    while True:
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", f"Tile = {100 + number}"))
+        through = cancelled_at(bench, number)
+        runs += 1
+        assert children() <= before, f"cancelled at callback {number}"
+        with ArtifactStore(bench.store) as store:
+            assert store.verify() == []
+        for path in bench.store.glob("artifacts/*/*/*/report.json"):
+            assert report_from_bytes(path.read_bytes(), "") is not None, "a report is whole or not there"
+        history = History(bench.history)
+        history.open()
+        history.units()
+        history.close()
+        assert history.notice is None
+        if through:
+            break
+        number += STEP if number > 60 else 1
+    assert runs > 60
+    assert bench.looks > 0

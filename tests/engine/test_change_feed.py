@@ -1,0 +1,74 @@
+"""The order of changes: each topic once, at its latest."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from ckwatch.engine import change_feed as feed_module
+from ckwatch.engine.change_feed import ChangeFeed
+from patience import PATIENCE_S
+
+
+def topics(feed: ChangeFeed, scope: str, after: int, limit: int = 100) -> list[str]:
+    return [topic for _, topic in feed.after(scope, after, limit)]
+
+
+def test_a_topic_stands_at_its_latest_change() -> None:
+    feed = ChangeFeed()
+    start = feed.seq
+    for topic in ("a", "b", "a", "c"):
+        feed.mark("", topic)
+    assert topics(feed, "", start) == ["b", "a", "c"]
+    assert topics(feed, "", start + 3) == ["c"]
+    assert topics(feed, "", feed.seq) == []
+    assert feed.after("", start, 2)[-1] == (start + 3, "a")
+    assert feed.last("", "a") == start + 3
+
+
+def test_a_client_sees_its_own_changes_among_those_of_the_workspace() -> None:
+    feed = ChangeFeed()
+    start = feed.seq
+    feed.mark("", "a")
+    feed.mark("ann", "a")
+    feed.mark("ben", "b")
+    feed.mark("", "c")
+    assert topics(feed, "ann", start) == ["a", "c"]
+    assert topics(feed, "", start) == ["a", "c"]
+    assert topics(feed, "ben", start) == ["a", "b", "c"]
+    feed.forget("ben")
+    assert topics(feed, "ben", start) == ["a", "c"]
+
+
+def test_numbers_of_other_daemons_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1000.0)
+    old = ChangeFeed()
+    old.mark("", "a")
+    monkeypatch.setattr("ckwatch.engine.change_feed.time.time", lambda: 1001.0)
+    new = ChangeFeed()
+    assert not new.is_known(old.seq)
+    assert not new.is_known(new.seq + 1)
+    assert new.is_known(new.seq)
+
+
+def test_what_was_forgotten_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "TOPICS_KEPT", 10)
+    feed = ChangeFeed()
+    start = feed.seq
+    for number in range(11):
+        feed.mark("", f"unit/{number}")
+    assert not feed.is_known(start)
+    assert feed.is_known(start + 5)
+    assert len(topics(feed, "", start + 5)) == 6
+
+
+async def test_waiting_ends_with_the_next_change() -> None:
+    feed = ChangeFeed()
+    start = feed.seq
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(feed.wait, start)
+            await anyio.wait_all_tasks_blocked()
+            feed.mark("", "a")
+        await feed.wait(start)

@@ -1,0 +1,85 @@
+"""Where figures stand in a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch_lsp.figures.anchors import definition_line, headers, macros, units_by_header
+from lsp.figures.made_up import unit
+
+KERNEL_FILE = '''\
+note = """
+[[instance]]
+name = "none"
+"""
+[[instance]]  # a remark
+name = "one"
+Tile = 1
+
+[[ instance ]]
+Tile = 2
+name = 'two "quoted"'
+[[shape]]
+name = "no instance"
+[[sweep]]
+name = "s"
+base = "one"
+[sweep.parameters]
+name = "no name"
+[[instance]]
+# name = "commented out"
+Tile = 3
+[[sweep]]
+name = "s_1"
+[[instance]]
+name = "s_5"
+'''
+
+
+def test_named_tables() -> None:
+    found = [(each.kind, each.name, each.line, each.name_line) for each in headers(KERNEL_FILE)]
+    assert found == [
+        ("instance", "one", 4, 5),
+        ("instance", 'two "quoted"', 8, 10),
+        ("sweep", "s", 13, 14),
+        ("sweep", "s_1", 21, 22),
+        ("instance", "s_5", 23, 24),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[[instance]]", "[[instance]\nname = 'x'", "name = 'x'", '[[instance]]\nname = "x']
+)
+def test_what_is_being_written_has_none(text: str) -> None:
+    assert headers(text) == []
+
+
+def test_units_belong_to_headers_by_their_names() -> None:
+    units = [unit(name) for name in ("one", "s_1", "s_2", "s_1_3", "s_5", "gone")]
+    found = {header.name: [each.instance for each in here] for header, here in given(units)}
+    assert found == {"one": ["one"], 'two "quoted"': [], "s": ["s_2"], "s_1": ["s_1", "s_1_3"], "s_5": ["s_5"]}
+
+
+def given(units: list) -> list:  # type: ignore[type-arg]  # what it takes and gives is tested
+    return units_by_header(headers(KERNEL_FILE), units)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", 0),
+        ("int x;\n", 0),
+        ("a\nb\n{{ def_kernel(inputs=[]) }}", 2),
+        ("a\n// def_kernel(x)\n{{ def_kernel(x) }}", 2),
+        ("{# {{ def_kernel(x) }} #}\n\n{{- def_kernel(\n  x) }}", 2),
+        ("{% set code = def_kernel(x) %}", 0),
+        ("a\n{% set code %}\n{{ def_kernel", 0),
+    ],
+)
+def test_the_definition_of_the_kernel(text: str, line: int) -> None:
+    assert definition_line(text) == line
+
+
+def test_macros() -> None:
+    text = "{% macro a(x) %}\n{% endmacro %}\n{# {% macro b() %} #}\n{%- macro c() -%}{% endmacro %}"
+    assert [(each.name, each.line) for each in macros(text)] == [("a", 0), ("c", 3)]

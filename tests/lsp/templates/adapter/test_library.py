@@ -1,0 +1,123 @@
+"""The templates of a workspace on disk and open, and what rendered text tells of expressions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ckwatch.model.text import Position as Ours
+from ckwatch.model.text import Range
+from ckwatch.wire.messages import ChainLink, Segment
+from ckwatch.wire.state import Position, Span
+from ckwatch_lsp.templates.adapter.library import OpenTemplate, TemplateFiles
+from ckwatch_lsp.templates.adapter.rendered_values import printed_at, shown_value
+from ckwatch_lsp.templates.language.index import builtin_words
+
+WORDS = builtin_words()
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    """Two template folders; the first has one of the names of the second."""
+    for name, text in (("own/a.j2", "{% set x = 1 %}"), ("built_in/a.j2", "{% set y = 1 %}"), ("built_in/b/c.j2", "")):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "own/a.txt").write_text("{{ no }}")
+    (tmp_path / "own/.hidden").mkdir()
+    (tmp_path / "own/.hidden/d.j2").write_text("")
+    return [str(tmp_path / "own"), str(tmp_path / "built_in")]
+
+
+def test_names_in_order_of_the_search_path(folders: list[str]) -> None:
+    shelf = TemplateFiles().shelf(folders, {}, WORDS)
+    assert shelf.names == {"a.j2": f"{folders[0]}/a.j2", "b/c.j2": f"{folders[1]}/b/c.j2"}
+    assert list(shelf.index.files) == list(shelf.names.values())
+    assert shelf.name_of(f"{folders[1]}/b/c.j2") == "b/c.j2"
+
+
+def test_nothing_changes_without_a_change(folders: list[str]) -> None:
+    files = TemplateFiles()
+    shelf = files.shelf(folders, {}, WORDS)
+    assert files.shelf(folders, {}, WORDS, look=True) is shelf
+    assert files.shelf(folders, {}, builtin_words(), look=True) is not shelf
+
+
+def test_a_file_that_changes_is_read_again_and_the_others_are_not(folders: list[str]) -> None:
+    files = TemplateFiles()
+    before = files.shelf(folders, {}, WORDS)
+    path, other = f"{folders[0]}/a.j2", f"{folders[1]}/b/c.j2"
+    Path(path).write_text("{% set changed = 1 %}")
+    os.utime(path, ns=(1, 1))
+    after = files.shelf(folders, {}, WORDS, look=True)
+    assert list(after.index.files[path].names.top.symbols) == ["changed"]
+    assert after.index.files[other] is before.index.files[other]
+
+
+def test_files_come_and_go(folders: list[str]) -> None:
+    files = TemplateFiles()
+    files.shelf(folders, {}, WORDS)
+    Path(folders[0], "a.j2").unlink()
+    Path(folders[0], "new.j2").write_text("")
+    found = files.shelf(folders, {}, WORDS, look=True)
+    assert found.names == {
+        "a.j2": f"{folders[1]}/a.j2",
+        "b/c.j2": f"{folders[1]}/b/c.j2",
+        "new.j2": f"{folders[0]}/new.j2",
+    }
+
+
+def test_open_texts_come_first(folders: list[str], tmp_path: Path) -> None:
+    files = TemplateFiles()
+    path, elsewhere = f"{folders[0]}/a.j2", str(tmp_path / "elsewhere.hip.j2")
+    opened = {path: OpenTemplate("{% set typed = 1 %}", 0), elsewhere: OpenTemplate("{{ z }}", 3)}
+    shelf = files.shelf(folders, opened, WORDS)
+    assert list(shelf.index.files[path].names.top.symbols) == ["typed"]
+    assert elsewhere in shelf.index.files
+    assert files.shelf(folders, opened, WORDS) is shelf
+    opened = {path: OpenTemplate("{% set more = 1 %}", 1)}
+    shelf = files.shelf(folders, opened, WORDS)
+    assert list(shelf.index.files[path].names.top.symbols) == ["more"]
+    assert elsewhere not in shelf.index.files
+    shelf = files.shelf(folders, {}, WORDS)
+    assert list(shelf.index.files[path].names.top.symbols) == ["x"]
+
+
+def test_folders_that_are_not_there() -> None:
+    assert TemplateFiles().shelf(["/nowhere/at/all"], {}, WORDS).names == {}
+
+
+def span(line: int, start: int, end: int, path: str = "/a.j2") -> Span:
+    return Span(path=path, start=Position(line=line, column=start), end=Position(line=line, column=end))
+
+
+def segment(start: int, end: int, own: Span, *chain: Span) -> Segment:
+    links = tuple(ChainLink(kind="macro", label="", iteration=None, span=each) for each in chain)
+    return Segment(start=start, end=end, verbatim=False, exact=True, position=None, span=own, label="", chain=links)
+
+
+def test_what_an_expression_gave() -> None:
+    expression, inside, elsewhere = span(1, 4, 12), span(7, 0, 5, "/m.j2"), span(2, 0, 5)
+    segments = [
+        segment(0, 2, elsewhere),
+        segment(2, 4, expression),
+        segment(4, 6, inside, expression),
+        segment(6, 7, elsewhere),
+        segment(7, 9, expression),
+        segment(9, 10, elsewhere),
+        segment(10, 14, expression),
+    ]
+    reach = Range(Ours(1, 4), Ours(1, 12))
+    assert printed_at("..abcd.ef.abcd", segments, "/a.j2", [reach]) == ["abcd", "ef"]
+    assert printed_at("..abcd.ef.abcd", segments, "/b.j2", [reach]) == []
+    assert printed_at("..abcd.ef.abcd", segments, "/a.j2", []) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(128, "128"), (True, "true"), ("v3", '"v3"'), ([4, 64, 1], "[4, 64, 1]"), (0.5, "0.5"), ((), "[]")],
+)
+def test_values_as_kernel_files_have_them(value: object, shown: str) -> None:
+    assert shown_value(value) == shown

@@ -1,0 +1,83 @@
+"""A template cannot take the daemon down: workers are stopped and replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ckwatch.render.outcome import RenderLimits
+from ckwatch.render.worker_pool import RenderPool
+from patience import PATIENCE_S
+from units import unit
+
+BOMBS = {
+    "memory.hip.j2": "{{ 'x' | center(9000000000) }}",
+    "one_call.hip.j2": "{% set text = 'a' * 16000000 %}{% for i in range(9999) %}{% set x = text | wordwrap(7) %}{% endfor %}",
+    "rounds.hip.j2": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+}
+
+
+async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> None:
+    for name, text in BOMBS.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "good.hip.j2").write_text("int x = {{ MPerBlock }};")
+    async with RenderPool((tmp_path,)) as pool:
+        for name in BOMBS:
+            outcome = await pool.render(unit(name), RenderLimits(time_limit_s=0.5))
+            assert [d.code for d in outcome.diagnostics] == ["template/limit"], name
+            good = await pool.render(unit("good.hip.j2", MPerBlock=4), RenderLimits(time_limit_s=PATIENCE_S))
+            assert good.rendered is not None
+            assert good.rendered.text == "int x = 4;"
+            assert good.rendered.source_map.segments[1].site.label == "MPerBlock"
+
+
+@pytest.mark.parametrize("path", [None, os.pathsep, f"{os.pathsep}/nowhere", "."])
+async def test_modules_beside_the_kernel_files_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    for name in ("pickle", "random", "types", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the working folder was imported')")
+    (tmp_path / "t.hip.j2").write_text("{{ [7, 7] | random }}")
+    monkeypatch.chdir(tmp_path)
+    if path is not None:
+        monkeypatch.setenv("PYTHONPATH", path)
+    async with RenderPool((tmp_path,)) as pool:
+        outcome = await pool.render(unit("t.hip.j2"))
+    assert outcome.rendered is not None, outcome.diagnostics
+    assert outcome.rendered.text == "7"
+
+
+async def test_a_killed_worker_is_reported_and_replaced(tmp_path: Path) -> None:
+    (tmp_path / "slow.hip.j2").write_text(BOMBS["rounds.hip.j2"])
+    (tmp_path / "good.hip.j2").write_text("fine")
+    async with RenderPool((tmp_path,)) as pool:
+        await pool.start()
+        worker = pool._all[0]
+        assert worker._process is not None
+        pid = worker._process.pid
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kill_later, pid)
+            outcome = await pool.render(unit("slow.hip.j2"), RenderLimits(time_limit_s=30))
+        assert "SIGKILL" in outcome.diagnostics[0].message
+        assert (await pool.render(unit("good.hip.j2"))).rendered is not None
+
+
+async def kill_later(pid: int) -> None:
+    await anyio.sleep(0.3)
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_cancelling_kills_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "slow.hip.j2").write_text(BOMBS["rounds.hip.j2"])
+    async with RenderPool((tmp_path,)) as pool:
+        await pool.start()
+        process = pool._all[0]._process
+        assert process is not None
+        with anyio.move_on_after(0.5) as scope:
+            await pool.render(unit("slow.hip.j2"), RenderLimits(time_limit_s=60))
+        assert scope.cancelled_caught
+        assert process.returncode == -signal.SIGKILL

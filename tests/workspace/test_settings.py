@@ -1,0 +1,81 @@
+"""Mistakes in `ckwatch.toml`, and what is left of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.settings import Settings, parse_byte_size
+from workspaces import KERNEL, unmarked, workspace
+
+ROWS = [
+    ("«[workspaces]»".replace("«[", "[«").replace("]»", "»]"), "unknown-key", "did you mean `workspace`?"),
+    ("[compile]\n«job» = 3", "unknown-key", "unknown key `job` in [compile]; did you mean `jobs`?"),
+    ("[compile]\njobs = «0»", "out-of-range", "should be greater than or equal to 1"),
+    ("[compile]\njobs = «true»", "wrong-type", "`jobs` must be an integer, not true"),
+    ('[compile]\nflags = "«-O3»"'.replace('"«', '«"').replace('»"', '"»'), "wrong-type", "`flags` must be an array"),
+    ("[compile]\ntimeout_s = «-1»", "out-of-range", "greater than 0"),
+    ("[compile]\ntimeout_s = «inf»", "wrong-type", "a finite number"),
+    ('[compile.defines]\n«A-B» = "1"', "invalid-macro", "`A-B` is no name of a preprocessor macro"),
+    ("[compile.defines]\nA = «[1]»", "wrong-type", "a macro's value is a string, an integer, true or false"),
+    ("compile = «1»", "wrong-type", "`compile` must be a table"),
+    ('[workspace]\narchs = ["gfx942", «"gfx943"»]', "unknown-arch", "unknown arch `gfx943`; did you mean"),
+    ('[workspace]\narchs = [«"host"»]', "unknown-arch", "`host` is the arch of *.cpp.j2 templates only"),
+    ('[workspace]\ntemplates = ["templates", «"nowhere"»]', "missing-folder", "there is no folder /"),
+    ('[workspace]\nkernels = ["**/*.kernel.toml", «"../x.toml"»]', "invalid-pattern", "stay below its folder"),
+    (f'[toolchain]\nck = «"{"x" * 5000}"»', "missing-folder", "there is no folder /"),
+    (f'[workspace]\ntemplates = ["templates", «"{"x" * 5000}"»]', "missing-folder", "there is no folder /"),
+    ('[toolchain]\nrocm = «"rocm"»', "missing-folder", "there is no folder /"),
+    ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is no size"),
+    ("[store]\nsize_limit_bytes = «1.5»", "wrong-type", "not the number 1.5"),
+    ("[limits]\ninstances = «0»", "out-of-range", "greater than or equal to 1"),
+    ("[render]\ntime_limit_s = 1.0\n«time_limit_s» = 2.0", "duplicate-key", "`time_limit_s` is given twice"),
+]
+
+
+@pytest.mark.parametrize(("marked", "code", "message"), ROWS)
+def test_mistakes(tmp_path: Path, marked: str, code: str, message: str) -> None:
+    text, expected = unmarked(marked, str(tmp_path / "ckwatch.toml"))
+    found = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL})
+    (diagnostic,) = found.diagnostics
+    assert diagnostic.code == f"workspace/{code}"
+    assert message in diagnostic.message
+    assert diagnostic.span == expected
+    assert [kernel.name for kernel in found.kernels] == ["k"]
+
+
+def test_keys_beside_a_mistake_are_kept(tmp_path: Path) -> None:
+    text = '[compile]\njobs = "four"\ntimeout_s = 5\n[workspace]\narchs = ["gfx90a"]\n'
+    settings = workspace(tmp_path, {"ckwatch.toml": text, "k.kernel.toml": KERNEL}).settings
+    assert (settings.compile.jobs, settings.compile.timeout_s) == (None, 5.0)
+    assert settings.workspace.archs == ["gfx90a"]
+
+
+def test_paths_are_absolute(tmp_path: Path) -> None:
+    root = tmp_path / "mit Leerzeichen é"
+    text = '[workspace]\ntemplates = ["templates"]\n[store]\nfolder = "~/x"\n[toolchain]\nck = "ck"\n'
+    found = workspace(root, {"ckwatch.toml": text, "k.kernel.toml": KERNEL, "ck/x": ""})
+    assert found.diagnostics == ()
+    assert found.settings.toolchain.ck == root / "ck"
+    assert found.settings.store.folder == Path.home() / "x"
+    assert found.template_folders[0] == root / "templates"
+
+
+def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
+    assert workspace(tmp_path, {"k.kernel.toml": KERNEL}).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("1 KiB", 1024), ("20 GiB", 20 * 2**30), ("1.5 MiB", 1572864), ("2 gb", 2 * 10**9), ("3TB", 3 * 10**12)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_byte_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1", "1 GiBs", "1,5 GiB"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(CkwatchError, match="is no size"):
+        parse_byte_size(text)

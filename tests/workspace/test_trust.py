@@ -1,0 +1,182 @@
+"""Whose code may run here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli import main
+from ckwatch.client import connect
+from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.workspace.trust import FILE_VARIABLE, distrust, is_trusted, require_trusted, trust, trusted_folders
+
+
+@pytest.fixture(autouse=True)
+def trust_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config of mine" / "trusted"
+    monkeypatch.setenv(FILE_VARIABLE, str(path))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "kernels ü"
+    (folder / "below").mkdir(parents=True)
+    (tmp_path / "kernels ü and more").mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    return folder
+
+
+def test_nothing_is_trusted_unasked(root: Path) -> None:
+    assert not is_trusted(root)
+    with pytest.raises(UntrustedError) as refusal:
+        require_trusted(root)
+    assert refusal.value.hint == f"`ckwatch trust '{root}'` trusts it."
+
+
+@pytest.mark.parametrize("named", ["kernels ü", "link", "link/below/.."])
+def test_a_folder_and_what_is_below_it(named: str, root: Path, tmp_path: Path, trust_file: Path) -> None:
+    trust(tmp_path / named)
+    assert trusted_folders() == (root,)
+    assert stat.S_IMODE(trust_file.stat().st_mode) == 0o600
+    rows = {
+        "kernels ü": True, "kernels ü/below": True, "link": True, "link/below": True, "kernels ü/not there": True,
+        ".": False, "kernels ü and more": False, "kernels ü/..": False, "kernels": False,
+    }  # fmt: skip
+    assert {path: is_trusted(tmp_path / path) for path in rows} == rows
+    require_trusted(root)
+    trust(root)
+    assert trusted_folders() == (root,)
+    distrust(root)
+    assert (is_trusted(root), trust_file.read_bytes()) == (False, b"")
+
+
+def test_a_link_that_is_turned_elsewhere_is_not_trusted(root: Path, tmp_path: Path) -> None:
+    trust(tmp_path / "link")
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(tmp_path / "kernels ü and more")
+    assert not is_trusted(tmp_path / "link")
+
+
+def test_distrust_tells_when_a_folder_above_counts(root: Path) -> None:
+    trust(root)
+    trust(root / "below")
+    with pytest.raises(CkwatchError, match="still trusted, as part of"):
+        distrust(root / "below")
+    assert trusted_folders() == (root,)
+
+
+def test_damage_is_passed_over_and_kept(root: Path, trust_file: Path) -> None:
+    trust_file.parent.mkdir()
+    trust_file.write_bytes(b"\n\xff\xfe\0\nrelative\n../..\n# a remark\n/gone\n" + os.fsencode(root))
+    trust_file.chmod(0o600)
+    assert is_trusted(root)
+    assert not is_trusted(Path("/"))
+    trust(root / "below")
+    assert trust_file.read_bytes().startswith(b"\n\xff\xfe\0\nrelative\n../..\n# a remark\n/gone\n" + os.fsencode(root))
+    assert is_trusted(root)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_list_that_others_may_write_counts_for_nothing(mode: int, root: Path, trust_file: Path) -> None:
+    trust(root)
+    trust_file.chmod(mode)
+    for ask in (is_trusted, require_trusted, trust, distrust):
+        with pytest.raises(CkwatchError, match="others could have written it"):
+            ask(root)
+
+
+def test_a_list_of_somebody_else_counts_for_nothing(
+    root: Path, trust_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(root)
+    if os.getuid() == 0:
+        os.chown(trust_file, os.getuid() + 1, -1)
+    else:
+        another = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: another)
+    with pytest.raises(CkwatchError, match="others could have written it"):
+        is_trusted(root)
+
+
+def test_names_that_cannot_be_listed(root: Path, trust_file: Path) -> None:
+    with pytest.raises(CkwatchError, match="line break"):
+        trust(root / "a\nb")
+    trust(Path(os.fsdecode(os.fsencode(root) + b"/\xff")))
+    assert is_trusted(Path(os.fsdecode(os.fsencode(root) + b"/\xff/below")))
+    trust_file.unlink()
+    trust_file.mkdir()
+    for ask in (is_trusted, trust):
+        with pytest.raises(CkwatchError, match="cannot be"):
+            ask(root)
+
+
+def test_two_at_the_same_time_lose_nothing(root: Path) -> None:
+    program = "import sys; from pathlib import Path; from ckwatch.trust import trust\nsys.stdin.read()\n"
+    program += "for n in range(20): trust(Path(sys.argv[1], str(n)))\n"
+    arguments = [sys.executable, "-c", program]
+    both = [subprocess.Popen([*arguments, str(root / name)], stdin=subprocess.PIPE) for name in "ab"]
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait() for process in both] == [0, 0]
+    assert set(trusted_folders()) == {root / name / str(number) for name in "ab" for number in range(20)}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose compilers and benchmark launcher leave the file `executed` beside it."""
+    root = tmp_path / "hostile"
+    shutil.copytree(Path(__file__).parent.parent / "examples/cpp", root)
+    tools = [f"lib/llvm/bin/{name}" for name in ("clang++", "clang", "clang-offload-bundler", "llvm-readelf")]
+    data = ["amdgcn/bitcode/ocml.bc", "include/hip/hip_runtime.h", "lib/llvm/bin/llvm-objdump"]
+    for name in ("bin/hipcc", *tools, *data):
+        path = root / "rocm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\ntouch '{tmp_path}/executed'\n")
+        path.chmod(0o755)
+    shutil.copy(root / "rocm/bin/hipcc", root / "launcher")
+    (root / "ckwatch.toml").write_text(f'[toolchain]\nrocm = "rocm"\n[bench]\nlauncher = ["{root}/launcher"]\n')
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return root
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--no-daemon"],
+        ["build", "--no-daemon"],
+        ["bench", "--no-daemon"],
+        ["render", "gemm_f32/6x16", "--no-daemon"],
+        ["explain", "gemm_f32/6x16", "--no-daemon"],
+        ["doctor"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_runs_the_code_of_an_untrusted_workspace(
+    arguments: list[str], hostile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "-C", str(hostile)]) == 2
+    assert "is not trusted" in capsys.readouterr().err
+    assert not (hostile.parent / "executed").exists()
+
+
+async def test_no_script_runs_the_code_of_an_untrusted_workspace(hostile: Path) -> None:
+    with pytest.raises(UntrustedError):
+        async with connect(hostile, private=True):
+            pass
+    assert not (hostile.parent / "executed").exists()
+    async with connect(hostile, private=True, trust=True):
+        assert is_trusted(hostile)
+
+
+def test_a_trusted_workspace_runs_its_compilers(hostile: Path) -> None:
+    """The test above can fail: what it plants is executed once there is trust."""
+    main(["check", "--no-daemon", "--trust", "-C", str(hostile)])
+    assert (hostile.parent / "executed").exists()
