@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ckwatch.cli import main
+from ckwatch.cli.parser import make_parser
 
 KERNEL = """\
 template = "k.hip.j2"
@@ -156,3 +158,20 @@ def test_build_without_a_toolchain_says_what_to_do(
         pytest.skip("this machine has a ROCm")
     assert main(["build", str(workspace)]) == 2
     assert "ckwatch toolchain install" in capsys.readouterr().err
+
+
+def test_help_lists_every_command_once_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = make_parser()
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--help"])
+    printed = capsys.readouterr().out
+    commands, _, _ = printed.partition("\nOptions:")
+    listed = re.findall(r"^  ([a-z]+)  +\S", commands, re.MULTILINE)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["no-such-command"])
+    known = re.findall(r"'([a-z]+)'", capsys.readouterr().err.partition("choose from")[2])
+    assert sorted(listed) == sorted(known)
+    assert not re.search(r"^ {4,}\S", commands.partition("\n\n")[2], re.MULTILINE)

@@ -20,7 +20,6 @@ from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to
 from ckwatch.cli.session import connected, patterns_of, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
-from ckwatch.compile.store.entries import verified
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
@@ -223,6 +222,8 @@ def _stem(unit: Unit, folder: Path) -> Path:
 
 
 def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
+    from ckwatch.compile.store.entries import verified  # the store brings sqlite3 and lzma
+
     stem = _stem(unit, folder)
     written = []
     try:

@@ -1,4 +1,4 @@
-"""`ckwatch compare A B`: compares a unit with another one, its previous artifact, a baseline or the vendor's library."""
+"""`ckwatch compare A B`: the timings of a unit against another's, its previous build's, a baseline's or the library's."""
 
 from __future__ import annotations
 

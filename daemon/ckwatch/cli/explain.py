@@ -1,4 +1,4 @@
-"""`ckwatch explain UNIT`: what a unit depends on, and why it is in its state; `--time` shows where its compile time goes."""
+"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where its compile time goes (`--time`)."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-import anyio
-from anyio.abc import TaskStatus
-
-from ckwatch.model.errors import plain_errors
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended."""
 
 
 class TerminatedError(Exception):
@@ -31,6 +31,10 @@ async def stoppable() -> AsyncIterator[None]:
 
     A signal that is ignored, as under nohup, stays ignored.
     """
+    import anyio
+
+    from ckwatch.model.errors import plain_errors
+
     wanted = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
     received: list[int] = []
     async with plain_errors(), anyio.create_task_group() as tasks:

@@ -1,4 +1,7 @@
-"""Output of `ckwatch watch` without a terminal: a line for each result, each message once, to a reader that may be slow or go away."""
+"""Output of `ckwatch watch` without a terminal: a line for each result, and each message once.
+
+The reader of a pipe may be slow, or go away.
+"""
 
 from __future__ import annotations
 
