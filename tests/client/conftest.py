@@ -12,6 +12,7 @@ from blockbuster import blockbuster_ctx
 
 from ckwatch.client import Client, launch
 from client_bench import Bench, bench
+from in_own_task import in_own_task
 from patience import PATIENCE_S
 
 
@@ -36,11 +37,11 @@ def nothing_blocks() -> Iterator[None]:
 
 @pytest.fixture
 async def daemon(runtime: Path) -> AsyncIterator[Bench]:
-    async with bench(runtime) as made:
+    async with in_own_task(bench(runtime)) as made:
         yield made
 
 
 @pytest.fixture
 async def client(daemon: Bench) -> AsyncIterator[Client]:
-    async with daemon.client() as client:
+    async with in_own_task(daemon.client()) as client:
         yield client

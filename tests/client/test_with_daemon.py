@@ -15,6 +15,7 @@ from ckwatch.client import Client, DaemonGoneError, connect
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.endpoint import endpoint_of, owner
 from daemon_bench import SECONDS, Bench
+from in_own_task import in_own_task
 
 KERNEL_FILE = "k.kernel.toml"
 
@@ -29,7 +30,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.fixture
 async def client(bench: Bench) -> AsyncIterator[Client]:
-    async with connect(bench.root, private=True, open_engine=lambda _root: bench.open()) as client:
+    async with in_own_task(connect(bench.root, private=True, open_engine=lambda _root: bench.open())) as client:
         yield client
 
 

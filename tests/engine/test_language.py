@@ -14,6 +14,7 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.language import TemplateDetail, ValuesRequest
 from daemon_bench import KERNEL, Bench, build
 from gemm_bench import GEMM, gemm_bench
+from in_own_task import in_own_task
 
 GEMM_FILE = (GEMM / "gemm_f16.kernel.toml").read_text()
 GEMM_UNIT = "gemm_f16/v3_128x128x64_intrawave@gfx942"
@@ -38,7 +39,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[tuple[Bench, DaemonApi]]:
     bench.write("templates/k.hip.j2", TEMPLATE)
     bench.write("templates/macros.j2", "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}")
     bench.write("templates/more/deep.j2", "{{ Tile }}{{ Deeper }}")
-    async with bench.open() as daemon:
+    async with in_own_task(bench.open()) as daemon:
         yield bench, daemon
 
 

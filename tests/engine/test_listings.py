@@ -13,6 +13,7 @@ from ckwatch.engine.queries.listings import DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import Isa
 from daemon_bench import SECONDS, TEMPLATE
+from in_own_task import in_own_task
 from isa_bench import INSTRUCTIONS, SYMBOL, UNIT, IsaBench, disassembly
 
 
@@ -23,10 +24,9 @@ def bench(tmp_path: Path) -> IsaBench:
 
 @pytest.fixture
 async def daemon(bench: IsaBench) -> AsyncIterator[DaemonApi]:
-    with anyio.fail_after(SECONDS):
-        async with bench.open() as daemon:
-            await built(daemon)
-            yield daemon
+    async with in_own_task(bench.open()) as daemon:
+        await built(daemon)
+        yield daemon
 
 
 async def built(daemon: DaemonApi) -> None:

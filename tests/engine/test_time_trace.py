@@ -15,6 +15,7 @@ import pytest
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from daemon_bench import SECONDS, TEMPLATE, Bench
+from in_own_task import in_own_task
 
 TRACES = Path(__file__).parent.parent / "data/timetrace"
 UNIT = "k/one@gfx942"
@@ -42,9 +43,8 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 async def daemon(bench: Bench) -> AsyncIterator[DaemonApi]:
-    with anyio.fail_after(SECONDS):
-        async with bench.open() as daemon:
-            yield daemon
+    async with in_own_task(bench.open()) as daemon:
+        yield daemon
 
 
 def commands(bench: Bench) -> list[list[str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from in_own_task import in_own_task
 from served import Serve, Served, serving
 
 
@@ -29,5 +30,5 @@ def serve(runtime: Path) -> Serve:
 
 @pytest.fixture
 async def served(serve: Serve) -> AsyncIterator[Served]:
-    async with serve() as served:
+    async with in_own_task(serve()) as served:
         yield served
