@@ -24,12 +24,13 @@ import os, sys, time
 from ckwatch.bench.worker_protocol import message, frame
 from ckwatch.bench.worker_protocol import *
 from ckwatch.bench.report import *
+from ckwatch.model.gpu_specs import DeviceFacts
 def say(*told):
     for one in told:
         os.write(1, one if isinstance(one, bytes) else message(one))
-hello = Hello(protocol=PROTOCOL, version="0", pid=1, host="box")
-stage = Stage(name="timing", contestant="ours")
-busy = Failure(kind=FailureKind.BUSY, message="busy")
+hello = WorkerHello(protocol=PROTOCOL, version="0", pid=1, host="box")
+stage = WorkerStage(name="timing", contestant="ours")
+busy = BenchmarkFailure(kind=FailureKind.BUSY, message="busy")
 """
 
 
@@ -75,7 +76,7 @@ SCRIPTS = [
     ("say(hello, message(busy) + b'garbage'); time.sleep(1000)", FailureKind.BUSY, "busy"),
     ("say(hello, Devices(devices=()))", FailureKind.GARBLED, "answered with Devices"),
     (
-        "say(Hello(protocol=PROTOCOL + 1, version='9', pid=1, host='box')); time.sleep(1000)",
+        "say(WorkerHello(protocol=PROTOCOL + 1, version='9', pid=1, host='box')); time.sleep(1000)",
         FailureKind.GARBLED,
         r"the worker on box is of ckwatch 9 \(protocol 2\); this is .* \(protocol 1\)",
     ),
@@ -88,7 +89,7 @@ SCRIPTS = [
     ("say(hello, stage); os.abort()", FailureKind.CRASHED, r"SIGABRT while timing \(ours\)"),
     ("say(hello); os.abort()", FailureKind.BROKEN, "killed by SIGABRT while starting"),
     (
-        "say(hello, stage, Stage(name='comparing')); os.abort()",
+        "say(hello, stage, WorkerStage(name='comparing')); os.abort()",
         FailureKind.CRASHED,
         "SIGABRT while comparing",
     ),
@@ -122,7 +123,7 @@ async def test_what_was_printed_is_in_the_details() -> None:
 
 
 async def test_who_is_to_blame_is_named() -> None:
-    found = await failure(speaking("say(hello, stage, Stage(name='comparing')); os.abort()"))
+    found = await failure(speaking("say(hello, stage, WorkerStage(name='comparing')); os.abort()"))
     assert found.contestant == "ours"
 
 
@@ -215,7 +216,7 @@ async def test_a_lost_launcher_ends_the_worker_behind_it(own_leases: None, tmp_p
 
 async def test_each_stage_is_told_once() -> None:
     said: list[WorkerMessage] = []
-    script = "say(hello, *[stage, Stage(name='timing', contestant='theirs')] * 50, busy)"
+    script = "say(hello, *[stage, WorkerStage(name='timing', contestant='theirs')] * 50, busy)"
     await measure(job("ours"), [b""], command=speaking(script), time_limit_s=PATIENCE_S, on_message=said.append)
     assert [getattr(message, "contestant", None) for message in said] == [None, "ours", "theirs"]
 
@@ -224,8 +225,8 @@ async def test_waiting_for_the_device_is_not_work() -> None:
     """The limit begins anew when the device is there."""
     for limit_s in LIMITS_S:
         script = (
-            f"say(hello, Waiting(holder='x')); time.sleep({1.2 * limit_s}); say(stage);"
-            "say(Failure(kind=FailureKind.WRONG, message='wrong'))"
+            f"say(hello, WaitingForDevice(holder='x')); time.sleep({1.2 * limit_s}); say(stage);"
+            "say(BenchmarkFailure(kind=FailureKind.WRONG, message='wrong'))"
         )
         found = await failure(speaking(script), time_limit_s=limit_s)
         if found.kind is FailureKind.WRONG:
@@ -236,7 +237,7 @@ async def test_waiting_for_the_device_is_not_work() -> None:
 async def test_a_report_without_end_in_time() -> None:
     """The worker is done when it has answered, however long its driver takes to close."""
     script = (
-        "say(hello, Report(device=DeviceFacts(name='cpu', description='', arch='host'), measured=())); time.sleep(1000)"
+        "say(hello, BenchmarkReport(device=DeviceFacts(name='cpu', description='', arch='host'), measured=())); time.sleep(1000)"
     )
     found = await measure(job("ours"), [b""], command=speaking(script), time_limit_s=PATIENCE_S)
     assert isinstance(found, BenchmarkReport)

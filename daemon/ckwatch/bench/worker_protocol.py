@@ -73,9 +73,16 @@ BANNER_LIMIT_BYTES = 2**18
 
 _LIMITS = {b"J": MESSAGE_LIMIT_BYTES, b"B": ARTIFACT_LIMIT_BYTES}
 _MESSAGE_TYPES: dict[str, type] = {
-    type_.__name__: type_
-    for type_ in (WorkerHello, WaitingForDevice, WorkerStage, WorkerRequest, Devices, BenchmarkReport, BenchmarkFailure)
+    "Hello": WorkerHello,
+    "Waiting": WaitingForDevice,
+    "Stage": WorkerStage,
+    "Ask": WorkerRequest,
+    "Devices": Devices,
+    "Report": BenchmarkReport,
+    "Failure": BenchmarkFailure,
 }
+"""By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then every kept timing is measured again."""
+_TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}
 
 Message = WorkerHello | WaitingForDevice | WorkerStage | WorkerRequest | Devices | BenchmarkReport | BenchmarkFailure
 
@@ -113,9 +120,14 @@ def head(content: bytes, kind: bytes) -> bytes:
     return _HEAD.pack(MARK, kind, len(content), zlib.crc32(content))
 
 
+def tag(value: Message) -> str:
+    """What the pipe calls this kind of message."""
+    return _TAGS[type(value)]
+
+
 def message(value: Message) -> bytes:
     """The frame of a message."""
-    return frame(to_json({"type": type(value).__name__, "value": value}, inf_nan_mode="constants"))
+    return frame(to_json({"type": tag(value), "value": value}, inf_nan_mode="constants"))
 
 
 def decode(content: bytes) -> Message:

@@ -33,6 +33,7 @@ from ckwatch.bench.worker_protocol import (
     WorkerStage,
     head,
     message,
+    tag,
 )
 from ckwatch.model.errors import DeviceError
 from ckwatch.model.python_process import module_command
@@ -145,7 +146,7 @@ class _Session:
         if self._garbled is not None:
             return self._garbled_failure(self._garbled)
         if answer is not None:
-            return self._failure(FailureKind.GARBLED, f"the worker answered with {type(answer).__name__}")
+            return self._failure(FailureKind.GARBLED, f"the worker answered with {tag(answer)}")
         if timed_out and not self._silent:
             return self._overrun()
         return self._death(ended, arguments, through_launcher)
@@ -209,7 +210,7 @@ class _Session:
     def _take(self, said: Message) -> None:
         if self._hello is None:
             if not isinstance(said, WorkerHello):
-                raise GarbledError(f"the worker's first word was {type(said).__name__}")
+                raise GarbledError(f"the worker's first word was {tag(said)}")
             self._greet(said)
         elif isinstance(said, WaitingForDevice):
             wait_s = self._ask.job.lease_wait_s if self._ask.job is not None else 0.0
@@ -219,7 +220,7 @@ class _Session:
         elif isinstance(said, WorkerStage):
             self._enter(said)
         elif isinstance(said, WorkerHello | WorkerRequest):
-            raise GarbledError(f"the worker said {type(said).__name__} in the middle of its work")
+            raise GarbledError(f"the worker said {tag(said)} in the middle of its work")
         else:
             self._answer = said
 

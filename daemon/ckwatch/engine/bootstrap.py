@@ -35,7 +35,7 @@ from ckwatch.system.processes import Launcher, run_process
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import require_trusted
 
-FILE_NAME = "history.sqlite"
+HISTORY_FILE_NAME = "history.sqlite"
 
 
 log = logging.getLogger(__name__)
@@ -219,4 +219,4 @@ async def _clean_store(runtime: EngineLoop, tools: BuildTools) -> None:
 
 def database_path(root: Path, environment: Mapping[str, str] = os.environ) -> Path:
     """The history of the workspace at `root`, beside the log of its daemon. Creates nothing."""
-    return endpoint_of(root, environment).log.with_name(FILE_NAME)
+    return endpoint_of(root, environment).log.with_name(HISTORY_FILE_NAME)

@@ -19,7 +19,7 @@ BETWEEN_STATEMENTS = """
 import os, signal, sqlite3, sys
 from dataclasses import replace
 from pathlib import Path
-from ckwatch.history import History, UnitRecord
+from ckwatch.bench.history.runs import History, UnitRecord
 
 folder = Path(sys.argv[1])
 connect = sqlite3.connect
@@ -80,7 +80,7 @@ def test_between_any_two_statements(tmp_path: Path) -> None:
 RECORDING = """
 import itertools, sys
 from pathlib import Path
-from ckwatch.history import History, UnitRecord
+from ckwatch.bench.history.runs import History, UnitRecord
 
 history = History(Path(sys.argv[1]))
 history.open()

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 from ckwatch.bench.history.database import MIGRATIONS, HistoryError
 from ckwatch.bench.history.runs import History, UnitRecord
-from ckwatch.engine.bootstrap import database_path
-from ckwatch.wire.endpoint import endpoint_of
 
 FIRST = UnitRecord(
     unit="gemm/first@gfx942",
@@ -201,12 +199,7 @@ def test_threads_take_turns(path: Path) -> None:
         assert [len(history.runs(f"k/{number}@host")) for number in range(6)] == [5] * 6
 
 
-def test_where_it_is(tmp_path: Path) -> None:
-    environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
-    path = database_path(tmp_path / "w", environment)
-    assert path.is_relative_to(tmp_path / "state/ckwatch/workspaces")
-    assert path.parent == endpoint_of(tmp_path / "w", environment).log.parent
-    assert path != database_path(tmp_path / "v", environment)
+def test_a_folder_that_is_made_is_the_users_own(path: Path) -> None:
     assert not path.parent.exists()
     with closing(opened(path)):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

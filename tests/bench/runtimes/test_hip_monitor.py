@@ -11,8 +11,6 @@ from ckwatch.bench.report import DeviceReading
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings, other_processes
 from hip_stand_in import build_amdsmi, build_hip, environment, scenario
 
-pytest.importorskip("rocm.bindings.hip")
-
 NOTHING: dict[str, Any] = {
     "clock_mhz": None,
     "memory_clock_mhz": None,
@@ -24,6 +22,7 @@ NOTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("rocm.bindings.hip")
     rocm = build_hip(tmp_path_factory.mktemp("rocm"))
     build_amdsmi(rocm)
     return rocm

@@ -179,7 +179,8 @@ def test_concurrent_publishers(store: ArtifactStore, publish: Publish, roots: Pa
 WRITER = """
 import sys, itertools
 from pathlib import Path
-from ckwatch.store import ArtifactStore, HeaderSet
+from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from stored_entries import RECORD
 store = ArtifactStore(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -190,12 +191,12 @@ for count in itertools.count():
     store.publish(key, HeaderSet({}), RECORD, source=b"int a;", log="", products={"shared-object": product})
     if count % 3 == 0:
         (store._entry_folder(key, HeaderSet({}).key) / "kernel.so").write_bytes(b"damaged")
-    store.lookup(key, __import__("ckwatch.store").store.Roots({}))
+    store.lookup(key, PathRoots({}))
 """
 
 
 def test_writers_killed_at_any_moment(store: ArtifactStore) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "daemon"), str(root / "tests")])}
     for wait_s in (0.001, 0.003, 0.007, 0.013, 0.021):
         writers = [

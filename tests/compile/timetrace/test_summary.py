@@ -65,7 +65,7 @@ def test_template_name(name: str, template: str) -> None:
     assert template_name(name) == template
 
 
-DATA = Path(__file__).parent.parent / "data/timetrace"
+DATA = Path(__file__).parents[2] / "data/timetrace"
 CLASS, FUNCTION = "InstantiateClass", "InstantiateFunction"
 
 Event = tuple[str, int, int, str]

@@ -75,11 +75,10 @@ def _check_status(function: str, status: int) -> None:
 def available_libraries(stream: int, allocate: Callable[[int], int]) -> list[BlasLibrary]:
     """The libraries that are there and can be started on the stream; `allocate` gives them device memory."""
     found: list[BlasLibrary] = []
-    for module in ("hip_hipblaslt", "hip_rocblas"):
-        start: Any = importlib.import_module(f"ckwatch.bench.runtimes.{module}").start
-        vendor = start(stream, allocate)
-        if vendor is not None:
-            found.append(vendor)
+    for start in (_start_hipblaslt, _start_rocblas):
+        library = start(stream, allocate)
+        if library is not None:
+            found.append(library)
     return found
 
 

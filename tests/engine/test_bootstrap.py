@@ -1,0 +1,17 @@
+"""Where the daemon keeps its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ckwatch.engine.bootstrap import database_path
+from ckwatch.wire.endpoint import endpoint_of
+
+
+def test_each_workspace_has_a_history_beside_its_log(tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    path = database_path(tmp_path / "w", environment)
+    assert path.is_relative_to(tmp_path / "state/ckwatch/workspaces")
+    assert path.parent == endpoint_of(tmp_path / "w", environment).log.parent
+    assert path != database_path(tmp_path / "v", environment)
+    assert not path.parent.exists()
