@@ -1,4 +1,4 @@
-"""Every route: what the engine is asked, and what the client is told."""
+"""Every route: what the engine is asked, and what the client gets."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request)
-async def test_a_route_asks_the_engine_and_tells_what_it_says(row: Row, serve: Serve) -> None:
+async def test_a_route_asks_the_engine_and_answers_with_what_it_returns(row: Row, serve: Serve) -> None:
     async with serve(FakeEngine(UNIT, "a b?/ü%#+@gfx90a:xnack+", "source/artifact")) as served:
         method, _, path = row.request.partition(" ")
         answer = await served.http.request(method, path, json=row.body)
@@ -158,7 +158,7 @@ async def test_a_snapshot_of_many_units_arrives_whole(serve: Serve) -> None:
         assert snapshot == await served.engine.snapshot(None)
 
 
-async def test_stop_is_told_to_the_engine_and_to_the_daemon(served: Served) -> None:
+async def test_stop_reaches_the_engine_and_the_daemon(served: Served) -> None:
     assert (await served.http.post("/stop")).status_code == 204
     assert (served.engine.of("stop"), served.stops) == ([()], ["stop"])
 
@@ -220,7 +220,7 @@ async def test_a_fault_of_ours_is_logged_and_not_shown(served: Served, caplog: p
     served.engine.fault = ZeroDivisionError("a secret")
     answer = await served.http.get("/snapshot?client=x")
     assert answer.status_code == 500
-    assert "fault of ckwatch" in Problem.model_validate_json(answer.content).error
+    assert "internal error" in Problem.model_validate_json(answer.content).error
     assert "secret" not in answer.text
     assert "Traceback" in caplog.text
     assert [record.levelno for record in caplog.records] == [logging.ERROR]

@@ -30,7 +30,7 @@ async def test_what_is_not_understood_is_not_asked(body: dict[str, object], serv
     assert served.engine.of("bench") == []
 
 
-async def test_a_mistake_known_at_once_is_told_with_its_status(served: Served) -> None:
+async def test_a_mistake_known_at_once_has_its_own_status(served: Served) -> None:
     served.engine.fault = CkwatchError("none of these units has a shape 'x'", "there are test")
     answer = await served.http.post("/benchmarks", json={"shapes": ["x"]})
     assert answer.status_code == 400

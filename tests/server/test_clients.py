@@ -191,21 +191,21 @@ async def test_leaving_ends_the_clients_streams_and_no_others(served: Served) ->
     assert engine.of("forget") == [("x",)]
 
 
-async def lend(served: Served, path: str, size: int, client: str = "x") -> tuple[int, str]:
+async def set_overlay(served: Served, path: str, size: int, client: str = "x") -> tuple[int, str]:
     answer = await served.http.put(f"/clients/{client}/overlays", json={"path": path, "text": "a" * size})
     return answer.status_code, answer.text
 
 
-async def test_what_a_client_lends_is_bounded(serve: Serve) -> None:
+async def test_unsaved_text_is_bounded(serve: Serve) -> None:
     async with serve(overlay_bytes=10_000) as served:
-        assert (await lend(served, "/w/a", 6000))[0] == 204
-        assert (await lend(served, "/w/a", 7000))[0] == 204  # in place of the one before
-        status, text = await lend(served, "/w/b", 6000)
+        assert (await set_overlay(served, "/w/a", 6000))[0] == 204
+        assert (await set_overlay(served, "/w/a", 7000))[0] == 204  # in place of the one before
+        status, text = await set_overlay(served, "/w/b", 6000)
         assert status == 507
-        assert "unsaved texts" in Problem.model_validate_json(text).error
-        assert (await lend(served, "/w/b", 6000, client="y"))[0] == 204
+        assert "unsaved text" in Problem.model_validate_json(text).error
+        assert (await set_overlay(served, "/w/b", 6000, client="y"))[0] == 204
         assert (await served.http.put("/clients/x/overlays", json={"path": "/w/a", "text": None})).status_code == 204
-        assert (await lend(served, "/w/b", 6000))[0] == 204
+        assert (await set_overlay(served, "/w/b", 6000))[0] == 204
         lent = [(client, path, text and len(text)) for client, path, text in served.engine.of("overlay")]
         assert lent == [
             ("x", "/w/a", 6000), ("x", "/w/a", 7000), ("y", "/w/b", 6000), ("x", "/w/a", None), ("x", "/w/b", 6000),
@@ -215,16 +215,16 @@ async def test_what_a_client_lends_is_bounded(serve: Serve) -> None:
 async def test_what_the_engine_did_not_take_does_not_count(serve: Serve) -> None:
     async with serve(overlay_bytes=10_000) as served:
         served.engine.fault = ZeroDivisionError()
-        assert (await lend(served, "/w/a", 6000))[0] == 500
-        assert (await lend(served, "/w/b", 6000))[0] == 204
+        assert (await set_overlay(served, "/w/a", 6000))[0] == 500
+        assert (await set_overlay(served, "/w/b", 6000))[0] == 204
 
 
-async def test_one_client_too_many_is_told(serve: Serve) -> None:
+async def test_one_client_too_many_is_refused(serve: Serve) -> None:
     async with serve(clients=1) as served:
-        assert (await lend(served, "/w/a", 1))[0] == 204
-        status, text = await lend(served, "/w/a", 1, client="y")
-        assert (status, Problem.model_validate_json(text).error) == (429, "1 clients are there; no more are allowed")
+        assert (await set_overlay(served, "/w/a", 1))[0] == 204
+        status, text = await set_overlay(served, "/w/a", 1, client="y")
+        assert (status, Problem.model_validate_json(text).error) == (429, "too many clients: the limit is 1")
         assert (await served.http.get("/events?client=y")).status_code == 429
         assert served.clients.streams == 0
         assert (await served.http.delete("/clients/x")).status_code == 204
-        assert (await lend(served, "/w/a", 1, client="y"))[0] == 204
+        assert (await set_overlay(served, "/w/a", 1, client="y"))[0] == 204

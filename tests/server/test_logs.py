@@ -11,7 +11,7 @@ import pytest
 
 from ckwatch.server.logs import FILE_BYTES, file_handler, logging_to
 
-ours = logging.getLogger("ckwatch.serve.test")
+ours = logging.getLogger("ckwatch.server.test")
 
 
 def test_what_is_logged(tmp_path: Path) -> None:
@@ -29,9 +29,9 @@ def test_what_is_logged(tmp_path: Path) -> None:
     ours.warning("after the end")
     text = path.read_text()
     assert [line.split(" ", 2)[2] for line in text.splitlines() if line.startswith("2")] == [
-        "INFO ckwatch.serve.test: ready: ü \\udcff",
+        "INFO ckwatch.server.test: ready: ü \\udcff",
         "WARNING uvicorn.error: what is this",
-        "ERROR ckwatch.serve.test: it failed",
+        "ERROR ckwatch.server.test: it failed",
     ]
     assert "Traceback" in text
     assert text.endswith("ZeroDivisionError: a fault\n")

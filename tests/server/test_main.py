@@ -1,4 +1,4 @@
-"""The daemon as a client starts it: in the background, with a pipe over which it tells how it went."""
+"""The daemon as a client starts it: in the background, with a pipe over which it reports how it went."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def root(tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def started(root: Path) -> Readiness:
-    """What a daemon tells that is started in the background; the process that was started ends at once."""
-    listening, telling = os.pipe()
+    """What a daemon that starts in the background reports; the process that was started ends at once."""
+    listening, ready_fd = os.pipe()
     with open(listening, "rb") as heard:  # noqa: PTH123 - a descriptor
-        arguments = [sys.executable, "-m", "ckwatch.server", str(root), "--ready-fd", str(telling)]
-        subprocess.run(arguments, pass_fds=[telling], check=True, start_new_session=True, stdin=subprocess.DEVNULL)
-        os.close(telling)
+        arguments = [sys.executable, "-m", "ckwatch.server", str(root), "--ready-fd", str(ready_fd)]
+        subprocess.run(arguments, pass_fds=[ready_fd], check=True, start_new_session=True, stdin=subprocess.DEVNULL)
+        os.close(ready_fd)
         return parse(heard.read())
 
 
@@ -76,7 +76,7 @@ def ended_log(log: Path, process: int) -> str:
     return log.read_text()
 
 
-def test_mistakes_are_told_without_a_traceback(root: Path) -> None:
+def test_mistakes_are_reported_without_a_traceback(root: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "ckwatch.server", str(root)], check=False, capture_output=True, text=True
     )

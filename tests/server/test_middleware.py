@@ -1,4 +1,4 @@
-"""Bad input: the answer tells what is wrong, and the engine is not asked."""
+"""Bad input: the answer says what is wrong, and the engine is not asked."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def check(answer: httpx.Response, status: int, says: str) -> None:
     assert answer.headers["content-type"] == "application/json"
     if answer.request.method != "HEAD":
         problem = Problem.model_validate_json(answer.content)
-        assert any(says in told for told in (problem.error, *problem.details)), problem
+        assert any(says in received for received in (problem.error, *problem.details)), problem
         assert len(answer.content) < 15_000  # what was sent is not sent back
 
 
@@ -137,7 +137,7 @@ async def test_every_route_refuses_what_it_does_not_know(method: str, served: Se
     assert served.engine.asked == []
 
 
-async def test_a_method_that_is_not_there_is_told_which_is(served: Served) -> None:
+async def test_an_unknown_method_is_answered_with_the_known_ones(served: Served) -> None:
     answer = await served.http.put("/status")
     assert answer.headers["allow"] == "GET"
 
@@ -146,12 +146,12 @@ async def test_a_method_that_is_not_there_is_told_which_is(served: Served) -> No
     ("content", "headers", "status", "says"),
     [
         (b"", JSON, 422, "body: Field required"),
-        (b"{", JSON, 400, "the body is no JSON: "),
-        (b"{}{}", JSON, 400, "the body is no JSON: Extra data, at character 2"),
-        (b"{'a': 1}", JSON, 400, "the body is no JSON: "),
-        (b"\xff{}", JSON, 400, "the body is no UTF-8 at byte 0"),
-        ('{"units": ["ü"]}'.encode("latin-1"), JSON, 400, "the body is no UTF-8 at byte 12"),
-        ("{}".encode("utf-16"), JSON, 400, "the body is no UTF-8 at byte 0"),
+        (b"{", JSON, 400, "the body is not valid JSON: "),
+        (b"{}{}", JSON, 400, "the body is not valid JSON: Extra data, at character 2"),
+        (b"{'a': 1}", JSON, 400, "the body is not valid JSON: "),
+        (b"\xff{}", JSON, 400, "the body is not UTF-8 at byte 0"),
+        ('{"units": ["ü"]}'.encode("latin-1"), JSON, 400, "the body is not UTF-8 at byte 12"),
+        ("{}".encode("utf-16"), JSON, 400, "the body is not UTF-8 at byte 0"),
         (b"[" * 100_000, JSON, 400, ""),
         (b'{"units": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", JSON, 400, ""),
         (b'{"units": ' + b"9" * 5000 + b"}", JSON, 400, ""),

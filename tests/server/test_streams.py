@@ -1,4 +1,4 @@
-"""Followers: what they are told, when they are dropped, and that none holds up another."""
+"""Followers: what they receive, when they are dropped, and that none holds up another."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_an_engine_that_wakes_for_nothing_is_no_news(serve: Serve) -> None
 
 
 @pytest.mark.parametrize("after", [0, 99])
-async def test_who_missed_too_much_is_told_and_begins_anew(after: int, served: Served) -> None:
+async def test_a_follower_that_missed_too_much_begins_anew(after: int, served: Served) -> None:
     served.engine.oldest = 1
     async with following(served, f"?after={after}") as changes:
         assert [change async for change in changes] == [Change(seq=1, topic="reset")]
@@ -137,7 +137,7 @@ async def connect(served: Served, request: bytes) -> SocketStream:
     return connection
 
 
-async def tell(engine: FakeEngine, changes: AsyncIterator[Change], number: int) -> None:
+async def publish(engine: FakeEngine, changes: AsyncIterator[Change], number: int) -> None:
     """A change of 50 kB, which one follower has read when this returns."""
     seq = engine.change(TOPIC, unit_of(symbol=f"{number}" + "x" * 50_000))
     while (await anext(changes)).seq != seq:
@@ -152,7 +152,7 @@ async def test_one_that_never_reads_holds_up_nobody(serve: Serve) -> None:
         await connect(served, b"GET /v1/events?after=0&client=deaf HTTP/1.1\r\n"),
     ):
         for number in range(200):  # ten times what a socket holds
-            await tell(engine, changes, number)
+            await publish(engine, changes, number)
         assert served.clients.streams == 2
 
 
@@ -162,7 +162,7 @@ async def test_one_that_never_reads_is_dropped(serve: Serve, caplog: pytest.LogC
         async with await connect(served, b"GET /v1/events?after=0&client=deaf HTTP/1.1\r\n") as deaf:
             count = 0
             while "dropped" not in caplog.text:
-                await tell(engine, changes, count)
+                await publish(engine, changes, count)
                 count += 1
             assert "did not read /v1/events for 0.5 s" in caplog.text
             assert await received(deaf) < count * 50_000  # what it missed is not kept for it
@@ -199,7 +199,9 @@ async def test_streams_are_counted(serve: Serve) -> None:
             for method, path, body in (("GET", "/events", None), ("POST", "/builds", {})):
                 answer = await served.http.request(method, path, json=body)
                 assert answer.status_code == 429
-                assert Problem.model_validate_json(answer.content).error.startswith("2 streams are open")
+                assert Problem.model_validate_json(answer.content).error.startswith(
+                    "too many open streams: the limit is 2"
+                )
             assert (await served.http.get("/status")).status_code == 200
         await until_streams(served, 0)
         async with following(served):
@@ -211,16 +213,16 @@ async def lines(answer: httpx.Response) -> list[BuildLine]:
 
 
 async def test_a_build_from_start_to_end(served: Served) -> None:
-    told = [
+    received = [
         BuildLine(event="start", units=(UNIT,)),
         BuildLine(event="unit", id=UNIT, unit=unit_of()),
         BuildLine(event="unit", id="gemm/gone@gfx942", problem="removed"),
     ]
-    served.engine.lines = told
+    served.engine.lines = received
     body = {"units": [UNIT], "force": True, "check_only": False, "client": "x"}
     async with served.http.stream("POST", "/builds", json=body) as answer:
         assert answer.headers["content-type"] == "application/x-ndjson"
-        assert await lines(answer) == [*told, BuildLine(event="done")]
+        assert await lines(answer) == [*received, BuildLine(event="done")]
     assert served.engine.of("build") == [("x", [UNIT], True, False)]
     assert served.engine.building == 0
 
@@ -236,9 +238,9 @@ async def test_a_build_that_takes_long_sends_heartbeats(serve: Serve) -> None:
     async with serve(heartbeat_s=0.02) as served:
         served.engine.endless = True
         async with served.http.stream("POST", "/builds", json={}) as answer:
-            told = answer.aiter_lines()
+            received = answer.aiter_lines()
             for _ in range(3):
-                assert BuildLine.model_validate_json(await anext(told)) == BuildLine(event="heartbeat")
+                assert BuildLine.model_validate_json(await anext(received)) == BuildLine(event="heartbeat")
 
 
 async def test_a_client_that_goes_gives_up_its_build(served: Served) -> None:
@@ -307,16 +309,16 @@ async def test_the_server_ends_although_one_never_reads(serve: Serve) -> None:
         await served.ended.wait()
 
 
-def test_states_are_serialised_once() -> None:
-    serialised = SerializedStates(limit=2)
+def test_states_are_serialized_once() -> None:
+    serialized = SerializedStates(limit=2)
     units = [unit_of(generation=number) for number in range(3)]
-    first = serialised.state(units[0])
-    assert serialised.state(units[0]) is first
-    assert serialised.state(unit_of(generation=0)) is not first  # equal, but another object
+    first = serialized.state(units[0])
+    assert serialized.state(units[0]) is first
+    assert serialized.state(unit_of(generation=0)) is not first  # equal, but another object
     for unit in units[1:]:
-        serialised.state(unit)
-    assert serialised.state(units[0]) is not first
-    assert serialised.state(units[0]) == first
+        serialized.state(unit)
+    assert serialized.state(units[0]) is not first
+    assert serialized.state(units[0]) == first
 
 
 URL = "/units/gemm/m128@gfx942/isa"

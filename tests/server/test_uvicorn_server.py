@@ -46,7 +46,7 @@ async def test_a_request_in_progress_is_answered_before_the_end(served: Served) 
     await served.ended.wait()
 
 
-async def test_a_request_that_takes_too_long_is_told_of_the_end(served: Served) -> None:
+async def test_a_request_that_takes_too_long_learns_of_the_end(served: Served) -> None:
     async def log(lines: int) -> str:
         served.serving.cancel()
         await anyio.sleep_forever()

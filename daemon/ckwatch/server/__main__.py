@@ -1,4 +1,4 @@
-"""`python -m ckwatch.serverrr ROOT` runs the daemon of a workspace.
+"""`python -m ckwatch.server ROOT` runs the daemon of a workspace.
 
 In the foreground it logs to stderr. With `--ready-fd` it detaches from the process that started it, logs to its file,
 and reports once over that pipe whether it started.
@@ -18,11 +18,11 @@ from ckwatch.server import TAKEN
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: as `run_daemon` says, 2 for what a user can mend, 1 for a fault of ours."""
-    parser = argparse.ArgumentParser(prog="python -m ckwatch.serverr", description=__doc__)
+    """The exit status: as `run_daemon` says, 2 for what a user can fix, 1 for a fault of ours."""
+    parser = argparse.ArgumentParser(prog="python -m ckwatch.server", description=__doc__)
     parser.add_argument("root", type=Path)
-    parser.add_argument("--ready-fd", type=int, help="tell this pipe, and run in the background")
-    parser.add_argument("--idle-exit-s", type=float, help="instead of the workspace's setting; 0 for never")
+    parser.add_argument("--ready-fd", type=int, help="report readiness to this pipe, and run in the background")
+    parser.add_argument("--idle-exit-s", type=float, help="override the workspace's setting; 0 for never")
     options = parser.parse_args(arguments)
     root = Path(os.path.abspath(options.root))  # noqa: PTH100 - Path.absolute keeps `..`
     if options.ready_fd is not None:
@@ -40,26 +40,26 @@ def _run(root: Path, ready_fd: int | None, idle_exit_s: float | None) -> int:
     from ckwatch.wire import readiness
     from ckwatch.wire.endpoint import endpoint_of
 
-    def tell(what: readiness.Readiness) -> None:
+    def report(what: readiness.Readiness) -> None:
         if ready_fd is not None:
             readiness.report(ready_fd, what)
 
     log = logging.getLogger("ckwatch.server")
     handler = logging.StreamHandler() if ready_fd is None else file_handler(endpoint_of(root).log)
-    word = None
+    outcome = None
     with logging_to(handler):
         try:
-            status = _serve(root, idle_exit_s, lambda: tell(readiness.READY))
-            word = readiness.TAKEN if status == TAKEN else None
+            status = _serve(root, idle_exit_s, lambda: report(readiness.READY))
+            outcome = readiness.TAKEN if status == TAKEN else None
         except CkwatchError as error:
             log.error("%s", error)
-            word = readiness.failed(error)
+            outcome = readiness.failed(error)
             status = 2
         except Exception:
             log.exception("the daemon failed")
             status = 1
-    if word is not None:  # and what the log says of it can be read
-        tell(word)
+    if outcome is not None:  # by now the log can be read
+        report(outcome)
     return status
 
 

@@ -1,9 +1,9 @@
 """Who uses the daemon: the requests in progress, the clients, and what each may ask for.
 
-A client exists from its first request that names it until a grace period after its last one. What it holds in the daemon
-(unsaved text, its focus, its view) goes with it, however it ends: the engine is told to forget a client that has no stream
-open and sent nothing during the grace period. Everything here is bounded by `Limits`. `Activity` counts requests, so that
-an unused daemon can end.
+A client exists from its first request that names it until a grace period after its last one. What the daemon keeps for
+it (unsaved text, focus, view) goes with it, however it ends: the engine forgets a client that has no open stream
+and sent nothing during the grace period. Everything here is bounded by `Limits`. `Activity` counts requests, so that an
+unused daemon can end.
 """
 
 from __future__ import annotations
@@ -22,23 +22,30 @@ from ckwatch.model.errors import CkwatchError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """`grace_s`: how long a client without a stream is remembered. `send_s`: how long one that does not read is kept.
-
-    A stream says `heartbeat` after `heartbeat_s` of silence, and sends at most `send_lines` lines and about
-    `send_bytes` at a time. `overlay_bytes` is the memory of all texts that one client lends.
-    """
+    """What clients may use. Seconds and bytes."""
 
     clients: int = 256
+    """Clients at a time."""
     streams: int = 256
+    """Open streams, of all clients."""
     grace_s: float = 10.0
+    """How long a client without a stream is remembered."""
     overlay_bytes: int = 64 * 2**20
+    """Memory for the unsaved texts of one client."""
     body_bytes: int = 2**20
+    """The body of a request."""
     overlay_body_bytes: int = 20 * 2**20
+    """The body of a request that sets an unsaved text."""
     body_s: float = 30.0
+    """How long a body may take to arrive."""
     send_s: float = 30.0
+    """How long a client that does not read is kept."""
     send_lines: int = 200
+    """Lines that a stream sends at a time."""
     send_bytes: int = 2**16
+    """About how many bytes a stream sends at a time."""
     heartbeat_s: float = 15.0
+    """A stream sends a heartbeat after so long a silence."""
 
 
 _LONGEST_PAUSE_S = 60.0
@@ -64,7 +71,7 @@ class Activity:
     async def until_idle(self, ask: Callable[[], Awaitable[tuple[bool, float]]]) -> float:
         """Return when for long enough no request came, none was in progress, and there was no work.
 
-        `ask` tells whether there is work, and how many seconds are enough; 0 for never. They are returned. By the
+        `ask` returns whether there is work, and how many seconds are enough; 0 for never. They are returned. By the
         monotonic clock: neither a set clock nor a suspended machine counts.
         """
         quiet_since = anyio.current_time()
@@ -88,7 +95,7 @@ class TooManyError(CkwatchError):
 
 
 class OverlaysTooLargeError(CkwatchError):
-    """A client lends more text than is kept for one."""
+    """A client sets more unsaved text than is kept for one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +137,7 @@ class Clients:
 
     @asynccontextmanager
     async def present(self, name: str | None) -> AsyncIterator[None]:
-        """A request of `name`, None for one that does not tell. Raises TooManyError for one client too many."""
+        """A request of `name`, None for one that names no client. Raises TooManyError for one client too many."""
         if name is None:
             yield
             return
@@ -145,7 +152,7 @@ class Clients:
         """An open stream; the body is cancelled when its client is removed. Raises TooManyError."""
         if self._streams >= self._limits.streams:
             raise TooManyError(
-                f"{self._streams} streams are open; no more are allowed", "Close some, or try again later."
+                f"too many open streams: the limit is {self._limits.streams}", "Close some, or try again later."
             )
         self._streams += 1
         try:
@@ -161,8 +168,8 @@ class Clients:
             self._streams -= 1
 
     @asynccontextmanager
-    async def lending(self, name: str, path: str, text: str | None) -> AsyncIterator[None]:
-        """A client lends `text`; what it lends counts unless the body raises.
+    async def overlaying(self, name: str, path: str, text: str | None) -> AsyncIterator[None]:
+        """A client sets an unsaved text; its size counts unless the body raises.
 
         To be used while it is present. Raises OverlaysTooLargeError.
         """
@@ -171,7 +178,7 @@ class Clients:
         size = 0 if text is None else sys.getsizeof(text)
         if sum(sizes.values()) - before + size > self._limits.overlay_bytes:
             raise OverlaysTooLargeError(
-                f"unsaved texts of more than {self._limits.overlay_bytes // 2**20} MiB are not kept for one client",
+                f"too much unsaved text: the limit is {self._limits.overlay_bytes // 2**20} MiB per client",
                 "Save some of them.",
             )
         sizes[path] = size
@@ -185,7 +192,7 @@ class Clients:
                 sizes.pop(path, None)
 
     async def remove(self, name: str) -> None:
-        """The client says that it goes: its streams end, and the engine forgets it. Does nothing if it is unknown."""
+        """The client leaves: its streams end, and the engine forgets it. Does nothing if it is unknown."""
         client = self._clients.get(name)
         if client is not None:
             await self._remove(name, client)
@@ -196,7 +203,7 @@ class Clients:
         if client is None:
             if len(self._clients) >= self._limits.clients:
                 raise TooManyError(
-                    f"{len(self._clients)} clients are there; no more are allowed", "Close some, or try again later."
+                    f"too many clients: the limit is {self._limits.clients}", "Close some, or try again later."
                 )
             client = self._clients[name] = _Client()
         client.present += 1

@@ -17,21 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.server.clients import Clients, Limits
-from ckwatch.server.engine_api import BenchmarkEngine, Engine, LanguageEngine
+from ckwatch.server.engine_api import Engine
 from ckwatch.server.responses import json_response
-from ckwatch.server.streams import (
-    BenchStream,
-    BuildStream,
-    EventStream,
-    SlowStream,
-    SnapshotStream,
-    StreamContext,
-    UnitsStream,
-)
+from ckwatch.server.streams import EventStream, LineStream, SlowStream, SnapshotStream, StreamContext, UnitsStream
 from ckwatch.wire.analysis import IsaAnswer
-from ckwatch.wire.benchmarks import BaselineName, BaselineRequest, BenchRequest
+from ckwatch.wire.benchmarks import BaselineName, BaselineRequest, BenchLine, BenchRequest
 from ckwatch.wire.language import ValuesRequest
 from ckwatch.wire.messages import (
+    BuildLine,
     BuildRequest,
     CancelRequest,
     FocusRequest,
@@ -146,52 +139,6 @@ Number = Annotated[int, Path(description="a measurement's number in the history"
 BaselineInPath = Annotated[BaselineName, Path(description="a baseline's name")]
 
 
-class BenchmarkHandlers:
-    """What the routes of benchmarks do."""
-
-    def __init__(self, benchmarks: BenchmarkEngine, clients: Clients, shared: StreamContext) -> None:
-        self._benchmarks = benchmarks
-        self._bench_clients = clients
-        self._bench_shared = shared
-
-    async def devices(self, query: Annotated[DevicesQuery, Query()]) -> Response:
-        """What units can be timed on, and which kinds of device cannot be used and why."""
-        return json_response(await self._benchmarks.devices(again=query.again))
-
-    async def bench(self, request: BenchRequest) -> Response:
-        """Build units, time them and follow that; closing the connection gives up what nobody else wants."""
-        return BenchStream(self._benchmarks, self._bench_clients, self._bench_shared, request)
-
-    async def timings(self, query: Annotated[TimingsQuery, Query()]) -> Response:
-        """A unit's timings, the newest first."""
-        return json_response(await self._benchmarks.timings(query.unit, query.shape, query.limit))
-
-    async def timing(self, number: Number) -> Response:
-        """A measurement with its raw samples, one part for each cache state."""
-        return json_response(await self._benchmarks.timing(number))
-
-    async def ranking(self, query: Annotated[RankingQuery, Query()]) -> Response:
-        """The instances of a kernel by time, and why some have none."""
-        return json_response(await self._benchmarks.best(query.kernel, query.shape))
-
-    async def comparison(self, query: Annotated[CompareQuery, Query()]) -> Response:
-        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`."""
-        return json_response(await self._benchmarks.compare(query.unit, query.against, query.shape))
-
-    async def baselines(self) -> Response:
-        """All baselines."""
-        return json_response(await self._benchmarks.baselines())
-
-    async def set_baseline(self, name: BaselineInPath, request: BaselineRequest) -> Response:
-        """Let a name mean the latest timings of units; the answer names those that have any."""
-        return json_response(await self._benchmarks.set_baseline(name, request.units))
-
-    async def remove_baseline(self, name: BaselineInPath) -> Response:
-        """Let a name mean nothing; the answer is of how many units."""
-        count = await self._benchmarks.remove_baseline(name)
-        return Response(b"%d" % count, media_type="application/json")
-
-
 class TemplateQuery(ClientQuery):
     """A template by its name (`ck/gemm_universal.hip.j2`) or by the absolute path of its file; one of the two."""
 
@@ -205,52 +152,20 @@ class TemplateQuery(ClientQuery):
         return self
 
 
-class LanguageHandlers:
-    """What the routes do; see the table in `app`."""
-
-    def __init__(self, language: LanguageEngine, clients: Clients) -> None:
-        self._language = language
-        self._writers = clients
-
-    async def vocabulary(self) -> Response:
-        """The words of templates, and the keys of kernel files and settings."""
-        return json_response(await self._language.vocabulary())
-
-    async def templates(self, query: Annotated[ClientQuery, Query()]) -> Response:
-        """Every template that a kernel file could name."""
-        async with self._writers.present(query.client):
-            return json_response(await self._language.templates(query.client))
-
-    async def template(self, query: Annotated[TemplateQuery, Query()]) -> Response:
-        """The files that a template is made of, and the parameters that it asks for."""
-        async with self._writers.present(query.client):
-            return json_response(await self._language.template(query.client, query.name, query.path))
-
-    async def readers(self, query: Annotated[FileQuery, Query()]) -> Response:
-        """The units that read a file, as observed."""
-        async with self._writers.present(query.client):
-            return json_response(await self._language.readers(query.client, query.path))
-
-    async def values(self, request: ValuesRequest) -> Response:
-        """What the instance rules say of values of a parameter: accepted ones first, then the nearest."""
-        async with self._writers.present(request.client):
-            return json_response(await self._language.values(request))
-
-
 Kernel = Annotated[str, Path(description="the first part of a unit's id", max_length=4096)]
 Instance = Annotated[str, Path(description="the rest of a unit's id: INSTANCE@ARCH", max_length=4096)]
 Client = Annotated[ClientId, Path(description="the client's own choice, unlike any other's")]
 
 
-class Handlers(BenchmarkHandlers, LanguageHandlers):
+class Handlers:
     """What the routes do; see the table in `app`."""
 
     def __init__(self, engine: Engine, clients: Clients, limits: Limits, stop: Callable[[], None]) -> None:
         self._engine = engine
         self._clients = clients
         self._shared = StreamContext(limits)
-        BenchmarkHandlers.__init__(self, engine.benchmarks, clients, self._shared)
-        LanguageHandlers.__init__(self, engine.language, clients)
+        self._benchmarks = engine.benchmarks
+        self._language = engine.language
         self._stop = stop
 
     async def status(self) -> Response:
@@ -304,12 +219,12 @@ class Handlers(BenchmarkHandlers, LanguageHandlers):
         return SlowStream(TimeTraceLine, ask, self._clients, self._shared, request.client)
 
     async def analysis(self, kernel: Kernel, instance: Instance, query: Annotated[ClientQuery, Query()]) -> Response:
-        """What a unit's code object tells without a GPU: resources, occupancy, main loop, predictions."""
+        """Performance figures of a unit that need no GPU: resources, occupancy, main loop, predictions."""
         async with self._clients.present(query.client):
             return json_response(await self._engine.analysis(query.client, f"{kernel}/{instance}"))
 
     async def isa(self, kernel: Kernel, instance: Instance, query: Annotated[IsaQuery, Query()]) -> Response:
-        """The disassembly of one of a unit's kernels. Closing the connection gives up the compile that tells its source
+        """The disassembly of one of a unit's kernels. Closing the connection gives up the compile that finds its source
         lines."""
         ask = partial(self._engine.isa, query.client, f"{kernel}/{instance}", query.symbol, lines=query.lines)
         return SlowStream(IsaAnswer, ask, self._clients, self._shared, query.client)
@@ -338,7 +253,10 @@ class Handlers(BenchmarkHandlers, LanguageHandlers):
 
     async def build(self, request: BuildRequest) -> Response:
         """Build units and follow them; closing the connection gives up what nobody else wants."""
-        return BuildStream(self._engine, self._clients, self._shared, request)
+        begin = partial(
+            self._engine.build, request.client, request.units, force=request.force, check_only=request.check_only
+        )
+        return LineStream(begin, BuildLine(event="heartbeat"), self._clients, self._shared, request.client)
 
     async def cancel(self, request: CancelRequest) -> Response:
         """Stop compiling units; the answer names those that were."""
@@ -346,10 +264,10 @@ class Handlers(BenchmarkHandlers, LanguageHandlers):
             return json_response(await self._engine.cancel(request.client, request.units))
 
     async def overlay(self, client: Client, request: OverlayRequest) -> Response:
-        """Lend the text of an unsaved buffer, or take it back."""
+        """Set the text of an unsaved buffer, or drop it."""
         async with (
             self._clients.present(client),
-            self._clients.lending(client, request.path, request.text),
+            self._clients.overlaying(client, request.path, request.text),
         ):
             await self._engine.overlay(client, request.path, request.text)
         return _done()
@@ -370,9 +288,79 @@ class Handlers(BenchmarkHandlers, LanguageHandlers):
         return _done()
 
     async def leave(self, client: Client) -> Response:
-        """The client goes: its streams end, and what it lent is dropped."""
+        """The client goes: its streams end, and its unsaved text is dropped."""
         await self._clients.remove(client)
         return _done()
+
+    # The words of templates and files.
+
+    async def vocabulary(self) -> Response:
+        """The words of templates, and the keys of kernel files and settings."""
+        return json_response(await self._language.vocabulary())
+
+    async def templates(self, query: Annotated[ClientQuery, Query()]) -> Response:
+        """Every template that a kernel file could name."""
+        async with self._clients.present(query.client):
+            return json_response(await self._language.templates(query.client))
+
+    async def template(self, query: Annotated[TemplateQuery, Query()]) -> Response:
+        """The files that a template is made of, and the parameters that it asks for."""
+        async with self._clients.present(query.client):
+            return json_response(await self._language.template(query.client, query.name, query.path))
+
+    async def readers(self, query: Annotated[FileQuery, Query()]) -> Response:
+        """The units that read a file, as observed."""
+        async with self._clients.present(query.client):
+            return json_response(await self._language.readers(query.client, query.path))
+
+    async def values(self, request: ValuesRequest) -> Response:
+        """What the instance rules say of values of a parameter: accepted ones first, then the nearest."""
+        async with self._clients.present(request.client):
+            return json_response(await self._language.values(request))
+
+    # Benchmarks: of the workspace as it is on disk.
+
+    async def devices(self, query: Annotated[DevicesQuery, Query()]) -> Response:
+        """What units can be timed on, and which kinds of device cannot be used and why."""
+        return json_response(await self._benchmarks.devices(again=query.again))
+
+    async def bench(self, request: BenchRequest) -> Response:
+        """Build units, time them and follow that; closing the connection gives up what nobody else wants."""
+        begin = partial(
+            self._benchmarks.bench, request.units, request.shapes, device=request.device, force=request.force
+        )
+        return LineStream(begin, BenchLine(event="heartbeat"), self._clients, self._shared, request.client)
+
+    async def timings(self, query: Annotated[TimingsQuery, Query()]) -> Response:
+        """A unit's timings, the newest first."""
+        return json_response(await self._benchmarks.timings(query.unit, query.shape, query.limit))
+
+    async def timing(self, number: Number) -> Response:
+        """A measurement with its raw samples, one part for each cache state."""
+        return json_response(await self._benchmarks.timing(number))
+
+    async def ranking(self, query: Annotated[RankingQuery, Query()]) -> Response:
+        """The instances of a kernel by time, and why some have none."""
+        return json_response(await self._benchmarks.best(query.kernel, query.shape))
+
+    async def comparison(self, query: Annotated[CompareQuery, Query()]) -> Response:
+        """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`."""
+        return json_response(await self._benchmarks.compare(query.unit, query.against, query.shape))
+
+    async def baselines(self) -> Response:
+        """All baselines."""
+        return json_response(await self._benchmarks.baselines())
+
+    async def set_baseline(self, name: BaselineInPath, request: BaselineRequest) -> Response:
+        """Let a name mean the latest timings of units; the answer names those that have any."""
+        return json_response(await self._benchmarks.set_baseline(name, request.units))
+
+    async def remove_baseline(self, name: BaselineInPath) -> Response:
+        """Let a name mean nothing; the answer is of how many units."""
+        count = await self._benchmarks.remove_baseline(name)
+        return Response(b"%d" % count, media_type="application/json")
+
+    # The daemon's end.
 
     async def stop(self) -> Response:
         """End the daemon."""

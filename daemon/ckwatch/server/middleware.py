@@ -68,7 +68,7 @@ class RequestMiddleware:
                     await json_response(OUR_FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)(scope, receive, send)
 
     async def _checked(self, scope: Scope, receive: Receive) -> Receive:
-        """What the application receives. Raises RefusedError."""
+        """What the application receives. Raises RequestRefusedError."""
         headers = Headers(scope=scope)
         if "origin" in headers:
             raise RequestRefusedError(HTTPStatus.FORBIDDEN, "requests of web pages are refused")
@@ -139,4 +139,4 @@ def _check_content(headers: Headers, body: bytes) -> None:
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, f"the body is no UTF-8 at byte {error.start}") from error
+        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, f"the body is not UTF-8 at byte {error.start}") from error

@@ -28,8 +28,8 @@ STATUS_OF: dict[type[CkwatchError], HTTPStatus] = {
 }
 """Errors that are not 400."""
 
-ROUTES_HINT = "GET /v1/openapi.json tells what there is."
-OUR_FAULT = Problem(error="the daemon failed at this: a fault of ckwatch", hint="`ckwatch logs` shows what happened.")
+ROUTES_HINT = "GET /v1/openapi.json describes the API."
+OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
 def json_bytes(value: BaseModel | Sequence[BaseModel] | Sequence[str] | None) -> bytes:
@@ -89,10 +89,10 @@ async def on_invalid(_request: Request, error: Exception) -> Response:
     if found[0]["type"] == "json_invalid":
         reason = found[0].get("ctx", {}).get("error", "malformed")
         return problem_response(
-            HTTPStatus.BAD_REQUEST, f"the body is no JSON: {reason}, at character {found[0]['loc'][-1]}"
+            HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {reason}, at character {found[0]['loc'][-1]}"
         )
     details = [f"{'.'.join(map(str, mistake['loc']))}: {mistake['msg']}" for mistake in found]
-    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "the request is not understood", ROUTES_HINT, details)
+    return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid request", ROUTES_HINT, details)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

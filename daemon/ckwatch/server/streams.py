@@ -22,11 +22,10 @@ from starlette.types import Receive, Scope, Send
 
 from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.server.clients import Clients, Limits
-from ckwatch.server.engine_api import BenchmarkEngine, Engine
+from ckwatch.server.engine_api import Engine
 from ckwatch.server.middleware import abort
 from ckwatch.server.responses import json_bytes, problem_of, text_bytes
-from ckwatch.wire.benchmarks import BenchLine, BenchRequest
-from ckwatch.wire.messages import BuildLine, BuildRequest, SlowAnswer
+from ckwatch.wire.messages import SlowAnswer
 from ckwatch.wire.state import Change, File, Snapshot, Unit, Workspace
 
 _log = logging.getLogger(__name__)
@@ -74,12 +73,12 @@ class StreamContext:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.serialised = SerializedStates()
+        self.serialized = SerializedStates()
         self.turns = anyio.Lock()
 
 
 class StreamSender:
-    """Sends an answer piece by piece. All methods raise SlowFollowerError for a client that does not read."""
+    """Sends an answer piece by piece. All methods raise SlowReaderError for a client that does not read."""
 
     def __init__(self, send: Send, headers: list[tuple[bytes, bytes]], shared: StreamContext) -> None:
         self._send = send
@@ -89,7 +88,7 @@ class StreamSender:
         self._started = False
 
     async def start(self) -> None:
-        """Send the answer's head; what fails later cannot be told any more."""
+        """Send the answer's head; what fails later cannot be answered any more."""
         if not self._started:
             self._started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
@@ -166,7 +165,7 @@ class Stream(Response):
 class EventStream(Stream):
     """What changes for `client` (None: in the workspace as it is on disk) after the number `after`, None for now.
 
-    Without `after` the first line is a heartbeat, which tells the number that now is. The stream ends after a `reset`.
+    Without `after` the first line is a heartbeat with the present number. The stream ends after a `reset`.
     """
 
     media_type = NDJSON
@@ -200,7 +199,7 @@ class EventStream(Stream):
                 changes = await self._next(after)
                 if changes:
                     after, topic = changes[-1].seq, changes[-1].topic
-                    await sender.write_all(map(self.shared.serialised.line, changes))
+                    await sender.write_all(map(self.shared.serialized.line, changes))
                 else:
                     await sender.write(self._heartbeat(after))
 
@@ -213,30 +212,34 @@ class EventStream(Stream):
         return changes
 
     def _heartbeat(self, seq: int) -> bytes:
-        return self.shared.serialised.line(Change(seq=seq, topic="heartbeat"))
+        return self.shared.serialized.line(Change(seq=seq, topic="heartbeat"))
 
 
 class LineStream(Stream, Generic[Line]):
-    """Lines of something that goes on as long as the connection is open; it is given up when the client goes."""
+    """The lines of a build or a benchmark, which `begin` starts and the end of the connection gives up.
+
+    `heartbeat` is the line that says that nothing has happened for a while.
+    """
 
     media_type = NDJSON
 
-    def __init__(self, clients: Clients, shared: StreamContext, client: str | None) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], AbstractAsyncContextManager[AsyncIterator[Line]]],
+        heartbeat: Line,
+        clients: Clients,
+        shared: StreamContext,
+        client: str | None,
+    ) -> None:
         super().__init__(shared)
+        self._begin = begin
+        self._heartbeat = heartbeat
         self._clients = clients
         self._client = client
 
-    @abstractmethod
-    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[Line]]:
-        """Begin; the lines."""
-
-    @abstractmethod
-    def heartbeat(self) -> Line:
-        """The line that says that nothing has happened for a while."""
-
     async def send_to(self, sender: StreamSender) -> None:
         """Send the lines."""
-        async with self._clients.stream(self._client), self.begin() as lines:
+        async with self._clients.stream(self._client), self._begin() as lines:
             await sender.start()
             # An iteration must not be cancelled for a heartbeat, so another task does it.
             come, came = anyio.create_memory_object_stream[Line](self.shared.limits.send_lines)
@@ -249,30 +252,12 @@ class LineStream(Stream, Generic[Line]):
                         if not ready:
                             break
                     if not ready:
-                        ready.append(self.heartbeat())
+                        ready.append(self._heartbeat)
                     await sender.write_all(json_bytes(line) + b"\n" for line in ready)
 
 
-class BuildStream(LineStream[BuildLine]):
-    """The lines of a build."""
-
-    def __init__(self, engine: Engine, clients: Clients, shared: StreamContext, request: BuildRequest) -> None:
-        super().__init__(clients, shared, request.client)
-        self._engine = engine
-        self._request = request
-
-    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
-        """Build."""
-        request = self._request
-        return self._engine.build(request.client, request.units, force=request.force, check_only=request.check_only)
-
-    def heartbeat(self) -> BuildLine:
-        """As a line."""
-        return BuildLine(event="heartbeat")
-
-
 class SnapshotStream(Stream):
-    """A snapshot, serialised while it is sent."""
+    """A snapshot, serialized while it is sent."""
 
     media_type = "application/json"
 
@@ -287,13 +272,13 @@ class SnapshotStream(Stream):
     def _pieces(self) -> Iterator[bytes]:
         separator = b'{"seq":%d,"states":{' % self._snapshot.seq
         for topic, state in self._snapshot.states.items():
-            yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialised.state(state))
+            yield b"%b%b:%b" % (separator, _topic(topic), self.shared.serialized.state(state))
             separator = b","
         yield (b"" if self._snapshot.states else separator) + b"}}"
 
 
 class UnitsStream(Stream):
-    """An array of units, serialised while it is sent."""
+    """An array of units, serialized while it is sent."""
 
     media_type = "application/json"
 
@@ -308,7 +293,7 @@ class UnitsStream(Stream):
     def _pieces(self) -> Iterator[bytes]:
         separator = b"["
         for unit in self._units:
-            yield separator + self.shared.serialised.state(unit)
+            yield separator + self.shared.serialized.state(unit)
             separator = b","
         yield b"]" if self._units else b"[]"
 
@@ -402,23 +387,3 @@ class SlowStream(Stream, Generic[Result]):
 
 def _json_line(line: BaseModel) -> bytes:
     return json_bytes(line) + b"\n"
-
-
-class BenchStream(LineStream[BenchLine]):
-    """The lines of a benchmark."""
-
-    def __init__(
-        self, benchmarks: BenchmarkEngine, clients: Clients, shared: StreamContext, request: BenchRequest
-    ) -> None:
-        super().__init__(clients, shared, request.client)
-        self._benchmarks = benchmarks
-        self._request = request
-
-    def begin(self) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
-        """Build and time."""
-        request = self._request
-        return self._benchmarks.bench(request.units, request.shapes, device=request.device, force=request.force)
-
-    def heartbeat(self) -> BenchLine:
-        """As a line."""
-        return BenchLine(event="heartbeat")
