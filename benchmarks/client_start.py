@@ -78,7 +78,7 @@ async def measure_questions() -> list[Row]:
 
 
 async def _socket(client: Client) -> Path:
-    return await client._access._find(None, start=False)
+    return await client._connection._find(None, start=False)
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ class Counted:
 
 
 async def overlays(client: Client) -> None:
-    async with client.overlay("x", "one") as lent:
-        await lent.change("two")
+    async with client.overlay("x", "one") as overlay:
+        await overlay.change("two")
         await client.units()
 
 

@@ -63,7 +63,7 @@ async def test_names_of_any_characters_arrive(client: Client, daemon: Bench, nam
 
 @pytest.mark.parametrize("name", ["gemm", "gemm/", ""])
 async def test_what_is_no_units_name(client: Client, name: str) -> None:
-    with pytest.raises(UnknownUnitError, match="is no unit"):
+    with pytest.raises(UnknownUnitError, match="is not the id of a unit"):
         await client.unit(name)
 
 
@@ -237,7 +237,7 @@ async def test_a_client_with_a_view_of_its_own_sees_that(client: Client, daemon:
 async def test_what_is_wrong(client: Client, daemon: Bench) -> None:
     with pytest.raises(UnknownUnitError, match="no unit is called"):
         await client.isa("gemm/x@y")
-    with pytest.raises(UnknownUnitError, match="is no unit"):
+    with pytest.raises(UnknownUnitError, match="is not the id of a unit"):
         await client.analysis("gemm")
     daemon.engine.fault = CkwatchError("no kernel", "another")
     with pytest.raises(CkwatchError, match="no kernel"):

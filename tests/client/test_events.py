@@ -27,7 +27,7 @@ B = File(path="/b", diagnostics=())
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         ({}, {}, []),
         ({}, {"a": A}, [("a", A)]),
@@ -38,11 +38,11 @@ B = File(path="/b", diagnostics=())
     ],
 )
 def test_what_a_new_snapshot_tells(
-    before: Mapping[str, State], after: Mapping[str, State], told: list[tuple[str, State | None]]
+    before: Mapping[str, State], after: Mapping[str, State], expected: list[tuple[str, State | None]]
 ) -> None:
     known = KnownStates()
     list(known.renewed(1, before))
-    assert [(change.topic, change.state) for change in known.renewed(2, after)] == told
+    assert [(change.topic, change.state) for change in known.renewed(2, after)] == expected
     assert list(known.renewed(3, after)) == []
 
 

@@ -126,18 +126,18 @@ async def test_connect_without_a_workspace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "heard"),
+    ("sent", "received"),
     [
         (readiness.READY, readiness.READY),
         (readiness.TAKEN, readiness.TAKEN),
         (readiness.failed(CkwatchError("ü" * 20_000, "h")), Readiness("failed", "ü" * 10_000, "h")),
     ],
 )
-def test_what_is_told_is_heard(told: Readiness, heard: Readiness) -> None:
-    listening, telling = os.pipe()
-    with os.fdopen(listening, "rb") as pipe:
-        readiness.report(telling, told)
-        assert readiness.parse(pipe.read()) == heard
+def test_readiness_crosses_a_pipe(sent: Readiness, received: Readiness) -> None:
+    read_fd, write_fd = os.pipe()
+    with os.fdopen(read_fd, "rb") as pipe:
+        readiness.report(write_fd, sent)
+        assert readiness.parse(pipe.read()) == received
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"state": "ready"}', b"\xff"])
@@ -146,6 +146,6 @@ def test_what_is_not_understood_is_a_death(data: bytes) -> None:
 
 
 def test_nobody_listens() -> None:
-    listening, telling = os.pipe()
-    os.close(listening)
-    readiness.report(telling, readiness.READY)
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
+    readiness.report(write_fd, readiness.READY)

@@ -1,4 +1,4 @@
-"""What is lent, and which requests make the daemon have it."""
+"""Unsaved texts, focus and view, and which requests make the daemon have them."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from fake_engine import unit_of
 
 
 def test_the_last_text_of_a_file_holds() -> None:
-    loans = ClientState()
-    outer = loans.lend("/a", "1")
-    inner = loans.lend("/a", "2")
-    assert loans.text("/a") == "2"
-    loans.take_back(inner)
-    assert loans.text("/a") == "1"
-    loans.take_back(outer)
-    loans.take_back(outer)
-    assert loans.text("/a") is None
-    assert not loans.differ
+    state = ClientState()
+    outer = state.set_text("/a", "1")
+    inner = state.set_text("/a", "2")
+    assert state.text("/a") == "2"
+    state.drop(inner)
+    assert state.text("/a") == "1"
+    state.drop(outer)
+    state.drop(outer)
+    assert state.text("/a") is None
+    assert not state.differs
 
 
 def test_additions_stand_below_what_is_there() -> None:
-    loans = ClientState()
-    first = loans.add("/k", "+1", ground="disk")
-    second = loans.add("/k", "+2", ground="disk, later")
-    assert loans.text("/k") == "disk+1+2"
-    buffer = loans.lend("/k", "buffer")
-    assert loans.text("/k") == "buffer+1+2"
-    loans.take_back(first)
-    assert loans.text("/k") == "buffer+2"
-    loans.take_back(buffer)
-    assert loans.text("/k") == "disk, later+2"
-    loans.take_back(second)
-    assert loans.text("/k") is None
+    state = ClientState()
+    first = state.append_text("/k", "+1", base="disk")
+    second = state.append_text("/k", "+2", base="disk, later")
+    assert state.text("/k") == "disk+1+2"
+    buffer = state.set_text("/k", "buffer")
+    assert state.text("/k") == "buffer+1+2"
+    state.drop(first)
+    assert state.text("/k") == "buffer+2"
+    state.drop(buffer)
+    assert state.text("/k") == "disk, later+2"
+    state.drop(second)
+    assert state.text("/k") is None
 
 
-def test_requests_lead_from_what_is_given_to_what_is_wanted() -> None:
-    loans = ClientState()
-    assert missing(loans.wanted(), {}) == []
-    one = loans.lend("/a", "1")
-    loans.focus = FocusRequest(files=["/a"])
-    wanted = loans.wanted()
+def test_requests_lead_from_what_was_sent_to_what_is_wanted() -> None:
+    state = ClientState()
+    assert missing(state.requests(), {}) == []
+    one = state.set_text("/a", "1")
+    state.focus = FocusRequest(files=["/a"])
+    wanted = state.requests()
     assert missing(wanted, {}) == [
         (("overlays", "/a"), OverlayRequest(path="/a", text="1")),
         (("focus", ""), FocusRequest(files=["/a"])),
     ]
     assert missing(wanted, wanted) == []
     one.text = "2"
-    assert missing(loans.wanted(), wanted) == [(("overlays", "/a"), OverlayRequest(path="/a", text="2"))]
-    loans.take_back(one)
-    loans.focus = None
-    loans.view = ViewRequest(archs=["gfx90a"])
-    assert missing(loans.wanted(), wanted) == [
+    assert missing(state.requests(), wanted) == [(("overlays", "/a"), OverlayRequest(path="/a", text="2"))]
+    state.drop(one)
+    state.focus = None
+    state.view = ViewRequest(archs=["gfx90a"])
+    assert missing(state.requests(), wanted) == [
         (("overlays", "/a"), OverlayRequest(path="/a", text=None)),
         (("focus", ""), FocusRequest()),
         (("view", ""), ViewRequest(archs=["gfx90a"])),
@@ -66,9 +66,9 @@ def test_requests_lead_from_what_is_given_to_what_is_wanted() -> None:
 
 
 def test_what_the_daemon_may_have_is_said_again() -> None:
-    loans = ClientState()
-    loans.lend("/a", "1")
-    assert [key for key, _ in missing(loans.wanted(), {("overlays", "/a"): None, ("view", ""): None})] == [
+    state = ClientState()
+    state.set_text("/a", "1")
+    assert [key for key, _ in missing(state.requests(), {("overlays", "/a"): None, ("view", ""): None})] == [
         ("view", ""),
         ("overlays", "/a"),
     ]
@@ -78,11 +78,11 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 
 
 async def test_an_overlay(client: Client, daemon: Bench) -> None:
-    async with client.overlay("templates/x.j2", "one") as lent:
-        assert lent.path == "/w/templates/x.j2"
+    async with client.overlay("templates/x.j2", "one") as overlay:
+        assert overlay.path == "/w/templates/x.j2"
         await client.units()
-        await lent.change("two")
-        await lent.change("two")
+        await overlay.change("two")
+        await overlay.change("two")
         await client.units()
     await client.units()
     assert daemon.engine.of("overlay") == [
@@ -116,22 +116,22 @@ async def test_half_a_utf_16_pair(client: Client, daemon: Bench) -> None:
 
 
 async def test_only_the_last_of_many_texts_need_arrive(client: Client, daemon: Bench) -> None:
-    async with client.overlay("x", "0") as lent:
+    async with client.overlay("x", "0") as overlay:
         async with anyio.create_task_group() as tasks:
             for number in range(1, 50):
-                tasks.start_soon(lent.change, str(number))
+                tasks.start_soon(overlay.change, str(number))
         texts = [text for _, _, text in daemon.engine.of("overlay")]
         assert texts[-1] == "49"
         assert len(texts) < 10
 
 
-async def test_what_is_refused_is_not_lent(client: Client, daemon: Bench) -> None:
+async def test_a_refused_text_is_no_overlay(client: Client, daemon: Bench) -> None:
     with pytest.raises(CkwatchError, match="it is refused"):
         async with client.overlay("x", "refused"):
             pytest.fail("it was refused")
-    async with client.overlay("x", "one") as lent:
+    async with client.overlay("x", "one") as overlay:
         with pytest.raises(CkwatchError, match="it is refused"):
-            await lent.change("refused")
+            await overlay.change("refused")
         async with client.overlay("y", "text"):
             pass
     assert [text for _, path, text in daemon.engine.of("overlay") if path == "/w/x"] == [
@@ -167,7 +167,7 @@ async def test_focus_and_view(client: Client, daemon: Bench) -> None:
     await daemon.relay.until_open(0)
 
 
-async def test_everything_is_lent_again_to_the_next_daemon(client: Client, daemon: Bench) -> None:
+async def test_everything_is_sent_again_to_the_next_daemon(client: Client, daemon: Bench) -> None:
     async with client.overlay("x", "text"):
         await client.focus("gemm")
         await daemon.killed()
@@ -191,9 +191,9 @@ async def test_a_stopped_daemon_stays_stopped_until_something_is_asked(client: C
 
 
 async def test_a_text_that_changed_while_there_was_no_daemon(client: Client, daemon: Bench) -> None:
-    async with client.overlay("x", "one") as lent, client.overlay("y", "gone"):
+    async with client.overlay("x", "one") as overlay, client.overlay("y", "gone"):
         await daemon.killed()
-        await lent.change("two")
+        await overlay.change("two")
     assert daemon.starts == 1
     assert [text for _, path, text in daemon.engine.of("overlay") if path == "/w/x"] == ["one", "two", None]
 
@@ -203,7 +203,7 @@ async def test_an_overlay_ends_without_a_daemon(daemon: Bench) -> None:
         await daemon.killed()
 
 
-async def test_the_end_of_a_client_is_told(daemon: Bench) -> None:
+async def test_the_end_of_a_client_reaches_the_daemon(daemon: Bench) -> None:
     async with daemon.client() as client:
         await client.focus(everything=True)
     assert daemon.engine.of("forget") == [("me",)]

@@ -103,12 +103,12 @@ async def test_mistakes(
 
 async def test_an_overlay_is_seen_at_once(client: Client, bench: Bench) -> None:
     template = bench.root / "templates/k.hip.j2"
-    async with client.overlay(template, "int tile = {{ Nope }};\n") as lent:
+    async with client.overlay(template, "int tile = {{ Nope }};\n") as overlay:
         checked = await client.check("k/one")
         assert [found.message for found in checked.units[0].errors] == ["'Nope' is undefined"]
         assert list(checked.diagnostics) == [str(template)]
         assert [found.code for found in await client.diagnostics("templates/k.hip.j2")] == ["template/undefined"]
-        await lent.change(template.read_text())
+        await overlay.change(template.read_text())
         assert (await client.check("k/one")).ok
     assert (await client.check("k/one")).ok
 
@@ -152,7 +152,7 @@ async def test_a_daemon_is_started_killed_started_again_and_stopped(root: Path) 
                 os.kill(first, signal.SIGKILL)
                 async for change in events:
                     if change.state and change.state.kind == "file" and change.state.diagnostics:
-                        break  # the next daemon was lent the text again
+                        break  # the next daemon got the text again
                 assert not (await client.check("k/one")).ok
                 second = (await client.status()).pid
             assert second != first

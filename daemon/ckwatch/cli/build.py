@@ -25,7 +25,7 @@ from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
 
 if TYPE_CHECKING:  # the wire types load pydantic
-    from ckwatch.client.builds import BuildLines
+    from ckwatch.client.connection import LineIterator
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Unit
 
@@ -135,7 +135,7 @@ def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError
 
 
 async def _follow(
-    client: Client, output: Output, lines: BuildLines, take: Callable[[BuildLine], None], ended: list[FinishedUnit]
+    client: Client, output: Output, lines: LineIterator[BuildLine], take: Callable[[BuildLine], None], ended: list[FinishedUnit]
 ) -> None:
     """Print each unit as it ends."""
     first = await anext(lines)

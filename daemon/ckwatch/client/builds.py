@@ -1,4 +1,4 @@
-"""Builds and sweeps: their lines as units settle, and their results by unit and by file."""
+"""The results of builds and sweeps, by unit and by file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ckwatch.client.connection import parsed
-from ckwatch.client.errors import DaemonGoneError
-from ckwatch.client.http import Exchange
 from ckwatch.model.kernels import ParameterValue
 
 if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.client.connection import LineIterator
     from ckwatch.client.sweep import Parameters
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Diagnostic, Unit
@@ -66,10 +64,10 @@ class BuildResult:
         return by_file(self.units)
 
 
-def unit_result(line: BuildLine, parameters: Mapping[str, ParameterValue] | None = None) -> UnitResult:
-    """The result that a `unit` line of a build tells."""
+def unit_result(line: BuildLine, parameters: Mapping[str, Parameters] | None = None) -> UnitResult:
+    """The result in a `unit` line of a build; `parameters` are those of a sweep's units."""
     unit_id = line.id or (line.unit.id if line.unit is not None else "")
-    return UnitResult(unit_id, line.unit, line.diagnostics, line.problem, parameters or {})
+    return UnitResult(unit_id, line.unit, line.diagnostics, line.problem, (parameters or {}).get(unit_id, {}))
 
 
 def by_file(results: tuple[UnitResult, ...]) -> dict[str, tuple[Diagnostic, ...]]:
@@ -92,35 +90,10 @@ def _place(found: Diagnostic) -> tuple[int, int]:
     return found.span.start.line, found.span.start.column
 
 
-class BuildLines:
-    """Iterates over `start`, a `unit` for each that settles, and `done`. May be waited for with a time limit."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._done = False
-
-    def __aiter__(self) -> BuildLines:
-        return self
-
-    async def __anext__(self) -> BuildLine:
-        """The next line. Raises DaemonGoneError when the daemon ends before the build."""
-        from ckwatch.wire.messages import BuildLine
-
-        while not self._done:
-            data = await self._exchange.line()
-            if data is None:
-                raise DaemonGoneError("the daemon was stopped during the build", began=True)
-            line = parsed(BuildLine, data)
-            self._done = line.event == "done"
-            if line.event != "heartbeat":
-                return line
-        raise StopAsyncIteration
-
-
 class Sweep:
     """Iterates over the results of a sweep as they settle. `units` are the parameters of all its units, by id."""
 
-    def __init__(self, lines: BuildLines, units: Mapping[str, Parameters]) -> None:
+    def __init__(self, lines: LineIterator[BuildLine], units: Mapping[str, Parameters]) -> None:
         self.units = units
         self._lines = lines
 
@@ -128,9 +101,8 @@ class Sweep:
         return self
 
     async def __anext__(self) -> UnitResult:
-        """The next result. Raises as `BuildLines`."""
+        """The next result. Raises as `LineIterator`."""
         async for line in self._lines:
             if line.event == "unit":
-                result = unit_result(line)
-                return unit_result(line, self.units.get(result.id))
+                return unit_result(line, self.units)
         raise StopAsyncIteration

@@ -14,260 +14,36 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from ckwatch.client import launch
-from ckwatch.client.connection import Connection, Reach, Retry, parsed, parsed_list
+from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.events import Events
-from ckwatch.client.http import Exchange, Query, connection_to
+from ckwatch.client.http import Query, connection_to
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.workspace.discovery import find_workspace
 
 if TYPE_CHECKING:
-    from ckwatch.client.builds import BuildLines, BuildResult, Sweep, UnitResult
+    from ckwatch.client.builds import BuildResult, Sweep, UnitResult
     from ckwatch.client.private import OpenEngine
     from ckwatch.client.sweep import Condition, Parameters, Values
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
-    from ckwatch.wire.messages import Artifact, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
+    from ckwatch.wire.messages import (
+        Artifact,
+        BuildLine,
+        RenderedText,
+        Run,
+        Status,
+        TimeTrace,
+        UnitDetail,
+        WorkspaceDetail,
+    )
     from ckwatch.wire.state import Diagnostic, Unit
 
 
-class BenchLines:
-    """Iterates over `began`, `stage`, `timing` and `skipped` for each unit and shape, and `done`."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._done = False
-
-    def __aiter__(self) -> BenchLines:
-        return self
-
-    async def __anext__(self) -> BenchLine:
-        """The next line. Raises DaemonGoneError when the daemon ends before the benchmark."""
-        from ckwatch.wire.benchmarks import BenchLine
-
-        while not self._done:
-            data = await self._exchange.line()
-            if data is None:
-                raise DaemonGoneError("the daemon was stopped during the benchmark", began=True)
-            line = parsed(BenchLine, data)
-            self._done = line.event == "done"
-            if line.event != "heartbeat":
-                return line
-        raise StopAsyncIteration
-
-
-class BenchmarkCalls:
-    """The part of a client that speaks of timings: those of the workspace as it is on disk."""
-
-    _access: Connection
-
-    async def devices(self, *, again: bool = False) -> Devices:
-        """What units can be timed on; with `again` it is looked anew."""
-        from ckwatch.wire.benchmarks import Devices
-
-        query: Query = [("again", "1")] if again else []
-        return await self._access.get(Devices, ("devices",), query)
-
-    @asynccontextmanager
-    async def bench(
-        self,
-        *patterns: str,
-        shapes: Iterable[str] | None = None,
-        device: str | None = None,
-        force: bool = False,
-    ) -> AsyncIterator[BenchLines]:
-        """Build units and time them; leaving the context gives up what nobody else wants.
-
-        `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
-        """
-        from ckwatch.wire.benchmarks import BenchRequest
-
-        request = BenchRequest.model_construct(
-            units=list(patterns) or None,
-            shapes=None if shapes is None else list(shapes),
-            device=device,
-            force=force,
-            client=None,
-        )
-        async with self._access.answer("POST", ("benchmarks",), body=request, again="unheard") as exchange:
-            yield BenchLines(exchange)
-
-    async def timings(self, unit: str | Unit, shape: str | None = None, limit: int = 50) -> list[Timing]:
-        """The last timings of `KERNEL/INSTANCE@ARCH`, newest first, those of earlier artifacts too."""
-        from ckwatch.wire.benchmarks import Timing
-
-        query = [("unit", _id(unit)), ("limit", str(limit)), *_on(shape)]
-        return parsed_list(list[Timing], await self._access.request("GET", ("timings",), query))
-
-    async def timing(self, number: int) -> list[TimingDetail]:
-        """A measurement by its number (`Timing.id`) with its raw samples, one part for each cache state."""
-        from ckwatch.wire.benchmarks import TimingDetail
-
-        return parsed_list(list[TimingDetail], await self._access.request("GET", ("timings", str(number)), []))
-
-    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
-        """The instances of a kernel on its shapes by time, then those without a timing, and why."""
-        from ckwatch.wire.benchmarks import RankedTiming
-
-        query = [("kernel", kernel), *_on(shape)]
-        return parsed_list(list[RankedTiming], await self._access.request("GET", ("ranking",), query))
-
-    async def compare(self, unit: str | Unit, against: str | Unit, shape: str | None = None) -> list[Compared]:
-        """A unit's latest timings against another unit's, or `previous`, `library`, `baseline`, `baseline:NAME`."""
-        from ckwatch.wire.benchmarks import Compared
-
-        query = [("unit", _id(unit)), ("against", _id(against)), *_on(shape)]
-        return parsed_list(list[Compared], await self._access.request("GET", ("comparison",), query))
-
-    async def set_baseline(self, name: str, *patterns: str) -> list[str]:
-        """Let `name` mean the latest timings of units; the ids of those that have any."""
-        from ckwatch.wire.benchmarks import BaselineRequest
-
-        request = BaselineRequest.model_construct(units=list(patterns) or None)
-        return parsed_list(list[str], await self._access.request("PUT", ("baselines", name), body=request))
-
-    async def baselines(self) -> list[Baseline]:
-        """All baselines, the one that was set last first."""
-        from ckwatch.wire.benchmarks import Baseline
-
-        return parsed_list(list[Baseline], await self._access.request("GET", ("baselines",), []))
-
-    async def remove_baseline(self, name: str) -> int:
-        """Let `name` mean nothing any more; of how many units."""
-        return int(await self._access.request("DELETE", ("baselines", name), []))
-
-
-def _id(unit: str | Unit) -> str:
-    return unit if isinstance(unit, str) else unit.id
-
-
-def _on(shape: str | None) -> list[tuple[str, str]]:
-    return [] if shape is None else [("shape", shape)]
-
-
-class AnalysisCalls(BenchmarkCalls):
-    """The part of a client that needs no GPU to speak of performance."""
-
-    async def analysis(self, unit: str | Unit) -> Analysis:
-        """What the code object of `KERNEL/INSTANCE@ARCH`, which must have been built, tells."""
-        from ckwatch.wire.analysis import Analysis
-
-        return await self._access.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
-
-    async def isa(self, unit: str | Unit, kernel: str | None = None, *, lines: bool = True) -> Isa:
-        """The disassembly of the unit's main kernel, or of that called `kernel` (`Isa.kernels`), as text with folds.
-
-        `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
-        without, only if that has been done already.
-        """
-        from ckwatch.client.connection import result_in
-        from ckwatch.wire.analysis import IsaAnswer
-
-        query: Query = [
-            *([] if kernel is None else [("symbol", kernel)]),
-            *([] if lines else [("lines", "false")]),
-            *await self._view(),
-        ]
-        async with self._access.answer("GET", (*unit_path(unit), "isa"), query) as exchange:
-            return await result_in(exchange, IsaAnswer)
-
-    async def calibration(self) -> Calibrated:
-        """How far predictions were off, over all units with a fresh timing."""
-        from ckwatch.wire.analysis import Calibrated
-
-        return await self._access.get(Calibrated, ("calibration",))
-
-    async def predicted(self, kernel: str, shape: str, *, arch: str | None = None, part: str = "") -> PredictedRanking:
-        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
-        from ckwatch.wire.analysis import PredictedRanking
-
-        query: Query = [("kernel", kernel), ("shape", shape), ("part", part), *([("arch", arch)] if arch else [])]
-        return await self._access.get(PredictedRanking, ("predictions",), query)
-
-    async def _view(self) -> Query:
-        """What tells the daemon whose view is asked for."""
-        return ()
-
-
-def unit_path(unit: str | Unit) -> tuple[str, str, str]:
-    """Where the daemon has a unit. Raises UnknownUnitError for what is no unit's id."""
-    name = unit if isinstance(unit, str) else unit.id
-    kernel, slash, instance = name.partition("/")
-    if not slash or not instance:
-        raise UnknownUnitError(f"'{name}' is no unit", "a unit is called KERNEL/INSTANCE@ARCH")
-    return "units", kernel, instance
-
-
-class LanguageCalls(AnalysisCalls):
-    """The part of a client that knows the words of templates and files."""
-
-    async def vocabulary(self) -> Vocabulary:
-        """The hooks, filters, tests, names and tags of templates, and the keys of kernel files and `ckwatch.toml`.
-
-        It is the same as long as the daemon runs.
-        """
-        from ckwatch.wire.language import Vocabulary
-
-        return await self._access.get(Vocabulary, ("vocabulary",))
-
-    async def templates(self) -> list[TemplateName]:
-        """Every template that a kernel file could name, in order of the search path."""
-        from ckwatch.wire.language import TemplateName
-
-        return parsed_list(list[TemplateName], await self._access.request("GET", ("templates",), await self._view()))
-
-    async def template(self, name: str | None = None, *, path: str | os.PathLike[str] | None = None) -> TemplateDetail:
-        """What a template includes and which parameters it asks for, by its name or by its file's path.
-
-        Files that templates include are found by their paths, too. Raises CkwatchError where there is none.
-        """
-        from ckwatch.wire.language import TemplateDetail
-
-        given: Query = [("path", self._absolute(path))] if path is not None else [("name", name or "")]
-        return await self._access.get(TemplateDetail, ("template",), [*given, *await self._view()])
-
-    async def readers(self, path: str | os.PathLike[str]) -> list[str]:
-        """The ids of the units that read a file, as observed: as template, header or kernel file."""
-        query: Query = [("path", self._absolute(path)), *await self._view()]
-        return parsed_list(list[str], await self._access.request("GET", ("readers",), query))
-
-    async def values(
-        self,
-        unit: str | Unit,
-        parameter: str,
-        values: Sequence[Any] | None = None,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> list[ParameterValue]:
-        """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
-
-        Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
-        of the instance, where they are others than the daemon knows.
-        """
-        from ckwatch.wire.language import ParameterValue, ValuesRequest
-
-        request = ValuesRequest.model_construct(
-            unit=unit if isinstance(unit, str) else unit.id,
-            parameter=parameter,
-            values=None if values is None else list(values),
-            parameters=None if parameters is None else dict(parameters),
-            client=await self._viewer(),
-        )
-        return parsed_list(list[ParameterValue], await self._access.request("POST", ("values",), body=request))
-
-    async def _viewer(self) -> str | None:
-        """This client's id where its view is its own."""
-        return None
-
-    def _absolute(self, path: str | os.PathLike[str]) -> str:
-        """As the daemon names the file."""
-        return os.fspath(path)
-
-
-class Client(LanguageCalls):
+class Client:
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and
@@ -279,37 +55,36 @@ class Client(LanguageCalls):
     found again, or started again where that is allowed, and a request that does no harm twice is sent to it once more.
     """
 
-    def __init__(self, access: Connection, tasks: TaskGroup, root: Path, status: Status, client: str) -> None:
+    def __init__(self, connection: Connection, tasks: TaskGroup, root: Path, status: Status, client: str) -> None:
         self.root = Path(status.root)
         """The workspace's folder, as the daemon names it in paths."""
         self.id = client
         """The daemon knows this client's own view by this name."""
-        self._given_root = root
-        self._access = access
-        self._lending = ClientStateSync(access, client, tasks)
-        self._was_heard = False
-        access.restore = self._lending.settle
+        self._root_as_given = root
+        self._connection = connection
+        self._state_sync = ClientStateSync(connection, client, tasks)
+        self._is_known = False
+        connection.restore = self._state_sync.settle
 
     # What is.
 
     async def status(self) -> Status:
         """The daemon itself: version, process, counts of units by phase and outcome, warnings."""
-        return await status_of(self._access)
+        return await status_of(self._connection)
 
     async def workspace(self) -> WorkspaceDetail:
         """The workspace itself: its files, and what is wrong in its settings and kernel files."""
         from ckwatch.wire.messages import WorkspaceDetail
 
-        return await self._access.get(WorkspaceDetail, ("workspace",), await self._view())
+        return await self._connection.get(WorkspaceDetail, ("workspace",), await self._view())
 
     async def sync(self) -> None:
-        """Return when the daemon knows the files as they are now, on disk and as this client lends them."""
-        from ckwatch.client.builds import BuildLines
-        from ckwatch.wire.messages import BuildRequest
+        """Return when the daemon knows the files as they are now, on disk and in this client's overlays."""
+        from ckwatch.wire.messages import BuildLine, BuildRequest
 
         request = BuildRequest.model_construct(units=[], force=False, check_only=True, client=await self._viewer())
-        async with self._access.answer("POST", ("builds",), body=request, again="always") as exchange:
-            async for _ in BuildLines(exchange):
+        async with self._connection.answer("POST", ("builds",), body=request, retry="always") as exchange:
+            async for _ in LineIterator(exchange, BuildLine, "build"):
                 pass
 
     async def runner(self, unit: str | Unit, path: str | os.PathLike[str]) -> None:
@@ -317,17 +92,16 @@ class Client(LanguageCalls):
         from ckwatch.wire.messages import RunnerRequest
 
         request = RunnerRequest.model_construct(path=self._absolute(path), client=await self._viewer())
-        await self._access.request("POST", (*unit_path(unit), "runner"), body=request)
+        await self._connection.request("POST", (*unit_path(unit), "runner"), body=request)
 
     async def time_trace(self, unit: str | Unit, path: str | os.PathLike[str] | None = None) -> TimeTrace:
         """Where the time goes when the unit is compiled, which is done for this. `path`: a file for clang's traces."""
-        from ckwatch.client.connection import result_in
         from ckwatch.wire.messages import TimeTraceLine, TimeTraceRequest
 
         target = None if path is None else self._absolute(path)
         request = TimeTraceRequest.model_construct(path=target, client=await self._viewer())
         segments = (*unit_path(unit), "time-trace")
-        async with self._access.answer("POST", segments, body=request, again="unheard") as exchange:
+        async with self._connection.answer("POST", segments, body=request, retry="unsent") as exchange:
             return await result_in(exchange, TimeTraceLine)
 
     async def units(self, *patterns: str) -> list[Unit]:
@@ -335,7 +109,7 @@ class Client(LanguageCalls):
         from ckwatch.wire.state import Unit
 
         query = [("pattern", pattern) for pattern in patterns]
-        data = await self._access.request("GET", ("units",), [*query, *await self._view()])
+        data = await self._connection.request("GET", ("units",), [*query, *await self._view()])
         return parsed_list(list[Unit], data)
 
     async def kernels(self) -> dict[str, tuple[Unit, ...]]:
@@ -349,70 +123,69 @@ class Client(LanguageCalls):
         """All that is known of one unit: parameters and where they stand, files read, why it is in its state."""
         from ckwatch.wire.messages import UnitDetail
 
-        return await self._access.get(UnitDetail, unit_path(unit), await self._view())
+        return await self._connection.get(UnitDetail, unit_path(unit), await self._view())
 
     async def rendered(self, unit: str | Unit, *, with_map: bool = False) -> RenderedText:
         """The text that the template gives; `with_map`: and where each piece of it came from."""
         from ckwatch.wire.messages import RenderedText
 
         query: Query = [("map", "1")] if with_map else []
-        return await self._access.get(RenderedText, (*unit_path(unit), "source"), [*query, *await self._view()])
+        return await self._connection.get(RenderedText, (*unit_path(unit), "source"), [*query, *await self._view()])
 
     async def artifact(self, unit: str | Unit) -> Artifact | None:
         """What the unit compiled to last, whether or not that is fresh; None if nothing."""
         from ckwatch.wire.messages import Artifact
 
-        data = await self._access.request("GET", (*unit_path(unit), "artifact"), await self._view())
+        data = await self._connection.request("GET", (*unit_path(unit), "artifact"), await self._view())
         return None if data.strip() == b"null" else parsed(Artifact, data)
 
     async def runs(self, unit: str | Unit, limit: int = 20) -> list[Run]:
         """The unit's last compiles, the newest first."""
         from ckwatch.wire.messages import Run
 
-        data = await self._access.request("GET", (*unit_path(unit), "runs"), [("limit", str(limit))])
+        data = await self._connection.request("GET", (*unit_path(unit), "runs"), [("limit", str(limit))])
         return parsed_list(list[Run], data)
 
     async def diagnostics(self, path: str | os.PathLike[str]) -> tuple[Diagnostic, ...]:
         """The messages in a file of the workspace, of all its units."""
         from ckwatch.wire.state import File
 
-        file = await self._access.get(File, ("files",), [("path", self._absolute(path)), *await self._view()])
+        file = await self._connection.get(File, ("files",), [("path", self._absolute(path)), *await self._view()])
         return file.diagnostics
 
     async def log(self, lines: int = 100) -> str:
         """The end of the daemon's log."""
-        data = await self._access.request("GET", ("log",), [("lines", str(lines))])
+        data = await self._connection.request("GET", ("log",), [("lines", str(lines))])
         return data.decode(errors="replace")
 
     def events(self) -> Events:
-        """The state of everything, followed: first a change for each thing that is, then one whenever it is another.
+        """The state of everything, followed: first a change for each thing that is, then one whenever it changes.
 
         A topic that is gone has a change without state. Connections and daemons that are lost in between are replaced,
         and nothing is missed but states that lasted shorter than that. See `Events` for how it ends.
         """
-        self._was_heard = True
-        return Events(self._access, self._lending, self.id)
+        self._is_known = True
+        return Events(self._connection, self._state_sync, self.id)
 
     # Builds.
 
     @asynccontextmanager
     async def building(
         self, *patterns: str, force: bool = False, check_only: bool = False
-    ) -> AsyncIterator[BuildLines]:
+    ) -> AsyncIterator[LineIterator[BuildLine]]:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
         Leaving the context before the end, by whatever way, cancels what nobody else waits for. `force` compiles what
         the store has; `check_only` compiles nothing.
         """
-        from ckwatch.client.builds import BuildLines
-        from ckwatch.wire.messages import BuildRequest
+        from ckwatch.wire.messages import BuildLine, BuildRequest
 
         request = BuildRequest.model_construct(
             units=list(patterns) or None, force=force, check_only=check_only, client=await self._viewer()
         )
-        again: Retry = "unheard" if force else "always"
-        async with self._access.answer("POST", ("builds",), body=request, again=again) as exchange:
-            yield BuildLines(exchange)
+        retry: Retry = "unsent" if force else "always"
+        async with self._connection.answer("POST", ("builds",), body=request, retry=retry) as exchange:
+            yield LineIterator(exchange, BuildLine, "build")
 
     async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
         """Build units and wait for fresh results. Being cancelled cancels what nobody else waits for."""
@@ -436,19 +209,19 @@ class Client(LanguageCalls):
         from ckwatch.wire.messages import CancelRequest
 
         request = CancelRequest.model_construct(units=list(patterns) or None, client=await self._viewer())
-        return parsed_list(list[str], await self._access.request("POST", ("cancel",), body=request))
+        return parsed_list(list[str], await self._connection.request("POST", ("cancel",), body=request))
 
     # This client's own view.
 
     @asynccontextmanager
     async def overlay(self, path: str | os.PathLike[str], text: str) -> AsyncIterator[Overlay]:
-        """Lend the text of a file: as long as the context is open, this client, and nobody else, sees it in its place.
+        """Put a text in place of a file's, in this client's view only, as long as the context is open.
 
-        The file need not exist. Half a UTF-16 pair, as editors may have it, is lent as U+FFFD.
+        The file need not exist. Half a UTF-16 pair, as editors may have it, becomes U+FFFD.
         """
-        self._was_heard = True
-        loan = self._lending.loans.lend(self._absolute(path), sendable(text))
-        async with self._lending.lent(loan) as overlay:
+        self._is_known = True
+        entry = self._state_sync.state.set_text(self._absolute(path), sendable(text))
+        async with self._state_sync.overlaying(entry) as overlay:
             yield overlay
 
     async def focus(
@@ -460,17 +233,17 @@ class Client(LanguageCalls):
     ) -> None:
         """What this client looks at comes first: units, and those that files belong to.
 
-        `everything`: every unit is built as long as this client is there. `unsaved`: which units that lent texts have
-        changed are compiled although nobody asked for them. Holds until it is called again.
+        `everything`: every unit is built as long as this client is there. `unsaved`: which units that overlays have
+        changed are compiled although no build asks for them. Holds until it is called again.
         """
         from ckwatch.wire.messages import FocusRequest
 
         chosen = FocusRequest.model_construct(
             units=list(patterns), files=[self._absolute(path) for path in files], everything=everything, unsaved=unsaved
         )
-        self._was_heard = True
+        self._is_known = True
         differs = chosen.units or chosen.files or everything or unsaved != "edited"
-        await self._lending.look_at(chosen if differs else None)
+        await self._state_sync.set_focus(chosen if differs else None)
 
     async def view(self, *, archs: Sequence[str] = (), rules: bool = True, header_warnings: bool | None = None) -> None:
         """How this client sees the workspace: for other archs, without instance rules, with warnings in headers.
@@ -480,8 +253,8 @@ class Client(LanguageCalls):
         from ckwatch.wire.messages import ViewRequest
 
         chosen = ViewRequest.model_construct(archs=list(archs), rules=rules, header_warnings=header_warnings)
-        self._was_heard = True
-        await self._lending.see(chosen if archs or not rules or header_warnings is not None else None)
+        self._is_known = True
+        await self._state_sync.set_view(chosen if archs or not rules or header_warnings is not None else None)
 
     @asynccontextmanager
     async def sweep(
@@ -502,12 +275,12 @@ class Client(LanguageCalls):
         these, one by one. Both stand on the parameters of the instance `base`, and without one on the kernel file's
         `[defaults]`. The instances are called `name_128_32` by their values, or `name_0`, `name_1`, …
 
-        The kernel file is lent with the instances at its end, in this client's view only, as long as the context is
-        open. Raises CkwatchError for what is wrong with the sweep, in the words of the kernel file where it is there.
+        An overlay of the kernel file has the instances at its end, in this client's view only, as long as the context
+        is open. Raises CkwatchError for what is wrong with the sweep, in the words of the kernel file if it is there.
         """
         from glob import escape
 
-        from ckwatch.client import sweep as made
+        from ckwatch.client import sweep as sweeps
         from ckwatch.client.builds import Sweep
 
         if (parameters is None) == (instances is None):
@@ -515,23 +288,23 @@ class Client(LanguageCalls):
         await self.sync()
         present = await self.units(escape(kernel))
         if any(unit.kernel != kernel for unit in present):
-            raise CkwatchError(f"a sweep is of a kernel; '{kernel}' is none", f"the kernel is '{present[0].kernel}'")
+            raise CkwatchError(f"'{kernel}' is not a kernel", f"sweep the kernel '{present[0].kernel}'")
         taken = dict.fromkeys(unit.instance for unit in present)
         archs = dict.fromkeys(unit.arch for unit in present)
         beneath = await self._parameters_of(kernel, base, taken, next(iter(archs))) if base is not None else {}
-        prefix = name or made.free_name(taken)
+        prefix = name or sweeps.free_name(taken)
         if parameters is not None:
-            chosen = await anyio.to_thread.run_sync(made.product_of, prefix, parameters, where, beneath)
+            chosen = await to_thread.run_sync(sweeps.product_of, prefix, parameters, where, beneath)
         else:
-            chosen = made.listed(prefix, instances or ())
+            chosen = sweeps.listed(prefix, instances or ())
         if both := next((instance for instance in chosen if instance in taken), None):
-            raise CkwatchError(f"the kernel has an instance `{both}`", "give the sweep another name")
+            raise CkwatchError(f"the kernel has an instance `{both}`", "give the sweep another `name`")
         units = {f"{kernel}/{instance}@{arch}": own for instance, own in chosen.items() for arch in archs}
         path = present[0].place.path
-        text = await anyio.to_thread.run_sync(made.instance_tables, chosen, beneath)
-        self._was_heard = True
-        loan = self._lending.loans.add(path, text, await anyio.to_thread.run_sync(_text_of, path))
-        async with self._lending.lent(loan), AsyncExitStack() as stack:
+        text = await to_thread.run_sync(sweeps.instance_tables, chosen, beneath)
+        self._is_known = True
+        entry = self._state_sync.state.append_text(path, text, await to_thread.run_sync(_text_of, path))
+        async with self._state_sync.overlaying(entry), AsyncExitStack() as stack:
             try:
                 lines = await stack.enter_async_context(
                     self.building(*map(escape, units), force=force, check_only=check_only)
@@ -543,22 +316,196 @@ class Client(LanguageCalls):
                 raise await self._refusal(path, error) from None
             yield Sweep(lines, units)
 
+    # Timings, of the workspace as it is on disk.
+
+    async def devices(self, *, again: bool = False) -> Devices:
+        """What units can be timed on; with `again`, devices are searched anew."""
+        from ckwatch.wire.benchmarks import Devices
+
+        query: Query = [("again", "1")] if again else []
+        return await self._connection.get(Devices, ("devices",), query)
+
+    @asynccontextmanager
+    async def bench(
+        self,
+        *patterns: str,
+        shapes: Iterable[str] | None = None,
+        device: str | None = None,
+        force: bool = False,
+    ) -> AsyncIterator[LineIterator[BenchLine]]:
+        """Build units and time them; leaving the context gives up what nobody else wants.
+
+        `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
+        """
+        from ckwatch.wire.benchmarks import BenchLine, BenchRequest
+
+        request = BenchRequest.model_construct(
+            units=list(patterns) or None,
+            shapes=None if shapes is None else list(shapes),
+            device=device,
+            force=force,
+            client=None,
+        )
+        async with self._connection.answer("POST", ("benchmarks",), body=request, retry="unsent") as exchange:
+            yield LineIterator(exchange, BenchLine, "benchmark")
+
+    async def timings(self, unit: str | Unit, shape: str | None = None, limit: int = 50) -> list[Timing]:
+        """The last timings of `KERNEL/INSTANCE@ARCH`, newest first, those of earlier builds too."""
+        from ckwatch.wire.benchmarks import Timing
+
+        query = [("unit", _id(unit)), ("limit", str(limit)), *_on(shape)]
+        return parsed_list(list[Timing], await self._connection.request("GET", ("timings",), query))
+
+    async def timing(self, number: int) -> list[TimingDetail]:
+        """A measurement by its number (`Timing.id`) with its raw samples, one part for each cache state."""
+        from ckwatch.wire.benchmarks import TimingDetail
+
+        return parsed_list(list[TimingDetail], await self._connection.request("GET", ("timings", str(number)), []))
+
+    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
+        """The instances of a kernel on its shapes by time, then those without a timing, and why."""
+        from ckwatch.wire.benchmarks import RankedTiming
+
+        query = [("kernel", kernel), *_on(shape)]
+        return parsed_list(list[RankedTiming], await self._connection.request("GET", ("ranking",), query))
+
+    async def compare(self, unit: str | Unit, against: str | Unit, shape: str | None = None) -> list[Compared]:
+        """A unit's latest timings against another unit's, or `previous`, `library`, `baseline`, `baseline:NAME`."""
+        from ckwatch.wire.benchmarks import Compared
+
+        query = [("unit", _id(unit)), ("against", _id(against)), *_on(shape)]
+        return parsed_list(list[Compared], await self._connection.request("GET", ("comparison",), query))
+
+    async def set_baseline(self, name: str, *patterns: str) -> list[str]:
+        """Let `name` be the latest timings of units; the ids of those that have any."""
+        from ckwatch.wire.benchmarks import BaselineRequest
+
+        request = BaselineRequest.model_construct(units=list(patterns) or None)
+        return parsed_list(list[str], await self._connection.request("PUT", ("baselines", name), body=request))
+
+    async def baselines(self) -> list[Baseline]:
+        """All baselines, the one that was set last first."""
+        from ckwatch.wire.benchmarks import Baseline
+
+        return parsed_list(list[Baseline], await self._connection.request("GET", ("baselines",), []))
+
+    async def remove_baseline(self, name: str) -> int:
+        """Remove a baseline; the number of its units."""
+        return int(await self._connection.request("DELETE", ("baselines", name), []))
+
+    # Performance without a GPU.
+
+    async def analysis(self, unit: str | Unit) -> Analysis:
+        """Resources, occupancy and main loop of the code object of `KERNEL/INSTANCE@ARCH`, which must be built."""
+        from ckwatch.wire.analysis import Analysis
+
+        return await self._connection.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
+
+    async def isa(self, unit: str | Unit, kernel: str | None = None, *, lines: bool = True) -> Isa:
+        """The disassembly of the unit's main kernel, or of that called `kernel` (`Isa.kernels`), as text with folds.
+
+        `lines`: with source lines, for which its device code is compiled once more (seconds to a minute, then kept);
+        without, only if that has been done already.
+        """
+        from ckwatch.wire.analysis import IsaAnswer
+
+        query: Query = [
+            *([] if kernel is None else [("symbol", kernel)]),
+            *([] if lines else [("lines", "false")]),
+            *await self._view(),
+        ]
+        async with self._connection.answer("GET", (*unit_path(unit), "isa"), query) as exchange:
+            return await result_in(exchange, IsaAnswer)
+
+    async def calibration(self) -> Calibrated:
+        """How far predictions were off, over all units with a fresh timing."""
+        from ckwatch.wire.analysis import Calibrated
+
+        return await self._connection.get(Calibrated, ("calibration",))
+
+    async def predicted(self, kernel: str, shape: str, *, arch: str | None = None, part: str = "") -> PredictedRanking:
+        """The compiled instances of a kernel by predicted time on a shape, for a part (`MI300X`) of the arch."""
+        from ckwatch.wire.analysis import PredictedRanking
+
+        query: Query = [("kernel", kernel), ("shape", shape), ("part", part), *([("arch", arch)] if arch else [])]
+        return await self._connection.get(PredictedRanking, ("predictions",), query)
+
+    # The words of templates and files.
+
+    async def vocabulary(self) -> Vocabulary:
+        """The hooks, filters, tests, names and tags of templates, and the keys of kernel files and `ckwatch.toml`.
+
+        It is the same as long as the daemon runs.
+        """
+        from ckwatch.wire.language import Vocabulary
+
+        return await self._connection.get(Vocabulary, ("vocabulary",))
+
+    async def templates(self) -> list[TemplateName]:
+        """Every template that a kernel file could name, in order of the search path."""
+        from ckwatch.wire.language import TemplateName
+
+        return parsed_list(
+            list[TemplateName], await self._connection.request("GET", ("templates",), await self._view())
+        )
+
+    async def template(self, name: str | None = None, *, path: str | os.PathLike[str] | None = None) -> TemplateDetail:
+        """What a template includes and which parameters it asks for, by its name or by its file's path.
+
+        Files that templates include are found by their paths, too. Raises CkwatchError where there is none.
+        """
+        from ckwatch.wire.language import TemplateDetail
+
+        given: Query = [("path", self._absolute(path))] if path is not None else [("name", name or "")]
+        return await self._connection.get(TemplateDetail, ("template",), [*given, *await self._view()])
+
+    async def readers(self, path: str | os.PathLike[str]) -> list[str]:
+        """The ids of the units that read a file, as observed: as template, header or kernel file."""
+        query: Query = [("path", self._absolute(path)), *await self._view()]
+        return parsed_list(list[str], await self._connection.request("GET", ("readers",), query))
+
+    async def values(
+        self,
+        unit: str | Unit,
+        parameter: str,
+        values: Sequence[Any] | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> list[ParameterValue]:
+        """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
+
+        Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
+        of the instance, where they are others than the daemon knows.
+        """
+        from ckwatch.wire.language import ParameterValue, ValuesRequest
+
+        request = ValuesRequest.model_construct(
+            unit=unit if isinstance(unit, str) else unit.id,
+            parameter=parameter,
+            values=None if values is None else list(values),
+            parameters=None if parameters is None else dict(parameters),
+            client=await self._viewer(),
+        )
+        return parsed_list(list[ParameterValue], await self._connection.request("POST", ("values",), body=request))
+
+    # The end.
+
     async def stop(self) -> None:
         """End the daemon, and wait until it has ended. Another request of this client may start another."""
         try:
-            await self._access.reach(start=False)
+            await self._connection.reach(start=False)
             process = (await self.status()).pid
             with end_of(process) as ended:
-                self._access.has_stopped_it = True
-                await self._access.request("POST", ("stop",), again="never")
+                self._connection.has_stopped_it = True
+                await self._connection.request("POST", ("stop",), retry="never")
                 await ended()
         except DaemonGoneError:
             return
 
     async def leave(self) -> None:
-        """Tell the daemon that this client goes; what it lends is dropped at once. The end of `connect` does this."""
-        if self._was_heard:
-            await self._access.leave(self.id)
+        """Leave the daemon, which drops this client's overlays, focus and view at once. `connect` ends with this."""
+        if self._is_known:
+            await self._connection.leave(self.id)
 
     async def _built(self, patterns: Sequence[str], *, force: bool, check_only: bool) -> BuildResult:
         from ckwatch.client.builds import BuildResult, unit_result
@@ -576,9 +523,9 @@ class Client(LanguageCalls):
 
     async def _viewer(self) -> str | None:
         """This client's id where its view is its own; the daemon then has what makes it so."""
-        if not self._lending.loans.differ:
+        if not self._state_sync.state.differs:
             return None
-        await self._lending.settle()
+        await self._state_sync.settle()
         return self.id
 
     async def _view(self) -> Query:
@@ -587,9 +534,9 @@ class Client(LanguageCalls):
 
     def _absolute(self, path: str | os.PathLike[str]) -> str:
         """As the daemon names it: by way of its own name of the workspace's folder."""
-        absolute = os.path.normpath(self._given_root / path)
-        if self._given_root != self.root and Path(absolute).is_relative_to(self._given_root):
-            return str(self.root / Path(absolute).relative_to(self._given_root))
+        absolute = os.path.normpath(self._root_as_given / path)
+        if self._root_as_given != self.root and Path(absolute).is_relative_to(self._root_as_given):
+            return str(self.root / Path(absolute).relative_to(self._root_as_given))
         return absolute
 
     async def _parameters_of(self, kernel: str, instance: str, present: Iterable[str], arch: str) -> Parameters:
@@ -603,21 +550,38 @@ class Client(LanguageCalls):
         return {name: tuple(value) if isinstance(value, list) else value for name, value in detail.parameters.items()}
 
     async def _refusal(self, path: str, error: UnknownUnitError) -> CkwatchError:
-        """Why a lent kernel file has no such instances: its mistakes, where it has any."""
+        """Why the overlay of a kernel file has no such instances: its mistakes, where it has any."""
         mistakes = [found for found in await self.diagnostics(path) if found.severity == "error"]
         if not mistakes:
             return error
         more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
         return CkwatchError(
-            f"{path}: {mistakes[0].message}{more}", "the kernel file, with the sweep's instances at its end"
+            f"{path}: {mistakes[0].message}{more}", "this is the kernel file with the sweep's instances at its end"
         )
 
 
-async def status_of(access: Connection) -> Status:
+def unit_path(unit: str | Unit) -> tuple[str, str, str]:
+    """Where the daemon has a unit. Raises UnknownUnitError for what is no unit's id."""
+    name = unit if isinstance(unit, str) else unit.id
+    kernel, slash, instance = name.partition("/")
+    if not slash or not instance:
+        raise UnknownUnitError(f"'{name}' is not the id of a unit", "a unit's id is KERNEL/INSTANCE@ARCH")
+    return "units", kernel, instance
+
+
+def _id(unit: str | Unit) -> str:
+    return unit if isinstance(unit, str) else unit.id
+
+
+def _on(shape: str | None) -> list[tuple[str, str]]:
+    return [] if shape is None else [("shape", shape)]
+
+
+async def status_of(connection: Connection) -> Status:
     """The daemon itself."""
     from ckwatch.wire.messages import Status
 
-    return await access.get(Status, ("status",))
+    return await connection.get(Status, ("status",))
 
 
 def _text_of(path: str) -> str:
@@ -655,12 +619,12 @@ async def connect(
             from ckwatch.client.private import private_daemon
 
             socket = await stack.enter_async_context(private_daemon(root, open_engine))
-            access = Connection(_only(socket))
+            connection = Connection(_only(socket))
         else:
-            access = Connection(_found_or_started(root, start=start))
-        status = await status_of(access)
+            connection = Connection(_found_or_started(root, start=start))
+        status = await status_of(connection)
         async with plain_errors(), anyio.create_task_group() as tasks:
-            client = Client(access, tasks, root, status, _identity(client_name))
+            client = Client(connection, tasks, root, status, _identity(client_name))
             try:
                 yield client
             finally:

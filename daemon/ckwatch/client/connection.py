@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
 
 import anyio
-import anyio.to_thread
+from anyio import to_thread
 
 from ckwatch.client.errors import DaemonGoneError, error_of
 from ckwatch.client.http import Exchange, Query, target_of
@@ -20,8 +20,13 @@ from ckwatch.model.errors import CkwatchError, ProtocolError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    Model = TypeVar("Model", bound=BaseModel)
-    Item = TypeVar("Item")
+    from ckwatch.wire.benchmarks import BenchLine
+    from ckwatch.wire.messages import BuildLine, SlowAnswer
+
+Model = TypeVar("Model", bound="BaseModel")
+Result = TypeVar("Result", bound="BaseModel")
+Line = TypeVar("Line", bound="BuildLine | BenchLine")
+Item = TypeVar("Item")
 
 Reach = Callable[[bool], Awaitable[Path]]
 """Gives the socket of a daemon that answers; with True it may start one. Raises DaemonGoneError where there is none."""
@@ -29,9 +34,9 @@ Reach = Callable[[bool], Awaitable[Path]]
 _ENDING = 503
 """The daemon answers so while it ends; it has not done what was asked."""
 
-Retry = Literal["always", "unheard", "never"]
-"""Whether a request whose connection is lost is sent once more, to the daemon that is there then: because it does no
-harm twice, or only if the first daemon cannot have got it."""
+Retry = Literal["always", "unsent", "never"]
+"""Whether a request whose connection is lost is sent once more, to the daemon that is there then: `always`, because it
+does no harm twice, or only if the first daemon cannot have received it."""
 
 
 class Connection:
@@ -42,7 +47,7 @@ class Connection:
         self._reaching = anyio.Lock()
         self._socket: Path | None = None
         self.restore: Callable[[], Awaitable[None]] | None = None
-        """Gives a new daemon what a client lends, before a request is sent again."""
+        """Gives a new daemon the client's unsaved text, focus and view, before a request is sent again."""
         self.has_stopped_it = False
         """The daemon ends because this client has asked for it: nobody restarts it unasked."""
 
@@ -57,24 +62,24 @@ class Connection:
         query: Query = (),
         body: BaseModel | None = None,
         *,
-        again: Retry = "always",
+        retry: Retry = "always",
     ) -> bytes:
         """The body of an answer. Raises the CkwatchError that the daemon answers with, and what an Exchange raises."""
-        async with self.answer(method, segments, query, body, again=again) as first:
+        async with self.answer(method, segments, query, body, retry=retry) as first:
             try:
                 return await first.read()
             except DaemonGoneError:
-                if again != "always":
+                if retry != "always":
                     raise
         await self._recover(self._socket)
-        async with self.answer(method, segments, query, body, again="never") as second:
+        async with self.answer(method, segments, query, body, retry="never") as second:
             return await second.read()
 
     async def get(
-        self, model: type[Model], segments: Sequence[str], query: Query = (), *, again: Retry = "always"
+        self, model: type[Model], segments: Sequence[str], query: Query = (), *, retry: Retry = "always"
     ) -> Model:
         """What the daemon has at this path. Raises as `request`."""
-        return parsed(model, await self.request("GET", segments, query, again=again))
+        return parsed(model, await self.request("GET", segments, query, retry=retry))
 
     @asynccontextmanager
     async def answer(
@@ -84,10 +89,10 @@ class Connection:
         query: Query = (),
         body: BaseModel | None = None,
         *,
-        again: Retry = "always",
+        retry: Retry = "always",
     ) -> AsyncIterator[Exchange]:
         """An answer that is read while the context is open. Raises as `request`."""
-        exchange = await self.open(method, segments, query, body, again=again)
+        exchange = await self.open(method, segments, query, body, retry=retry)
         try:
             yield exchange
         finally:
@@ -100,7 +105,7 @@ class Connection:
         query: Query = (),
         body: BaseModel | None = None,
         *,
-        again: Retry = "always",
+        retry: Retry = "always",
     ) -> Exchange:
         """An answer that the caller closes. Raises as `request`."""
         content = body.model_dump_json().encode() if body is not None else None
@@ -109,10 +114,10 @@ class Connection:
         try:
             exchange = await Exchange.begin(socket, method, target, content)
         except DaemonGoneError as error:
-            if again == "never" or (again == "unheard" and error.began):
+            if retry == "never" or (retry == "unsent" and error.began):
                 raise
             exchange = await Exchange.begin(await self._recover(socket), method, target, content)
-        if exchange.status == _ENDING and again != "never":
+        if exchange.status == _ENDING and retry != "never":
             exchange.close()
             exchange = await Exchange.begin(await self._recover(socket), method, target, content)
         if exchange.status < 400:
@@ -128,7 +133,7 @@ class Connection:
         if self._socket is None:
             return
         with suppress(CkwatchError):
-            async with self.answer("DELETE", ("clients", client), again="never"):
+            async with self.answer("DELETE", ("clients", client), retry="never"):
                 return
 
     async def _recover(self, lost: Path | None) -> Path:
@@ -167,12 +172,34 @@ def parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
         raise ProtocolError(f"the daemon's answer is not understood: {error.errors()[0]['msg']}") from None
 
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+class LineIterator(Generic[Line]):
+    """Iterates over the lines of a build or a benchmark (`action`), the last one `done`. Waiting may have a time limit.
 
-    from ckwatch.wire.messages import SlowAnswer
+    A build has `start`, and `unit` for each unit that settles; a benchmark `began`, `stage`, `timing` and `skipped` for
+    each unit and shape.
+    """
 
-    Result = TypeVar("Result", bound=BaseModel)
+    def __init__(self, exchange: Exchange, model: type[Line], action: str) -> None:
+        self._exchange = exchange
+        self._model = model
+        self._action = action
+        self._done = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Line:
+        """The next line. Raises DaemonGoneError when the daemon ends before the action does."""
+        while not self._done:
+            data = await self._exchange.line()
+            if data is None:
+                raise DaemonGoneError(f"the daemon was stopped during the {self._action}", began=True)
+            line = parsed(self._model, data)
+            self._done = line.event == "done"
+            if line.event != "heartbeat":
+                return line
+        raise StopAsyncIteration
+
 
 _WRONG = 400
 _LARGE_BYTES = 32 * 1024
@@ -185,7 +212,7 @@ async def result_in(exchange: Exchange, model: type[SlowAnswer[Result]]) -> Resu
         if len(data) < _LARGE_BYTES:
             line = parsed(model, data)
         else:  # a listing has half a megabyte
-            line = await anyio.to_thread.run_sync(parsed, model, data)
+            line = await to_thread.run_sync(parsed, model, data)
         if line.problem is not None:
             raise error_of(_WRONG, line.problem.model_dump_json().encode())
         if line.result is not None:

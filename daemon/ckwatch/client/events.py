@@ -1,4 +1,4 @@
-"""The state of a workspace as a stream of changes: first what is, then what changes, across lost connections.
+"""The state of a workspace as a stream of changes: a snapshot, then changes, across lost connections.
 
 `KnownStates` is the theory: what has been reported so far, hence what a new snapshot adds. `Events` does the talking.
 """
@@ -36,20 +36,20 @@ _STATES_AT_A_TIME = 50
 
 
 class KnownStates:
-    """What the follower was told: topics and their last states."""
+    """What the follower knows: topics and their last states."""
 
     def __init__(self) -> None:
         self._states: dict[str, State] = {}
 
     def note(self, change: Change) -> None:
-        """The follower is told of this change."""
+        """The follower gets this change."""
         if change.state is None:
             self._states.pop(change.topic, None)
         else:
             self._states[change.topic] = change.state
 
     def renewed(self, seq: int, states: Mapping[str, State]) -> Iterator[Change]:
-        """What to tell so that the follower knows `states`, each change once it has been noted."""
+        """The changes that lead the follower to `states`; each is noted before it is given."""
         from ckwatch.wire.state import Change
 
         for topic in [topic for topic in self._states if topic not in states]:
@@ -78,9 +78,9 @@ class Events:
     with a time limit; nothing is lost.
     """
 
-    def __init__(self, access: Connection, lending: ClientStateSync, client: str) -> None:
-        self._access = access
-        self._lending = lending
+    def __init__(self, connection: Connection, state_sync: ClientStateSync, client: str) -> None:
+        self._connection = connection
+        self._state_sync = state_sync
         self._client = client
         self._known = KnownStates()
         self._pending: Iterator[Change] = iter(())
@@ -151,10 +151,10 @@ class Events:
         await anyio.sleep(next(loss.pauses))
         try:
             # whoever stopped the daemon wants it to stay stopped until somebody asks for something
-            await self._access.reach(start=not loss.stopped)
-            await self._lending.settle()
-            if self._lending.has_lent:
-                self._seq = None  # the daemon may have forgotten a view whose states were told here
+            await self._connection.reach(start=not loss.stopped)
+            await self._state_sync.settle()
+            if self._state_sync.has_sent:
+                self._seq = None  # the daemon may have forgotten the view that these states are of
             await self._open()
         except LOST_ERRORS:
             if anyio.current_time() < loss.deadline:
@@ -165,17 +165,17 @@ class Events:
 
     async def _open(self) -> None:
         if self._seq is None:
-            data = await self._access.request("GET", ("snapshot",), (("client", self._client),))
+            data = await self._connection.request("GET", ("snapshot",), (("client", self._client),))
             seq, states = await states_of(data)
             self._seq, self._pending = seq, self._known.renewed(seq, states)
         query = (("client", self._client), ("after", str(self._seq)))
-        self._exchange = await self._access.open("GET", ("events",), query, again="never")
+        self._exchange = await self._connection.open("GET", ("events",), query, retry="never")
         self._opened_at = anyio.current_time()
 
     def _lose(self, *, stopped: bool) -> None:
         self._hang_up()
         now = anyio.current_time()
-        limit_s = (0.0 if self._access.has_stopped_it else RESTART_S) if stopped else RECONNECT_S
+        limit_s = (0.0 if self._connection.has_stopped_it else RESTART_S) if stopped else RECONNECT_S
         steady = self._loss is None or now - self._opened_at > STEADY_S
         self._loss = _LostDaemon(
             stopped, now + limit_s, pauses() if steady or self._loss is None else self._loss.pauses

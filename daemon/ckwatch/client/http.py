@@ -30,9 +30,9 @@ LINE_LIMIT_BYTES = 256 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 _BUSY_PAUSE_S = 0.01
 _GONE = "the daemon went away before it had answered"
-_NO_HTTP = "what answers on the daemon's socket is no ckwatch daemon"
+_NO_HTTP = "the program on the daemon's socket is not a ckwatch daemon"
 _SILENT = f"the daemon has not answered for {ANSWER_LIMIT_S:.0f} s"
-_RESTART = "`ckwatch restart` starts a new one; `ckwatch logs` may tell more"
+_RESTART = "`ckwatch restart` starts a new one; `ckwatch logs` may show why"
 
 Query = Sequence[tuple[str, str]]
 

@@ -1,8 +1,8 @@
 """Finds the daemon of a workspace, starts it, and waits for its end.
 
 A daemon that is being started reports over a pipe when it is ready, or why it cannot start: nobody has to guess when to
-retry, and its errors reach whoever wanted it. If several clients start one at the same time, one daemon lives, the others
-report that, and all clients connect to the one.
+retry, and its errors reach the user. If several clients start one at the same time, one daemon lives, the others report
+that, and all clients connect to the one.
 """
 
 from __future__ import annotations
@@ -128,16 +128,16 @@ async def _answers(endpoint: Endpoint) -> bool:
 
 async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:
     """Start a daemon; whether it is ready, else another one has the workspace. Raises as `ensure_daemon`."""
-    listening, telling = os.pipe()
+    read_fd, write_fd = os.pipe()
     try:
-        os.set_blocking(listening, False)
+        os.set_blocking(read_fd, False)
         try:
-            await to_thread.run_sync(_spawn, root, endpoint, program, telling)
+            await to_thread.run_sync(_spawn, root, endpoint, program, write_fd)
         finally:
-            os.close(telling)
-        readiness = parse(await _heard(listening))
+            os.close(write_fd)
+        readiness = parse(await _received(read_fd))
     finally:
-        os.close(listening)
+        os.close(read_fd)
     return await to_thread.run_sync(_ready, readiness, endpoint)
 
 
@@ -151,30 +151,30 @@ def _ready(readiness: Readiness, endpoint: Endpoint) -> bool:
     return readiness.state == "ready"
 
 
-async def _heard(listening: int) -> bytes:
-    heard = b""
-    while len(heard) < LIMIT_BYTES:
-        await anyio.wait_readable(listening)
-        data = os.read(listening, LIMIT_BYTES)
+async def _received(read_fd: int) -> bytes:
+    received = b""
+    while len(received) < LIMIT_BYTES:
+        await anyio.wait_readable(read_fd)
+        data = os.read(read_fd, LIMIT_BYTES)
         if not data:
             break
-        heard += data
-    return heard
+        received += data
+    return received
 
 
-def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], telling: int) -> None:
+def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], write_fd: int) -> None:
     """Start the daemon. It parts from this process by itself, which is why its first process is waited for."""
     try:
         endpoint.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with endpoint.log.open("ab") as log, open(os.devnull, "rb") as nothing:  # noqa: PTH123  # no path of anybody's
             first = subprocess.Popen(
-                [*program, str(root), "--ready-fd", str(telling)],
+                [*program, str(root), "--ready-fd", str(write_fd)],
                 stdin=nothing,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 env=module_environment(),
-                pass_fds=(telling,),
+                pass_fds=(write_fd,),
                 start_new_session=True,
             )
             first.wait()

@@ -1,8 +1,8 @@
-"""Keeps the daemon up to date with what a client holds there: unsaved texts (overlays), its focus and its view.
+"""Keeps the daemon up to date with a client's state: its unsaved texts (overlays), its focus and its view.
 
-`loans` are plain values: the requests that make the daemon have everything. The daemon keeps them as long as one of the
-client's streams, the *lease*, is open; when that is lost, another is opened and everything is sent again. There is one way
-to change anything: change the values, then `settle`, which sends what the daemon does not have yet.
+`ClientState` is plain values: the requests that make the daemon have everything. The daemon keeps them as long as
+one of the client's streams, the *lease*, is open; when that is lost, another is opened and everything is sent again.
+There is one way to change anything: change the values, then `settle`, which sends what the daemon does not have yet.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Key = tuple[str, str]
 
 @dataclass(eq=False, slots=True)
 class OverlayText:
-    """A lent text. The text of a `ground` is what stands before it where no other text of the file is lent."""
+    """A text in place of a file's, or, with a `base`, below it: the base is what the file has without an overlay."""
 
     path: str
     text: str
-    ground: str | None = None
+    base: str | None = None
 
 
 class ClientState:
-    """Everything lent at a time. Of several texts of a file the last holds; additions follow it in their order."""
+    """The overlays, the focus and the view. Of several texts of a file the last holds; additions follow in order."""
 
     def __init__(self) -> None:
         self.focus: FocusRequest | None = None
@@ -49,71 +49,71 @@ class ClientState:
         self._texts: list[OverlayText] = []
 
     @property
-    def differ(self) -> bool:
-        """Whether the client's view is another than the workspace on disk."""
+    def differs(self) -> bool:
+        """Whether the client sees something else than the workspace on disk."""
         return bool(self._texts) or self.view is not None
 
-    def lend(self, path: str, text: str) -> OverlayText:
-        """Lend the whole text of a file."""
-        loan = OverlayText(path, text)
-        self._texts.append(loan)
-        return loan
+    def set_text(self, path: str, text: str) -> OverlayText:
+        """Replace the whole text of a file."""
+        entry = OverlayText(path, text)
+        self._texts.append(entry)
+        return entry
 
-    def add(self, path: str, text: str, ground: str) -> OverlayText:
-        """Lend a file with text added to its end; `ground` is the file's own text."""
-        loan = OverlayText(path, text, ground)
-        self._texts.append(loan)
-        return loan
+    def append_text(self, path: str, text: str, base: str) -> OverlayText:
+        """Add text to the end of a file; `base` is the file's own text."""
+        entry = OverlayText(path, text, base)
+        self._texts.append(entry)
+        return entry
 
-    def take_back(self, loan: OverlayText) -> None:
-        """Lend it no longer."""
-        if loan in self._texts:
-            self._texts.remove(loan)
+    def drop(self, entry: OverlayText) -> None:
+        """Remove it."""
+        if entry in self._texts:
+            self._texts.remove(entry)
 
     def text(self, path: str) -> str | None:
-        """The text lent of a file, None where none is."""
-        loans = [loan for loan in self._texts if loan.path == path]
-        if not loans:
+        """The text in place of a file's, None where there is none."""
+        entries = [entry for entry in self._texts if entry.path == path]
+        if not entries:
             return None
-        additions = [loan.text for loan in loans if loan.ground is not None]
+        additions = [entry.text for entry in entries if entry.base is not None]
         whole = self._whole_text(path)
-        return "".join((loans[0].ground or "" if whole is None else whole, *additions))
+        return "".join((entries[0].base or "" if whole is None else whole, *additions))
 
     def _whole_text(self, path: str) -> str | None:
-        return next((loan.text for loan in reversed(self._texts) if loan.path == path and loan.ground is None), None)
+        return next((entry.text for entry in reversed(self._texts) if entry.path == path and entry.base is None), None)
 
-    def wanted(self) -> dict[Key, BaseModel]:
+    def requests(self) -> dict[Key, BaseModel]:
         """The requests that make the daemon have everything."""
         from ckwatch.wire.messages import OverlayRequest
 
         found: dict[Key, BaseModel] = {}
         if self.view is not None:
             found["view", ""] = self.view
-        for path in dict.fromkeys(loan.path for loan in self._texts):
+        for path in dict.fromkeys(entry.path for entry in self._texts):
             found["overlays", path] = OverlayRequest.model_construct(path=path, text=self.text(path))
         if self.focus is not None:
             found["focus", ""] = self.focus
         return found
 
 
-def missing(wanted: Mapping[Key, BaseModel], given: Mapping[Key, BaseModel | None]) -> list[tuple[Key, BaseModel]]:
-    """The requests that lead from what the daemon was given to what is wanted; what is taken back comes first.
+def missing(wanted: Mapping[Key, BaseModel], sent: Mapping[Key, BaseModel | None]) -> list[tuple[Key, BaseModel]]:
+    """The requests that lead from what was `sent` to what is `wanted`; what is dropped comes first.
 
-    A value of None in `given`: the daemon may have something there.
+    A value of None in `sent`: the daemon may have something there.
     """
     from ckwatch.wire.messages import FocusRequest, OverlayRequest, ViewRequest
 
     changes: list[tuple[Key, BaseModel]] = []
-    for key in given:
+    for key in sent:
         if key not in wanted:
             kind, path = key
             nothing = {"overlays": OverlayRequest.model_construct(path=path, text=None)}
             changes.append((key, nothing.get(kind) or (FocusRequest() if kind == "focus" else ViewRequest())))
-    return changes + [(key, request) for key, request in wanted.items() if given.get(key) != request]
+    return changes + [(key, request) for key, request in wanted.items() if sent.get(key) != request]
 
 
 FAREWELL_S = 2.0
-"""Seconds for taking something back from a client that is being cancelled; the end of its lease does the same."""
+"""Seconds for dropping something when the client is cancelled; the end of its lease does the same."""
 
 PAUSES_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds before each attempt to reach a daemon that has gone; the last goes on."""
@@ -130,36 +130,36 @@ def pauses() -> Iterator[float]:
 
 
 class Overlay:
-    """A text that is lent; `path` is absolute."""
+    """An unsaved text in place of a file's; `path` is absolute."""
 
-    def __init__(self, lending: ClientStateSync, loan: OverlayText) -> None:
-        self.path = loan.path
-        self._lending = lending
-        self._loan = loan
+    def __init__(self, state_sync: ClientStateSync, entry: OverlayText) -> None:
+        self.path = entry.path
+        self._state_sync = state_sync
+        self._entry = entry
 
     async def change(self, text: str) -> None:
-        """Lend another text of the same file. Of several calls at a time, only the last text may reach the daemon."""
-        before, given = self._loan.text, sendable(text)
-        self._loan.text = given
+        """Replace the text. Of several calls at a time, only the last text may reach the daemon."""
+        before, new = self._entry.text, sendable(text)
+        self._entry.text = new
 
         def undo() -> None:
-            if self._loan.text is given:
-                self._loan.text = before
+            if self._entry.text is new:
+                self._entry.text = before
 
-        await self._lending.settle(undo)
+        await self._state_sync.settle(undo)
 
 
 class ClientStateSync:
-    """One client's loans and its lease, which lives in `tasks`."""
+    """One client's state in the daemon, and its lease, which lives in `tasks`."""
 
-    def __init__(self, access: Connection, client: str, tasks: TaskGroup) -> None:
-        self.loans = ClientState()
-        self.has_lent = False
+    def __init__(self, connection: Connection, client: str, tasks: TaskGroup) -> None:
+        self.state = ClientState()
+        self.has_sent = False
         """Whether the daemon ever had anything."""
-        self._access = access
+        self._connection = connection
         self._client = client
         self._tasks = tasks
-        self._given: dict[Key, BaseModel | None] = {}
+        self._sent: dict[Key, BaseModel | None] = {}
         self._lease: anyio.CancelScope | None = None
         self._order = anyio.Lock()
         self._pauses = pauses()
@@ -167,14 +167,14 @@ class ClientStateSync:
     @property
     def view(self) -> str | None:
         """The client whose view to ask for: this one where it differs from the workspace."""
-        return self._client if self.loans.differ else None
+        return self._client if self.state.differs else None
 
     async def settle(self, undo: Callable[[], None] | None = None) -> None:
-        """Make the daemon have what is lent, and nothing else.
+        """Make the daemon have the present state, and nothing else.
 
         Raises what a request raises; `undo` is called first when the daemon refuses it.
         """
-        if not self._given and not self.loans.wanted():
+        if not self._sent and not self.state.requests():
             return
         try:
             try:
@@ -189,24 +189,24 @@ class ClientStateSync:
             raise
 
     @asynccontextmanager
-    async def lent(self, loan: OverlayText) -> AsyncIterator[Overlay]:
-        """What the daemon has while the context is open; `loan` is one of the loans already."""
+    async def overlaying(self, entry: OverlayText) -> AsyncIterator[Overlay]:
+        """The daemon has `entry`, which the state has already, while the context is open."""
         try:
             await self.settle()
-            yield Overlay(self, loan)
+            yield Overlay(self, entry)
         finally:
-            self.loans.take_back(loan)
+            self.state.drop(entry)
             await self._farewell()
 
-    async def look_at(self, focus: FocusRequest | None) -> None:
-        """Replace what the client looks at."""
-        before, self.loans.focus = self.loans.focus, focus
-        await self.settle(lambda: setattr(self.loans, "focus", before))
+    async def set_focus(self, focus: FocusRequest | None) -> None:
+        """Replace the client's focus."""
+        before, self.state.focus = self.state.focus, focus
+        await self.settle(lambda: setattr(self.state, "focus", before))
 
-    async def see(self, view: ViewRequest | None) -> None:
-        """Replace how the client's view differs."""
-        before, self.loans.view = self.loans.view, view
-        await self.settle(lambda: setattr(self.loans, "view", before))
+    async def set_view(self, view: ViewRequest | None) -> None:
+        """Replace the client's view."""
+        before, self.state.view = self.state.view, view
+        await self.settle(lambda: setattr(self.state, "view", before))
 
     async def _farewell(self) -> None:
         """As `settle`, for the end of a context: also when it is being cancelled, and failures are of no concern."""
@@ -218,30 +218,30 @@ class ClientStateSync:
 
     async def _settle_once(self, *, start: bool) -> None:
         async with self._order:
-            wanted = self.loans.wanted()
+            wanted = self.state.requests()
             if self._lease is None and not wanted:
-                self._given.clear()
+                self._sent.clear()
                 return
             if self._lease is None:
                 await self._take_lease(start=start)
-            for key, request in missing(wanted, self._given):
-                self._given[key] = None  # until the answer is there, it may have this or what it had
+            for key, request in missing(wanted, self._sent):
+                self._sent[key] = None  # until the answer is there, it may have this or what it had
                 segments = ("clients", self._client, key[0])
-                async with self._access.answer("PUT", segments, body=request, again="never") as exchange:
+                async with self._connection.answer("PUT", segments, body=request, retry="never") as exchange:
                     await exchange.read()
                 if key in wanted:
-                    self._given[key] = request
+                    self._sent[key] = request
                 else:
-                    del self._given[key]
+                    del self._sent[key]
             if not wanted and self._lease is not None:
                 self._lease.cancel()
                 self._lease = None
 
     async def _take_lease(self, *, start: bool) -> None:
-        await self._access.reach(start=start)
-        exchange = await self._access.open("GET", ("events",), (("client", self._client),), again="never")
-        self.has_lent = True
-        self._given = dict.fromkeys(self._given)
+        await self._connection.reach(start=start)
+        exchange = await self._connection.open("GET", ("events",), (("client", self._client),), retry="never")
+        self.has_sent = True
+        self._sent = dict.fromkeys(self._sent)
         self._lease = anyio.CancelScope()
         self._tasks.start_soon(self._keep, exchange, self._lease)
 
@@ -264,7 +264,7 @@ class ClientStateSync:
             self._pauses = pauses()
         for pause_s in self._pauses:
             await anyio.sleep(pause_s)
-            if self._lease is not None or not self.loans.wanted():
+            if self._lease is not None or not self.state.requests():
                 return
             # whoever stopped the daemon wants it to stay stopped until somebody asks for something
             with suppress(CkwatchError):

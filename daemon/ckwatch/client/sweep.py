@@ -1,7 +1,7 @@
 """Sweeps: instances that exist in one client's view only, as values and text.
 
-The instances are written as `[[instance]]` tables below the text of the kernel file, which becomes an overlay; nothing on
-disk changes, and nobody else sees them.
+The instances are written as `[[instance]]` tables below the text of the kernel file, which becomes an overlay; nothing
+changes on disk, and no other client sees them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def product_of(
 
 
 def listed(name: str, instances: Iterable[Mapping[str, ParameterValue]]) -> dict[str, Parameters]:
-    """The instances given one by one, called `name_0`, `name_1`, … Raises CkwatchError as `product_of`."""
+    """The instances listed one by one, called `name_0`, `name_1`, … Raises CkwatchError as `product_of`."""
     found = [{parameter: _value(parameter, value) for parameter, value in own.items()} for own in instances]
     if not found:
         raise CkwatchError("the sweep is empty: it has no instances")
@@ -87,12 +87,12 @@ def instance_tables(instances: Mapping[str, Parameters], base: Parameters) -> st
     """The text of the instances in a kernel file, each with the parameters of `base` beneath its own."""
     lines = ["\n"]
     for name, own in instances.items():
-        lines.append(f"\n[[instance]]\nname = {toml(name)}\n")
-        lines += (f"{toml(parameter)} = {toml(value)}\n" for parameter, value in {**base, **own}.items())
+        lines.append(f"\n[[instance]]\nname = {to_toml(name)}\n")
+        lines += (f"{to_toml(parameter)} = {to_toml(value)}\n" for parameter, value in {**base, **own}.items())
     return "".join(lines)
 
 
-def toml(value: ParameterValue) -> str:
+def to_toml(value: ParameterValue) -> str:
     """A value as TOML. Raises CkwatchError for text that is no Unicode."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -100,7 +100,7 @@ def toml(value: ParameterValue) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise CkwatchError(f"{value!r} is no valid text") from None
+            raise CkwatchError(f"{value!r} is not valid Unicode") from None
         # TOML's escapes are those of JSON, and it wants one more character escaped
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
