@@ -91,9 +91,9 @@ async def test_the_daemons_errors_are_the_clients(
 
 
 async def test_what_the_daemon_refuses_is_said(client: Client) -> None:
-    with pytest.raises(CkwatchError, match=r"not understood\n  query.limit: Input should be greater"):
+    with pytest.raises(CkwatchError, match=r"invalid request\n  query.limit: Input should be greater"):
         await client.runs(ONE, limit=0)
-    with pytest.raises(CkwatchError, match=r"not understood\n  body.units.0: String should have at least 1 character"):
+    with pytest.raises(CkwatchError, match=r"invalid request\n  body.units.0: String should have at least 1 character"):
         await client.build("")
 
 

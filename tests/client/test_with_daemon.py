@@ -81,7 +81,7 @@ async def test_an_instance_that_does_not_compile(client: Client) -> None:
     ("kernel", "given", "kind", "message"),
     [
         ("nope", {"parameters": {"Tile": [1]}}, UnknownUnitError, "is called 'nope'"),
-        ("k/one", {"parameters": {"Tile": [1]}}, CkwatchError, "'k/one' is none\nthe kernel is 'k'"),
+        ("k/one", {"parameters": {"Tile": [1]}}, CkwatchError, "'k/one' is not a kernel\nsweep the kernel 'k'"),
         ("k", {"parameters": {"Tile": [1]}, "base": "on"}, UnknownUnitError, "is called 'on'\ndid you mean 'one'"),
         ("k", {"parameters": {"Tile": [1]}, "base": "x"}, UnknownUnitError, "instances of 'k': one, two"),
         ("k", {"parameters": {"Tile": []}}, CkwatchError, "the sweep is empty"),
