@@ -41,7 +41,7 @@ def test_a_hook_says_how_it_is_called() -> None:
     assert [(one.name, one.default) for one in hooks["size"].parameters] == [
         ("tensor", None), ("start", None), ("end", "none"), ("default", '"1"'),
     ]  # fmt: skip
-    assert hooks["layout"].doc == "CK's name of the layout: `ListingRow` or `Col`."
+    assert hooks["layout"].doc == "CK's name of the layout: `Row` or `Col`."
     assert hooks["header"].signature == 'header(family="hip")'
 
 

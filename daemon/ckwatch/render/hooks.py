@@ -105,7 +105,7 @@ class KernelHooks:
         return "void" if tensor is None else DTYPES[tensor.dtype].abi_type
 
     def layout(self, tensor: Tensor | None) -> str:
-        """CK's name of the layout: `ListingRow` or `Col`."""
+        """CK's name of the layout: `Row` or `Col`."""
         return "Row" if tensor is None or tensor.layout == "row" else "Col"
 
     def size(self, tensor: Tensor | None, start: int, end: int | None = None, default: str = "1") -> str:
