@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ckwatch.model.diagnostics import Source
-from ckwatch.workspace.toml_document import TomlDocument, parse_toml
+from ckwatch.workspace.toml_document import TomlDocument, parse_values
 
 ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("a = 1", [], {"a": 1}),
@@ -52,7 +52,7 @@ def test_errors_and_what_is_left(text: str, expected: list[str], values: dict[st
 
 def test_blanking_moves_nothing() -> None:
     text = "a = yes\nb = 2\n"
-    assert parse_toml(text).text == "       \nb = 2\n"
+    assert parse_values(text).text == "       \nb = 2\n"
 
 
 def test_what_is_given_twice_shows_the_first() -> None:
@@ -63,4 +63,4 @@ def test_what_is_given_twice_shows_the_first() -> None:
 
 def test_a_thousand_errors_are_told_in_a_moment() -> None:
     text = "".join(f"[t{index}]\nx = yes\ny = 1\n" for index in range(1000))
-    assert len(parse_toml(text).mistakes) == 50
+    assert len(parse_values(text).problems) == 50

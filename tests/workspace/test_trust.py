@@ -118,7 +118,7 @@ def test_names_that_cannot_be_listed(root: Path, trust_file: Path) -> None:
 
 
 def test_two_at_the_same_time_lose_nothing(root: Path) -> None:
-    program = "import sys; from pathlib import Path; from ckwatch.trust import trust\nsys.stdin.read()\n"
+    program = "import sys; from pathlib import Path; from ckwatch.workspace.trust import trust\nsys.stdin.read()\n"
     program += "for n in range(20): trust(Path(sys.argv[1], str(n)))\n"
     arguments = [sys.executable, "-c", program]
     both = [subprocess.Popen([*arguments, str(root / name)], stdin=subprocess.PIPE) for name in "ab"]
@@ -133,7 +133,7 @@ def test_two_at_the_same_time_lose_nothing(root: Path) -> None:
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace whose compilers and benchmark launcher leave the file `executed` beside it."""
     root = tmp_path / "hostile"
-    shutil.copytree(Path(__file__).parent.parent / "examples/cpp", root)
+    shutil.copytree(Path(__file__).parents[2] / "examples/cpp", root)
     tools = [f"lib/llvm/bin/{name}" for name in ("clang++", "clang", "clang-offload-bundler", "llvm-readelf")]
     data = ["amdgcn/bitcode/ocml.bc", "include/hip/hip_runtime.h", "lib/llvm/bin/llvm-objdump"]
     for name in ("bin/hipcc", *tools, *data):

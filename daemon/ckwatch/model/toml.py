@@ -1,8 +1,10 @@
-"""Reads any TOML text, however broken, as tables, keys and values with their places, and writes values as TOML.
+"""Reads any TOML text, however broken, as tables, keys and values with their positions, and writes values as TOML.
 
-Every text gives a file, and a broken line hides no other. Where TOML is broken, a value ends with its line, and an
-array or inline table that nobody closes ends before a line that looks like a header or a key with `=`. A text is read
-in pieces, which begin with a header each and are remembered: after an edit one of them is read again.
+A text that `tomllib` accepts is read as `tomllib` reads it. Every other text gives a file, too, and a broken line hides
+no other: a value ends with its line, and an unclosed array or inline table ends before a line that is a header or a key
+with `=`. A line such as `["a"]` in an open array is an element, and not a header, where a value may follow and a comma
+or `]` comes next. A text is read in pieces that begin with a header each; the pieces are cached, so that an edit reads
+one of them again.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ import enum
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import LineIndex, Position, Range
 
 
 class TomlKind(enum.Enum):
@@ -48,12 +50,18 @@ class TomlValue(NamedTuple):
     items: tuple[TomlValue, ...] = ()
     pairs: tuple[TomlPair, ...] = ()
     closed: bool = True
-    """False where its end is missing: a quote or bracket that nobody closed."""
+    """False where its closing quote or bracket is missing."""
 
     def read(self) -> Any:
-        """What it says; None where it says nothing that TOML knows."""
+        """Its Python value; None where it is no TOML value."""
         text = self.text
-        if self.kind is TomlKind.NUMBER and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+        if (
+            self.kind is TomlKind.NUMBER
+            and len(text) < DIGITS_READ
+            and text.isascii()
+            and text.isdigit()
+            and (text[0] != "0" or text == "0")
+        ):
             return int(text)
         if self.kind is TomlKind.BOOLEAN:
             return text == "true"
@@ -120,60 +128,61 @@ class TomlTable:
     """A table of the file: its header, if any, and the pairs below it.
 
     `index` counts the tables of an array (`[[instance]]`), None for others. `start` is where the header stands, `end`
-    where the last thing that belongs to it ends, `next` where the next table's header begins. It is made of a block,
-    whose offsets are moved when somebody asks for them: an edit leaves the blocks before and behind it as they are.
+    where the last thing that belongs to it ends, `next` where the next table's header begins. It is a `block` of a
+    piece of text that begins at the offset `shift`: offsets are moved on demand, so that an edit leaves the blocks
+    before and behind it as they are.
     """
 
-    __slots__ = ("_block", "_pairs", "_shift", "index", "next")
+    __slots__ = ("_pairs", "block", "index", "next", "shift")
 
     def __init__(self, block: TomlBlock, shift: int, index: int | None, following: int) -> None:
         self.index = index
         self.next = following
-        self._block = block
-        self._shift = shift
+        self.block = block
+        self.shift = shift
         self._pairs: tuple[TomlPair, ...] | None = None
 
     @property
     def start(self) -> int:
         """Where the header stands."""
-        return self._block.start + self._shift
+        return self.block.start + self.shift
 
     @property
     def header_end(self) -> int:
         """Where the header ends."""
-        return self._block.header_end + self._shift
+        return self.block.header_end + self.shift
 
     @property
     def end(self) -> int:
         """Where the last of it ends."""
-        return self._block.end + self._shift
+        return self.block.end + self.shift
 
     @property
     def keys(self) -> tuple[KeyPart, ...]:
         """The parts of its header."""
-        return tuple(_moved_part(part, self._shift) for part in self._block.keys)
+        return tuple(_moved_part(part, self.shift) for part in self.block.keys)
 
     @property
     def has_header(self) -> bool:
         """Whether there is a name in its header."""
-        return bool(self._block.keys)
+        return bool(self.block.keys)
 
     @property
     def path(self) -> tuple[str, ...]:
         """Its name, part by part; empty for the top of the file."""
-        return self._block.path
+        return self.block.path
 
     @property
     def pairs(self) -> tuple[TomlPair, ...]:
         """Its keys and values in their order."""
         if self._pairs is None:
-            self._pairs = tuple(_moved(pair, self._shift) for pair in self._block.pairs)
+            self._pairs = tuple(_moved(pair, self.shift) for pair in self.block.pairs)
         return self._pairs
 
     def pair(self, name: str) -> TomlPair | None:
         """The pair whose key is `name`, the first one."""
-        found = self._block.by_name.get(name)
-        return None if found is None else _moved(found, self._shift)
+        found = self.block.by_name.get(name)
+        return None if found is None else _moved(found, self.shift)
 
     def value(self, name: str) -> TomlValue | None:
         """The value of `name`."""
@@ -182,7 +191,7 @@ class TomlTable:
 
     def unplaced(self, name: str) -> TomlPair | None:
         """The pair `name` where only its name and text matter: its offsets are not those of the file."""
-        return self._block.by_name.get(name)
+        return self.block.by_name.get(name)
 
 
 class TomlComment(NamedTuple):
@@ -216,50 +225,42 @@ def _moved_value(value: TomlValue, shift: int) -> TomlValue:
 class TomlFile:
     """A text with what was read from it. `tables` begins with the top of the file."""
 
-    __slots__ = ("_lines", "comments", "tables", "text")
+    __slots__ = ("comments", "lines", "tables", "text")
 
     def __init__(self, text: str, tables: Sequence[TomlTable], comments: Sequence[TomlComment]) -> None:
         self.text = text
         self.tables = tuple(tables)
         self.comments = tuple(comments)
-        self._lines = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self._lines.append(at + 1)
-            at = text.find("\n", at + 1)
+        self.lines = LineIndex(text)
 
     @property
     def line_count(self) -> int:
-        """Lines, the last one without an end."""
-        return len(self._lines)
+        """The number of lines, the last one without an end included."""
+        return len(self.lines.starts)
 
     def line_start(self, line: int) -> int:
         """The offset at which a line begins; the text's end past the last."""
-        return self._lines[line] if line < len(self._lines) else len(self.text)
+        return self.lines.starts[line] if line < len(self.lines.starts) else len(self.text)
 
     def line_end(self, line: int) -> int:
         """The offset at which a line's text ends, before `\\n` or `\\r\\n`."""
         end = self.line_start(line + 1)
-        if line + 1 < len(self._lines):
+        if line + 1 < self.line_count:
             end -= 1
         return end - 1 if end > self.line_start(line) and self.text[end - 1 : end] == "\r" else end
 
     def line_of(self, offset: int) -> int:
         """The line of an offset."""
-        return bisect_right(self._lines, offset) - 1
+        return bisect_right(self.lines.starts, offset) - 1
 
     def position(self, offset: int) -> Position:
-        """The place of an offset."""
-        line = self.line_of(offset)
-        return Position(line, offset - self._lines[line])
+        """The position of an offset."""
+        return self.lines.position(offset)
 
     def offset(self, position: Position) -> int:
-        """The offset of a place; past the end of a line its end, past the last line the end of the text."""
-        if position.line < 0:
-            return 0
-        if position.line >= len(self._lines):
-            return len(self.text)
-        return min(self._lines[position.line] + max(position.column, 0), self.line_end(position.line))
+        """The offset of a position; past the end of a line its end, past the last line the end of the text."""
+        offset = self.lines.offset(position)
+        return min(offset, self.line_end(position.line)) if 0 <= position.line < self.line_count else offset
 
     def range(self, start: int, end: int) -> Range:
         """The range between two offsets."""
@@ -306,7 +307,10 @@ EXTENSIONS = 16
 """A piece that does not end is read again with the next one so many times, then with all that follows."""
 
 DEPTH_LIMIT = 64
-"""Arrays within arrays; deeper ones are not looked into."""
+"""Arrays within arrays; deeper ones have no `items`."""
+
+DIGITS_READ = 1000
+"""Python refuses to read integers of a few thousand digits; such texts are left to `tomllib`."""
 
 _PLAIN_PAIR = re.compile(
     r"[ \t]*([A-Za-z0-9_-]+)[ \t]*(=)[ \t]*"
@@ -318,35 +322,55 @@ _KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"(?:[^\"\\\r\n]|\\.)*\"|'[^'\r\n]*'")
 _LOOSE_PART = re.compile(r"[^\s\[\]{}=,.#\"']+")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
 _BARE = re.compile(r"[^\s,\]}#\[{=\"']+")
-_NUMBER = re.compile(r"[+-]?(?:0[xob])?[0-9][0-9a-fA-F_.+-]*|[+-]?(?:inf|nan)")
+_DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:[0-9:.+Zz-]+")
+_DATE_OR_TIME = re.compile(r"\d{4}-|\d\d:")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9a-fA-F_.+-]*|0[xob][0-9a-fA-F_]+|[+-]?(?:inf|nan)")
 _FILL = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _FILL_COMMENT = re.compile(r"#[^\r\n]*")
+_QUOTED = r"\"(?:[^\"\\\r\n]|\\[^\r\n])*\"|'[^'\r\n]*'"
 _LINE_BEGINS_ANEW = re.compile(
-    r"[ \t]*(?:\[\[?[ \t]*[A-Za-z_\"'][^\[\]\r\n,]*\]\]?[ \t]*(?:#|\r?$)|[A-Za-z0-9_\"'-][A-Za-z0-9_.\"' \t-]*=)",
+    r"[ \t]*+(?:"
+    r"(?P<open>\[\[?)[ \t]*+(?=[A-Za-z_\"'])(?!\"\"\"|''')(?:[^\[\]\r\n,\"']|" + _QUOTED + r")++(?P<close>\]\]?)"
+    r"[ \t]*(?:#|\r?$)"
+    r"|(?!\"\"\"|''')(?:[A-Za-z0-9_.\t -]|" + _QUOTED + r")++="
+    r")",
     re.MULTILINE,
 )
+"""A line within an open array that may begin the next table or pair."""
 _HEADER_LINE = re.compile(r"^[ \t]*\[(?![^\r\n]*,)", re.MULTILINE)
 _BASIC = re.compile(r"\"(?:[^\"\\\r\n]|\\[^\r\n])*(\"?)")
 _LITERAL = re.compile(r"'[^'\r\n]*('?)")
+_MARK = re.compile(r"[\"'#\[\]{}\n]")
 
 
-def parse_toml(text: str) -> TomlFile:
-    """What `text` says, and where."""
+def parse_toml(text: str, *, cached: bool = True) -> TomlFile:
+    """The tables, keys and values of `text`; `cached` for a text of which most was read before."""
+    if not cached:
+        return _file_of(text, [(0, _Scanner(text).piece())])
+    return _file_of(text, _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[tuple[int, _Piece]]:
     starts = [0, *(found.start() for found in _HEADER_LINE.finditer(text) if found.start() > 0), len(text)]
-    tables: list[TomlTable] = []
-    comments: list[TomlComment] = []
-    counts: dict[tuple[str, ...], int] = {}
     at = 0
     while at < len(starts) - 1:
         start = starts[at]
         piece = _read(text[start : starts[at + 1]])
         at += 1
-        # what nobody closed may go on behind what looked like a header
+        # what is open at the end of a piece may go on behind what looks like a header
         for more in range(EXTENSIONS):
             if not piece.goes_on or at >= len(starts) - 1:
                 break
             at = at + 1 if more < EXTENSIONS - 1 else len(starts) - 1
             piece = _read(text[start : starts[at]])
+        yield start, piece
+
+
+def _file_of(text: str, pieces: Iterable[tuple[int, _Piece]]) -> TomlFile:
+    tables: list[TomlTable] = []
+    comments: list[TomlComment] = []
+    counts: dict[tuple[str, ...], int] = {}
+    for start, piece in pieces:
         first = 0 if start == 0 else 1  # the top of a piece that begins with a header is empty
         for block in piece.blocks[first:]:
             if tables:
@@ -487,19 +511,17 @@ class _Scanner:
             return None
         if mark in "\"'":
             return self._string(at, mark)
-        if mark == "[":
-            return self._array(at, depth)
-        if mark == "{":
-            return self._inline_table(at, depth)
-        found = _BARE.match(text, at)
+        if mark in "[{":
+            if depth >= DEPTH_LIMIT:
+                return self._too_deep(at)
+            return self._array(at, depth) if mark == "[" else self._inline_table(at, depth)
+        found = _DATE_AND_TIME.match(text, at) or _BARE.match(text, at)
         end = found.end() if found is not None else at + 1
         written = text[at:end]
         if written in ("true", "false"):
             return TomlValue(TomlKind.BOOLEAN, at, end, written)
-        kind = (
-            TomlKind.NUMBER if _NUMBER.fullmatch(written) and not re.match(r"\d{4}-|\d\d:", written) else TomlKind.OTHER
-        )
-        return TomlValue(kind, at, end, written)
+        number = _NUMBER.fullmatch(written) is not None and _DATE_OR_TIME.match(written) is None
+        return TomlValue(TomlKind.NUMBER if number else TomlKind.OTHER, at, end, written)
 
     def _string(self, at: int, mark: str) -> TomlValue:
         text = self._text
@@ -524,32 +546,33 @@ class _Scanner:
         return TomlValue(TomlKind.STRING, at, found.end(), found[0], closed=bool(found[1]))
 
     def _array(self, at: int, depth: int) -> TomlValue:
+        text = self._text
         items: list[TomlValue] = []
         end = at + 1
+        expects_item = True
         while True:
-            stop, anew = self._fill(end)
-            if anew or stop >= self._length:
-                return TomlValue(TomlKind.ARRAY, at, end, self._text[at:end], tuple(items), closed=False)
-            if self._text[stop] == "]":
-                return TomlValue(TomlKind.ARRAY, at, stop + 1, self._text[at : stop + 1], tuple(items))
-            if self._text[stop] == "}" and depth:
-                return TomlValue(TomlKind.ARRAY, at, end, self._text[at:end], tuple(items), closed=False)
-            item = self._value(stop, depth + 1) if depth < DEPTH_LIMIT else None
+            stop, anew = self._fill(end, expects_item=expects_item)
+            if anew or stop >= self._length or (text[stop] == "}" and depth):
+                return TomlValue(TomlKind.ARRAY, at, end, text[at:end], tuple(items), closed=False)
+            if text[stop] == "]":
+                return TomlValue(TomlKind.ARRAY, at, stop + 1, text[at : stop + 1], tuple(items))
+            item = self._value(stop, depth + 1)
             if item is not None:
                 items.append(item)
+            expects_item = item is None and text[stop] == ","
             end = stop + 1 if item is None else item.end
 
     def _inline_table(self, at: int, depth: int) -> TomlValue:
-        """TOML 1.0 wants it on one line; an editor reads it over several."""
+        """TOML 1.0 allows one on a single line only; this reads it over several lines."""
         pairs: list[TomlPair] = []
         end = at + 1
         while True:
-            stop, anew = self._fill(end)
+            stop, anew = self._fill(end, expects_item=False)
             if anew or stop >= self._length or (self._text[stop] == "]" and depth):
                 return TomlValue(TomlKind.INLINE_TABLE, at, end, self._text[at:end], pairs=tuple(pairs), closed=False)
             if self._text[stop] == "}":
                 return TomlValue(TomlKind.INLINE_TABLE, at, stop + 1, self._text[at : stop + 1], pairs=tuple(pairs))
-            if self._text[stop] == "," or depth >= DEPTH_LIMIT:
+            if self._text[stop] == ",":
                 end = stop + 1
                 continue
             pair = self._pair(stop, depth + 1)
@@ -557,20 +580,56 @@ class _Scanner:
                 pairs.append(pair)
             end = max(pair.end, stop + 1)
 
-    def _fill(self, at: int) -> tuple[int, bool]:
-        """Past blanks, line ends and comments; whether a line was begun that is no part of an array."""
+    def _too_deep(self, at: int) -> TomlValue:
+        """An array or inline table at the depth limit: up to its closing bracket, without its items."""
+        text = self._text
+        kind = TomlKind.ARRAY if text[at] == "[" else TomlKind.INLINE_TABLE
+        opened, end = 0, at
+        while (found := _MARK.search(text, end)) is not None:
+            mark = found[0]
+            if mark in "\"'":
+                end = self._string(found.start(), mark).end
+            elif mark == "#":
+                end = self._comment(found.start())
+            elif mark == "\n":
+                if self._begins_anew(found.end(), expects_item=True):
+                    end = found.start()
+                    return TomlValue(kind, at, end, text[at:end], closed=False)
+                end = found.end()
+            else:
+                end = found.end()
+                opened += 1 if mark in "[{" else -1
+                if not opened:
+                    return TomlValue(kind, at, end, text[at:end])
+        self._goes_on = True
+        return TomlValue(kind, at, end, text[at:end], closed=False)
+
+    def _fill(self, at: int, *, expects_item: bool) -> tuple[int, bool]:
+        """Past blanks, line ends and comments, and whether that is at a line that ends what is open.
+
+        `expects_item`: an element of an array may follow.
+        """
         found = _FILL.match(self._text, at)
         assert found is not None  # noqa: S101  # matches anything
         stop = found.end()
         filled = found[0]
-        if "\n" in filled:
-            line = self._text.rfind("\n", at, stop) + 1
-            if _LINE_BEGINS_ANEW.match(self._text, line) is not None:
-                return at, True
+        if "\n" in filled and self._begins_anew(self._text.rfind("\n", at, stop) + 1, expects_item=expects_item):
+            return at, True
         self._goes_on = self._goes_on or stop >= self._length
         if "#" in filled:
             self._comments += [TomlComment(at + one.start(), at + one.end()) for one in _FILL_COMMENT.finditer(filled)]
         return stop, False
+
+    def _begins_anew(self, line: int, *, expects_item: bool) -> bool:
+        """Whether the line at `line` is the header of a table or a pair rather than part of an open array."""
+        found = _LINE_BEGINS_ANEW.match(self._text, line)
+        if found is None or found["open"] is None or not expects_item:
+            return found is not None
+        if len(found["close"]) > len(found["open"]):
+            return False
+        following = _FILL.match(self._text, found.end("close")).end()  # type: ignore[union-attr]  # matches anything
+        self._goes_on = self._goes_on or following >= self._length
+        return not self._text.startswith((",", "]"), following)
 
 
 def _plain(found: re.Match[str]) -> TomlPair:

@@ -1,7 +1,6 @@
-"""TOML files as values and places: every key and value has an exact span, and every syntax error is reported.
+"""Reads a TOML file into values and positions: every key and value has an exact span, and every error is reported.
 
-Values come from `tomllib`, places from tree-sitter, both of the same text. tree-sitter counts columns in UTF-8 bytes;
-spans count code points.
+Values come from `tomllib`, positions from `ckwatch.model.toml`, both of the same text.
 
 `tomllib` stops at the first error. To find the others, a broken text is cut into sections at the lines that look like
 table headers; in each, the statement in error is blanked and the section parsed again. Blanking keeps every other
@@ -13,17 +12,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import tree_sitter
-import tree_sitter_toml
-
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
+from ckwatch.model.toml import KeyPart, TomlPair, TomlTable, TomlValue, parse_toml
 
 ERRORS_PER_SECTION = 8
 ERRORS_PER_FILE = 50
@@ -56,12 +52,12 @@ class SyntaxProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedValues:
     """`values` of `text`, which is the text that was given with each broken statement blanked."""
 
     values: dict[str, Any]
     text: str
-    mistakes: tuple[SyntaxProblem, ...]
+    problems: tuple[SyntaxProblem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +66,25 @@ class _Failure:
     position: Position
 
 
-def parse_toml(text: str) -> Parsed:
+def parse_values(text: str) -> ParsedValues:
     """The values of a TOML text and all its syntax errors. Raises nothing on bad text."""
     outcome = _attempt(text)
     if isinstance(outcome, dict):
-        return Parsed(outcome, text, ())
-    mistakes: list[SyntaxProblem] = []
+        return ParsedValues(outcome, text, ())
+    problems: list[SyntaxProblem] = []
     sections: list[str] = []
     offset = 0
     for section in _sections(text):
-        if len(mistakes) < ERRORS_PER_FILE:
-            mended, found = _mend(section, offset)
-            sections.append(mended)
-            mistakes += found
+        if len(problems) < ERRORS_PER_FILE:
+            fixed, found = _fix(section, offset)
+            sections.append(fixed)
+            problems += found
         else:
             sections.append(blank(section))
         offset += len(section)
-    values = _join(sections, mistakes)
-    mistakes.sort(key=lambda mistake: mistake.start)
-    return Parsed(values, "".join(sections), tuple(mistakes))
+    values = _join(sections, problems)
+    problems.sort(key=lambda problem: problem.start)
+    return ParsedValues(values, "".join(sections), tuple(problems))
 
 
 def blank(text: str) -> str:
@@ -133,9 +129,9 @@ def _sections(text: str) -> Iterator[str]:
         yield text[start:at]
 
 
-def _mend(section: str, base: int) -> tuple[str, list[SyntaxProblem]]:
+def _fix(section: str, base: int) -> tuple[str, list[SyntaxProblem]]:
     """The section without its broken statements, and what is wrong with them."""
-    mistakes: list[SyntaxProblem] = []
+    problems: list[SyntaxProblem] = []
     lines = _lines(section)
     begun = bool(lines) and HEADER.match(lines[0]) is not None
     headless = False
@@ -143,17 +139,17 @@ def _mend(section: str, base: int) -> tuple[str, list[SyntaxProblem]]:
         text = "".join(lines)
         failure = _attempt(text)
         if isinstance(failure, dict):
-            return (blank(section) if headless else text), mistakes
+            return (blank(section) if headless else text), problems
         at = min(failure.position.line, len(lines) - 1)
         first = _statement_start(lines, at)
         if first is None:
-            mistakes.append(_describe(text, failure, at, base))
+            problems.append(_describe(text, failure, at, base))
             break
-        mistakes.append(_describe(text, failure, first, base))
+        problems.append(_describe(text, failure, first, base))
         headless = headless or (begun and first == 0)
         for index in range(first, _statement_end(lines, first, at)):
             lines[index] = blank(lines[index])
-    return blank(section), mistakes
+    return blank(section), problems
 
 
 def _statement_start(lines: list[str], at: int) -> int | None:
@@ -232,7 +228,7 @@ def _invalid_value(wrong: str) -> tuple[str, str | None]:
     return f"`{wrong}` is no TOML value", None
 
 
-def _join(sections: list[str], mistakes: list[SyntaxProblem]) -> dict[str, Any]:
+def _join(sections: list[str], problems: list[SyntaxProblem]) -> dict[str, Any]:
     """The values of all sections together; tables declared twice are reported and dropped."""
     for _ in range(REPEATED_TABLES):
         text = "".join(sections)
@@ -247,7 +243,7 @@ def _join(sections: list[str], mistakes: list[SyntaxProblem]) -> dict[str, Any]:
             which += 1
         section = sections[which]
         line = section.count("\n", 0, offset - base)
-        mistakes.append(
+        problems.append(
             _describe(section, _Failure(failure.message, LineIndex(section).position(offset - base)), line, base)
         )
         lines = _lines(section)
@@ -263,18 +259,24 @@ def _join(sections: list[str], mistakes: list[SyntaxProblem]) -> dict[str, Any]:
 KeyPath = tuple[str | int, ...]
 """Keys of tables and indices of arrays, from the top: `("instance", 2, "MPerBlock")`."""
 
-_LANGUAGE = tree_sitter.Language(tree_sitter_toml.language())
 _DOCUMENTS_KEPT = 64
 
 
-@dataclass(slots=True)
 class _Place:
-    """Byte ranges of a key and its value; a table's value is its header. `span` is kept once it was asked for."""
+    """Offsets of a key and its value; a table's value is its header. `span` is the value's, kept once it was asked for.
 
-    key: tuple[int, int] | None
-    value: tuple[int, int]
-    children: dict[str | int, _Place] | None = None
-    span: Span | None = None
+    `array`: an array of tables, whose headers stand one below the other.
+    """
+
+    __slots__ = ("array", "children", "end", "key", "span", "start")
+
+    def __init__(self, key: tuple[int, int] | None, start: int, end: int) -> None:
+        self.key = key
+        self.start = start
+        self.end = end
+        self.array = False
+        self.children: dict[str | int, _Place] | None = None
+        self.span: Span | None = None
 
     def inner(self) -> dict[str | int, _Place]:
         """The children, to be added to."""
@@ -287,19 +289,17 @@ class TomlDocument:
     """A TOML file. `values` is empty where nothing could be read; it is shared and must not be changed."""
 
     def __init__(self, path: str, text: str, source: Source) -> None:
-        parsed = parse_toml(text)
+        parsed = parse_values(text)
         self.path = path
         self.text = text
         self.source = source
         self.values: dict[str, Any] = parsed.values
-        self._bytes = parsed.text.encode("utf-8", "replace")
-        self._ascii = len(self._bytes) == len(text)
-        self._line_bytes: list[int] = [0]
-        self._line_bytes += [found.end() for found in re.finditer(b"\n", self._bytes)]
-        self._lines = LineIndex(text)
-        self._top = _Place(None, (0, 0))
-        self._read_places()
-        self.diagnostics = tuple(self._syntax_diagnostic(mistake, text) for mistake in parsed.mistakes)
+        self._top = _Place(None, 0, 0)
+        file = parse_toml(parsed.text, cached=False)  # a daemon reads thousands of files, and most of them once
+        self._lines = file.lines
+        for table in file.tables:
+            self._add_table(table)
+        self.diagnostics = tuple(self._syntax_diagnostic(problem, text) for problem in parsed.problems)
 
     def __contains__(self, path: KeyPath) -> bool:
         """Whether something is written at `path`."""
@@ -309,13 +309,13 @@ class TomlDocument:
         """Where the value at `path` stands; of a table its header; where nothing stands, the nearest table around."""
         place = self._find(path)[0]
         if place.span is None:
-            place.span = self._span(place.value)
+            place.span = self._span(place.start, place.end)
         return place.span
 
     def key_span_of(self, path: KeyPath) -> Span:
         """Where the key at `path` stands; of an array's element the element."""
         place, found = self._find(path)
-        return self._span(place.key if found and place.key is not None else place.value)
+        return self._span(*place.key) if found and place.key is not None else self._span(place.start, place.end)
 
     def span_within(self, path: KeyPath, start: int, end: int) -> Span:
         """Characters [`start`, `end`) of the string at `path`; the whole value where the string holds escapes."""
@@ -341,108 +341,82 @@ class TomlDocument:
             place = inner
         return place, True
 
-    def _span(self, bounds: tuple[int, int]) -> Span:
-        start, end = self._position(bounds[0]), self._position(bounds[1])
-        return Span(self.path, start, end)
+    def _span(self, start: int, end: int) -> Span:
+        return Span(self.path, self._lines.position(start), self._lines.position(end))
 
-    def _position(self, at: int) -> Position:
-        line = bisect_right(self._line_bytes, at) - 1
-        start = self._line_bytes[line]
-        return Position(line, at - start if self._ascii else len(self._bytes[start:at].decode("utf-8", "replace")))
-
-    def _read_places(self) -> None:
-        for node in tree_sitter.Parser(_LANGUAGE).parse(self._bytes).root_node.named_children:
-            if node.type == "pair":
-                self._read_pair(self._top, node)
-            elif node.type in ("table", "table_array_element"):
-                self._read_table(node)
-
-    def _read_table(self, node: tree_sitter.Node) -> None:
-        parts = node.children
-        header_end = next((part.end_byte for part in parts if part.type in ("]", "]]")), node.end_byte)
-        header = (node.start_byte, header_end)
-        keys = list(_keys(parts[1])) if len(parts) > 1 else []
+    def _add_table(self, table: TomlTable) -> None:
+        shift = table.shift
         place = self._top
-        for depth, (name, bounds) in enumerate(keys):
-            last = depth == len(keys) - 1
-            inner = place.inner().get(name)
-            if inner is None:
-                inner = place.inner()[name] = _Place(bounds, header)
-            if last and node.type == "table_array_element":
-                element = _Place(bounds, header)
-                inner.inner()[len(inner.inner())] = element
-                inner = element
-            elif not last and inner.children and all(isinstance(step, int) for step in inner.children):
-                inner = inner.children[len(inner.children) - 1]
-            place = inner
-        for part in parts:
-            if part.type == "pair":
-                self._read_pair(place, part)
+        for part in table.block.keys:
+            within = place.inner()
+            if place.array:
+                within = within[len(within) - 1].inner()
+            found = within.get(part.name)
+            if found is None:
+                found = within[part.name] = _Place(_bounds(part, shift), table.start, table.header_end)
+            place = found
+        if table.block.double:
+            element = _Place(place.key, table.start, table.header_end)
+            place.array = True
+            elements = place.inner()
+            elements[len(elements)] = element
+            place = element
+        for pair in table.block.pairs:
+            _add_pair(place, pair, shift)
 
-    def _read_pair(self, place: _Place, node: tree_sitter.Node) -> None:
-        parts = [part for part in node.named_children if part.type != "comment"]
-        if len(parts) < 2:
-            return
-        keys = list(_keys(parts[0]))
-        for name, bounds in keys[:-1]:
-            place = place.inner().setdefault(name, _Place(bounds, (bounds[0], parts[1].end_byte)))
-        name, bounds = keys[-1]
-        if name not in place.inner():
-            place.inner()[name] = self._value(parts[1], bounds)
-
-    def _value(self, node: tree_sitter.Node, key: tuple[int, int] | None) -> _Place:
-        place = _Place(key, (node.start_byte, node.end_byte))
-        if node.type == "array":
-            elements = [part for part in node.named_children if part.type != "comment"]
-            for index, element in enumerate(elements):
-                place.inner()[index] = self._value(element, None)
-        elif node.type == "inline_table":
-            for part in node.named_children:
-                if part.type == "pair":
-                    self._read_pair(place, part)
-        return place
-
-    def _syntax_diagnostic(self, mistake: SyntaxProblem, text: str) -> Diagnostic:
-        span = Span(self.path, self._lines.position(mistake.start), self._lines.position(mistake.end))
+    def _syntax_diagnostic(self, problem: SyntaxProblem, text: str) -> Diagnostic:
+        span = Span(self.path, self._lines.position(problem.start), self._lines.position(problem.end))
         related: tuple[Related, ...] = ()
         code = "syntax"
-        if mistake.repeated:
+        if problem.repeated:
             code = "duplicate-key"
-            related = self._first_of(mistake, text)
-        elif mistake.noticed is not None:
-            position = self._lines.position(mistake.noticed)
+            related = self._first_of(problem, text)
+        elif problem.noticed is not None:
+            position = self._lines.position(problem.noticed)
             related = (Related("noticed here", Span(self.path, position, position)),)
-        fixes = (Fix(span, mistake.replacement),) if mistake.replacement is not None else ()
+        fixes = (Fix(span, problem.replacement),) if problem.replacement is not None else ()
         return Diagnostic(
-            Severity.ERROR, self.source, f"{self.source.value}/{code}", mistake.message, span, related, fixes=fixes
+            Severity.ERROR, self.source, f"{self.source.value}/{code}", problem.message, span, related, fixes=fixes
         )
 
-    def _first_of(self, mistake: SyntaxProblem, text: str) -> tuple[Related, ...]:
+    def _first_of(self, problem: SyntaxProblem, text: str) -> tuple[Related, ...]:
         """Where the key or table that stands twice was given first: the nearest same text before it."""
-        written = text[mistake.start : mistake.end]
-        section = text.rfind("\n[", 0, mistake.start) + 1
+        written = text[problem.start : problem.end]
+        section = text.rfind("\n[", 0, problem.start) + 1
         sought = re.compile(rf"^[ \t]*({re.escape(written)})[ \t]*(?=[=#\r\n]|$)", re.MULTILINE)
         within = 0 if written.startswith("[") else section
-        first = sought.search(text, within, mistake.start)
+        first = sought.search(text, within, problem.start)
         if first is None:
             return ()
         span = Span(self.path, self._lines.position(first.start(1)), self._lines.position(first.end(1)))
         return (Related("first given here", span),)
 
 
-def _keys(node: tree_sitter.Node) -> Iterator[tuple[str, tuple[int, int]]]:
-    """The parts of a bare, quoted or dotted key."""
-    if node.type == "dotted_key":
-        for part in node.named_children:
-            yield from _keys(part)
+def _bounds(part: KeyPart, shift: int) -> tuple[int, int]:
+    return (part.start + shift, part.end + shift)
+
+
+def _add_pair(place: _Place, pair: TomlPair, shift: int) -> None:
+    value = pair.value
+    if value is None or not pair.keys:
         return
-    written = (node.text or b"").decode("utf-8", "replace")
-    if node.type == "quoted_key":
-        try:
-            written = next(iter(tomllib.loads(f"{written} = 0")))
-        except (tomllib.TOMLDecodeError, StopIteration):
-            written = written.strip("\"'")
-    yield written, (node.start_byte, node.end_byte)
+    for part in pair.keys[:-1]:
+        within = place.inner()
+        found = within.get(part.name)
+        if found is None:
+            found = within[part.name] = _Place(_bounds(part, shift), part.start + shift, value.end + shift)
+        place = found
+    last = pair.keys[-1]
+    place.inner().setdefault(last.name, _place_of(value, _bounds(last, shift), shift))
+
+
+def _place_of(value: TomlValue, key: tuple[int, int] | None, shift: int) -> _Place:
+    place = _Place(key, value.start + shift, value.end + shift)
+    if value.items:
+        place.children = {index: _place_of(item, None, shift) for index, item in enumerate(value.items)}
+    for pair in value.pairs:
+        _add_pair(place, pair, shift)
+    return place
 
 
 @lru_cache(maxsize=_DOCUMENTS_KEPT)
