@@ -35,16 +35,24 @@ class KernelTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
-    name: Name | None = None
-    template: str
-    archs: Annotated[list[AnyArch], Field(min_length=1)] | None = None
-    flags: list[str] = []
-    operation: Any
-    defaults: Any = None
-    shape: Any = None
-    instance: Any = None
-    sweep: Any = None
+    name: Name | None = Field(
+        None, description="unique in the workspace; by default the file's name without `.kernel.toml`"
+    )
+    template: str = Field(description="`*.hip.j2`, `*.cu.j2` (GPU) or `*.cpp.j2` (host)")
+    archs: Annotated[list[AnyArch], Field(min_length=1)] | None = Field(
+        None, description='what to compile for; by default what the workspace says, and `["host"]` for `*.cpp.j2`'
+    )
+    flags: list[str] = Field([], description="added to the compiler's flags")
+    operation: Any = Field(description="what the kernel computes: tensors, sizes and arguments of its C function")
+    defaults: Any = Field(None, description="template parameters of all instances")
+    shape: Any = Field(None, description="sizes that the kernel is timed on")
+    instance: Any = Field(None, description="one set of template parameters; its own win over `[defaults]`")
+    sweep: Any = Field(
+        None, description="every combination of parameter values that meets the conditions, one instance each"
+    )
 
+
+INSTANCE_NAME_DOC = "a unit is called `KERNEL/INSTANCE@ARCH`"
 
 ELSEWHERE = {
     name: f"`{name}` is a key of the file: write it above the first table"

@@ -2,7 +2,7 @@
 
 A GEMM is Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias) with X M×K, W K×N and Y M×N. Names,
 order and sizes of the arguments are those of PyTorch Inductor's ROCm backend. For a template that is no GEMM, the kind
-`custom` lists tensors, sizes and runtime arguments one by one. `docs/workspace.md` describes each key.
+`custom` lists tensors, sizes and runtime arguments one by one.
 """
 
 from __future__ import annotations
@@ -100,92 +100,114 @@ Size = Annotated[str, BeforeValidator(size_expression)]
 Factor = Annotated[float, Field(allow_inf_nan=False)]
 
 
+_KIND = "`gemm` is Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias), `custom` anything else"
+_DTYPE = "the element type"
+_LAYOUT = "row- or column-major"
+_SAME_AS = "the same buffer as another input's: given twice, it is one argument"
+_SCALES = "scales of X and W, both or none"
+_ACCUMULATOR = "the type of sums; by default f32, i32 for i8, f64 for f64"
+_TENSOR_NAME = "the name in templates and in the C function"
+_TENSOR_SIZES = "the extent of each axis: integers or expressions of the sizes with `+ - * / % ( )`"
+_TENSOR_STRIDES = "of each axis, as sizes are written; without them there are no gaps"
+_TEMPLATE_SETTINGS = "handed to the template in `operation.settings`"
+_INPUT_REORDER = "order of the inputs in the C function"
+
+
 class OperationTable(BaseModel):
-    """A table of `[operation]`; unknown keys are mistakes."""
+    """A table of `[operation]`; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class OperandTable(OperationTable):
-    """`a`, `b` or `bias`. `same_as` names another of them: one buffer given twice."""
+    """`a`, `b` or `bias`."""
 
-    dtype: Dtype | None = None
-    layout: Layout | None = None
-    same_as: str | None = None
+    dtype: Dtype | None = Field(None, description=_DTYPE)
+    layout: Layout | None = Field(None, description=_LAYOUT)
+    same_as: str | None = Field(None, description=_SAME_AS)
 
 
 class BiasTable(OperandTable):
-    """`bias`: a vector (one value per column of Y for `row`, per row of Y for `col`), or an M×N matrix if `full`."""
+    """`bias`."""
 
-    full: bool = False
+    full: bool = Field(False, description="an M×N matrix instead of a vector")
 
 
 class OutputTable(OperationTable):
     """`c`."""
 
-    dtype: Dtype
-    layout: Layout = "row"
+    dtype: Dtype = Field(description=_DTYPE)
+    layout: Layout = Field("row", description=_LAYOUT)
 
 
 class ScaleTable(OperationTable):
-    """`scale_a` or `scale_b`: one value (`tensor`), or one per row of X and per column of W (`row`)."""
+    """`scale_a` or `scale_b`."""
 
-    dtype: Dtype = "f32"
-    per: Scaling = "tensor"
+    dtype: Dtype = Field("f32", description=_DTYPE)
+    per: Scaling = Field(
+        "tensor",
+        description="one value (`tensor`), or one per row of X and one per column of W (`row`); equal for both scales",
+    )
 
 
 class GemmTable(OperationTable):
-    """`[operation]` of kind `gemm`. `settings` are handed to the template as they are."""
+    """`[operation]` of kind `gemm`."""
 
-    kind: Literal["gemm"]
-    a: OperandTable
-    b: OperandTable
-    c: OutputTable
-    accumulator: Dtype | None = None
-    bias: BiasTable | None = None
-    scale_a: ScaleTable | None = None
-    scale_b: ScaleTable | None = None
-    alpha: Factor = 1.0
-    beta: Factor = 1.0
-    activation: Activation = "none"
-    split_k: bool | None = None
-    settings: dict[Identifier, Any] = {}
-    input_reorder: list[int] | None = None
+    kind: Literal["gemm"] = Field(description=_KIND)
+    a: OperandTable = Field(description="X, M×K")
+    b: OperandTable = Field(description="W, K×N")
+    c: OutputTable = Field(description="Y, M×N")
+    accumulator: Dtype | None = Field(None, description=_ACCUMULATOR)
+    bias: BiasTable | None = Field(
+        None, description="one value per column of Y (`row`), per row of Y (`col`), or with `full` an M×N matrix"
+    )
+    scale_a: ScaleTable | None = Field(None, description=_SCALES)
+    scale_b: ScaleTable | None = Field(None, description=_SCALES)
+    alpha: Factor = Field(1.0, description="factor of the product")
+    beta: Factor = Field(1.0, description="factor of the bias")
+    activation: Activation = Field("none", description="applied to the sum")
+    split_k: bool | None = Field(
+        None, description="whether kBatch may be above 1; by default true if a shape has such a kBatch"
+    )
+    settings: dict[Identifier, Any] = Field({}, description=_TEMPLATE_SETTINGS)
+    input_reorder: list[int] | None = Field(None, description=_INPUT_REORDER)
 
 
 class CustomInputTable(OperationTable):
-    """`[[operation.input]]`. `absent`: the template names this input, this kernel does not have it."""
+    """`[[operation.input]]`."""
 
-    name: Identifier
-    dtype: Dtype | None = None
-    layout: Layout = "row"
-    sizes: list[Size] | None = None
-    strides: list[Size] | None = None
-    same_as: str | None = None
-    absent: bool = False
+    name: Identifier = Field(description=_TENSOR_NAME)
+    dtype: Dtype | None = Field(None, description=_DTYPE)
+    layout: Layout = Field("row", description=_LAYOUT)
+    sizes: list[Size] | None = Field(None, description=_TENSOR_SIZES)
+    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
+    same_as: str | None = Field(None, description=_SAME_AS)
+    absent: bool = Field(False, description="the template names this input, this kernel does not have it")
 
 
 class CustomOutputTable(OperationTable):
     """`[[operation.output]]`."""
 
-    name: Identifier
-    dtype: Dtype
-    layout: Layout = "row"
-    sizes: list[Size]
-    strides: list[Size] | None = None
+    name: Identifier = Field(description=_TENSOR_NAME)
+    dtype: Dtype = Field(description=_DTYPE)
+    layout: Layout = Field("row", description=_LAYOUT)
+    sizes: list[Size] = Field(description=_TENSOR_SIZES)
+    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
 
 
 class CustomTable(OperationTable):
-    """`[operation]` of kind `custom`. `settings` are handed to the template as they are."""
+    """`[operation]` of kind `custom`."""
 
-    kind: Literal["custom"]
-    sizes: list[Identifier]
-    input: list[CustomInputTable] = []
-    output: Annotated[list[CustomOutputTable], Field(min_length=1)]
-    accumulator: Dtype = "f32"
-    runtime: dict[Identifier, RuntimeType] = {}
-    settings: dict[Identifier, Any] = {}
-    input_reorder: list[int] | None = None
+    kind: Literal["custom"] = Field(description=_KIND)
+    sizes: list[Identifier] = Field(description="the `int32_t` size arguments")
+    input: list[CustomInputTable] = Field([], description="a tensor that is read")
+    output: Annotated[list[CustomOutputTable], Field(min_length=1)] = Field(description="a tensor that is written")
+    accumulator: Dtype = Field("f32", description=_ACCUMULATOR)
+    runtime: dict[Identifier, Annotated[RuntimeType, Field(description="the C type of this runtime argument")]] = Field(
+        {}, description="runtime arguments and their C types"
+    )
+    settings: dict[Identifier, Any] = Field({}, description=_TEMPLATE_SETTINGS)
+    input_reorder: list[int] | None = Field(None, description=_INPUT_REORDER)
 
 
 def buffer_owners(

@@ -1,4 +1,4 @@
-"""The settings in `ckwatch.toml`: keys, types and defaults. `docs/workspace.md` describes each."""
+"""The settings in `ckwatch.toml`: keys, types, defaults, and the descriptions that editors show."""
 
 from __future__ import annotations
 
@@ -151,123 +151,155 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A table of `ckwatch.toml`; unknown keys are mistakes."""
+    """A table of `ckwatch.toml`; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class WorkspaceSection(Section):
-    """`[workspace]`: where templates and kernel files are, and what to compile for.
+    """`[workspace]`. `kernels` are looked for below the workspace's folder and `kernel_folders`."""
 
-    `kernels` are looked for below the workspace's folder and `kernel_folders`; links that lead out of these are not
-    followed.
-    """
-
-    templates: list[AnyPath] | None = None
-    kernels: list[Pattern] = ["**/*.kernel.toml"]
-    kernel_folders: list[AnyPath] = []
-    archs: Annotated[list[DeviceArch], Field(min_length=1)] = ["gfx942"]
+    templates: list[AnyPath] | None = Field(
+        None,
+        description="where templates are looked for, in this order; the built-in templates come last; "
+        "by default `templates`",
+    )
+    kernels: list[Pattern] = Field(["**/*.kernel.toml"], description="which files are kernel files")
+    kernel_folders: list[AnyPath] = Field(
+        [], description="more folders to search for kernel files; links that lead elsewhere are not followed"
+    )
+    archs: Annotated[list[DeviceArch], Field(min_length=1)] = Field(
+        ["gfx942"], description="what units are compiled for, unless a kernel file says so itself"
+    )
 
 
 class ToolchainSection(Section):
-    """`[toolchain]`: folders that win over what discovery finds."""
+    """`[toolchain]`."""
 
-    rocm: Folder | None = None
-    ck: Folder | None = None
-    ck_tile: Folder | None = None
+    rocm: Folder | None = Field(None, description="the ROCm tree")
+    ck: Folder | None = Field(None, description="the folder that holds `ck/`")
+    ck_tile: Folder | None = Field(None, description="the folder that holds `ck_tile/`")
 
 
 class CompileSection(Section):
-    """`[compile]`: how units are compiled. `defines` maps macros to values; `true` defines without a value.
+    """`[compile]`. `nice` is that of nice(1)."""
 
-    `precompile`: whether precompiled headers are made and used. `nice`: how far compilers stand back for other programs
-    (nice(1)).
-    """
-
-    flags: list[str] = []
-    defines: dict[Macro, MacroValue] = {}
-    jobs: Annotated[int, Field(ge=1)] | None = None
-    nice: Annotated[int, Field(ge=0, le=19)] = 10
-    timeout_s: Seconds = 600.0
-    header_warnings: bool = False
-    precompile: bool = True
+    flags: list[str] = Field([], description="added to the compiler's flags")
+    defines: dict[
+        Macro,
+        Annotated[MacroValue, Field(description="what the macro stands for; `true`: it is defined without a value")],
+    ] = Field({}, description="macros: a string, an integer, or `true` for one without a value")
+    jobs: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="compiler processes at one time; fewer run when memory would not do"
+    )
+    nice: Annotated[int, Field(ge=0, le=19)] = Field(
+        10, description="how far compilers stand back for other programs, editors above all; 0: not at all"
+    )
+    timeout_s: Seconds = Field(600.0, description="after which a compiler is stopped")
+    header_warnings: bool = Field(False, description="show warnings that lie in headers")
+    precompile: bool = Field(True, description="make precompiled headers in the background, and use them")
 
 
 class RenderSection(Section):
-    """`[render]`: bounds of one render."""
+    """`[render]`."""
 
-    time_limit_s: Seconds = 10.0
-    output_limit_bytes: SizeBytes = 16 * MIB
+    time_limit_s: Seconds = Field(10.0, description="after which a template is stopped")
+    output_limit_bytes: SizeBytes = Field(16 * MIB, description="most that a template may print")
 
 
 class StoreSection(Section):
-    """`[store]`: where artifacts are kept. `folder` None is the user's cache folder."""
+    """`[store]`. `folder` None is the user's cache folder."""
 
-    folder: AnyPath | None = None
-    size_limit_bytes: SizeBytes = 20 * GIB
+    folder: AnyPath | None = Field(None, description="where artifacts are kept")
+    size_limit_bytes: SizeBytes = Field(
+        20 * GIB, description="above which the artifacts unused for longest are dropped"
+    )
 
 
 class BenchSection(Section):
-    """`[bench]`: how units are timed.
+    """`[bench]`. Without a `launcher` the `worker` is this Python."""
 
-    `device`: `auto` (the best that is there), `hip:N`, `cuda:N`, `cpu`, or a PCI address. `when`: after every build of
-    what was edited or is looked at, or on request only. `launcher` is put in front of the `worker` command, an argument
-    list (`["ssh", "gpu-box"]`); without one the worker is this Python. `budget_s` bounds the measuring of one instance
-    on one shape and cache state, `save_budget_s` what one save may cost together, `time_limit_s` a worker.
-    `relative_error`: of the median, at which a measurement ends. `regression`: how much slower is a warning.
-    `library`: compare with the vendor's. `shared`: also measure beside other processes on the device.
-    """
-
-    device: Annotated[str, AfterValidator(device_name)] = "auto"
-    when: Literal["saved", "request"] = "saved"
-    launcher: list[Argument] = []
-    worker: list[Argument] = []
-    caches: Annotated[list[Literal["cold", "hot"]], Field(min_length=1)] = ["cold", "hot"]
-    budget_s: Seconds = 3.0
-    save_budget_s: Seconds = 120.0
-    time_limit_s: Seconds = 300.0
-    lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 600.0
-    relative_error: Annotated[float, Field(gt=0, lt=1)] = 0.005
-    regression: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
-    threads: Annotated[int, Field(ge=1)] | None = None
-    library: bool = True
-    shared: bool = False
+    device: Annotated[str, AfterValidator(device_name)] = Field(
+        "auto", description="`auto` takes the best that fits; `hip:N`, `cuda:N`, `cpu`, or a PCI address"
+    )
+    when: Literal["saved", "request"] = Field(
+        "saved", description='time by itself after builds, or on `"request"` only'
+    )
+    launcher: list[Argument] = Field(
+        [],
+        description="an argument list in front of the worker, run in the workspace's folder: "
+        '`["ssh", "gpu-box"]`, `["srun", "--gres=gpu:1"]`',
+    )
+    worker: list[Argument] = Field(
+        [], description='the worker\'s command; behind a launcher `["python3", "-P", "-m", "ckwatch.bench.worker"]`'
+    )
+    caches: Annotated[list[Literal["cold", "hot"]], Field(min_length=1)] = Field(
+        ["cold", "hot"],
+        description="what the caches hold when a launch begins: nothing of the operands, or what the last one left",
+    )
+    budget_s: Seconds = Field(
+        3.0, description="measuring of one instance on one shape with one cache state, at the most"
+    )
+    save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
+    time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")
+    lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        600.0, description="how long to wait for a device that somebody else uses"
+    )
+    relative_error: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.005, description="standard error of the median at which a measurement ends"
+    )
+    regression: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        0.03, description="how much slower than before, or than the baseline, is a warning"
+    )
+    threads: Annotated[int, Field(ge=1)] | None = Field(None, description="threads of host kernels")
+    library: bool = Field(True, description="time the vendor's GEMM beside the kernel")
+    shared: bool = Field(False, description="measure also beside other processes on the device")
 
 
 class LimitsSection(Section):
-    """`[limits]`: how much a kernel file may ask for."""
+    """`[limits]`."""
 
-    instances: Annotated[int, Field(ge=1)] = 1000
-    combinations: Annotated[int, Field(ge=1)] = 100_000
+    instances: Annotated[int, Field(ge=1)] = Field(1000, description="most instances of one kernel file")
+    combinations: Annotated[int, Field(ge=1)] = Field(
+        100_000, description="most steps in looking for the combinations that meet a sweep's conditions"
+    )
 
 
 class DaemonSection(Section):
-    """`[daemon]`: the background process. `idle_exit_s`: after so long without clients and work it ends; 0 for never.
+    """`[daemon]`."""
 
-    `build`: what it compiles without being asked: `wanted` (what was edited, is looked at or asked for) or
-    `everything`. `settle_ms`: how long a file must be quiet before a change of it counts. `poll`: look at files
-    again and again, for file systems that send no events. `watcher`: what tells of changes, Linux's `inotify` or the
-    `watchfiles` library, which is slower and is used on other systems in any case.
-    """
-
-    idle_exit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3600.0
-    build: Literal["wanted", "everything"] = "wanted"
-    settle_ms: Annotated[int, Field(ge=1, le=5000)] = 20
-    poll: bool = False
-    watcher: Literal["inotify", "watchfiles"] = "inotify"
+    idle_exit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        3600.0, description="after so long without clients and work the daemon ends; 0 for never"
+    )
+    build: Literal["wanted", "everything"] = Field(
+        "wanted", description="what is compiled without being asked: what was edited, is looked at or asked for; or all"
+    )
+    settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
+        20, description="how long a file must be quiet before a change of it counts"
+    )
+    poll: bool = Field(False, description="look at files again and again, for file systems that send no events")
+    watcher: Literal["inotify", "watchfiles"] = Field(
+        "inotify",
+        description='what tells of changes; `"watchfiles"` is slower, and is used in any case where there is no '
+        "inotify",
+    )
 
 
 class Settings(Section):
     """All of `ckwatch.toml`; paths are absolute."""
 
-    workspace: WorkspaceSection = Field(default_factory=WorkspaceSection)
-    toolchain: ToolchainSection = Field(default_factory=ToolchainSection)
-    compile: CompileSection = Field(default_factory=CompileSection)
-    render: RenderSection = Field(default_factory=RenderSection)
-    store: StoreSection = Field(default_factory=StoreSection)
-    limits: LimitsSection = Field(default_factory=LimitsSection)
-    daemon: DaemonSection = Field(default_factory=DaemonSection)
-    bench: BenchSection = Field(default_factory=BenchSection)
+    workspace: WorkspaceSection = Field(
+        default_factory=WorkspaceSection, description="where templates and kernel files are, and what to compile for"
+    )
+    toolchain: ToolchainSection = Field(
+        default_factory=ToolchainSection, description="folders that win over what discovery finds"
+    )
+    compile: CompileSection = Field(default_factory=CompileSection, description="how units are compiled")
+    render: RenderSection = Field(default_factory=RenderSection, description="bounds of one render")
+    store: StoreSection = Field(default_factory=StoreSection, description="where artifacts are kept")
+    limits: LimitsSection = Field(default_factory=LimitsSection, description="how much a kernel file may ask for")
+    daemon: DaemonSection = Field(default_factory=DaemonSection, description="the background process")
+    bench: BenchSection = Field(default_factory=BenchSection, description="how units are timed")
 
 
 def parse_byte_size(text: str) -> int:

@@ -16,6 +16,20 @@ RUNTIME_DEFAULTS = {"kBatch": 1}
 GEMM_LEADING = {"LDA": "X", "LDB": "W", "LDC": "Y", "LDD": "Bias"}
 """The tensor of each leading dimension; it is worked out where a shape does not give it."""
 
+SHAPE_DOCS = {
+    "name": "by default the sizes, `4096x4096x64`",
+    "M": "rows of X and Y",
+    "N": "columns of W and Y",
+    "K": "columns of X, rows of W",
+    "LDA": "leading dimension of X; by default without gaps",
+    "LDB": "leading dimension of W; by default without gaps",
+    "LDC": "leading dimension of Y; by default without gaps",
+    "LDD": "leading dimension of a full Bias; 0 repeats one row",
+    "kBatch": "slices of K that are multiplied side by side",
+    "*": "a value for each size argument and each runtime argument of the operation",
+}
+"""What an editor shows of each key: those of a GEMM, and `*` for those of other operations."""
+
 _C_INTEGERS = {
     "int32_t": range(-(2**31), 2**31),
     "int64_t": range(-(2**63), 2**63),

@@ -30,10 +30,12 @@ class SweepTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
-    name: Name
-    base: str | None = None
-    where: Any = None
-    parameters: Annotated[dict[str, Any], Field(min_length=1)]
+    name: Name = Field(description="what the instances' names begin with")
+    base: str | None = Field(None, description="an `[[instance]]` whose parameters to start from")
+    where: Any = Field(None, description="conditions, all of which must hold: Jinja expressions over the parameters")
+    parameters: Annotated[dict[str, Any], Field(min_length=1)] = Field(
+        description="an array gives the values to take, anything else one fixed value"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import LoopContext
 from markupsafe import Markup
 from pydantic import AfterValidator, BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ckwatch.model.targets import ARCHS, HOST, NATIVE
@@ -25,157 +26,13 @@ from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.wire.language import KeyDescription, Word, WordParameter
 from ckwatch.workspace import operation, settings
+from ckwatch.workspace.kernel_file import INSTANCE_NAME_DOC, KernelTable
 from ckwatch.workspace.kernel_file import TABLES as KERNEL_TABLES
-from ckwatch.workspace.kernel_file import KernelTable
-from ckwatch.workspace.operation import GEMM_INPUTS, GEMM_RUNTIME, GEMM_SIZES
+from ckwatch.workspace.operation import GEMM_INPUTS, GEMM_RUNTIME, GEMM_SIZES, GemmTable
 from ckwatch.workspace.operation import TABLES as OPERATIONS
 from ckwatch.workspace.settings import Settings
-from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS
+from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS, SHAPE_DOCS
 from ckwatch.workspace.sweep import SweepTable
-
-SETTINGS_DOCS: Mapping[str, str] = {
-    "workspace": "where templates and kernel files are, and what to compile for",
-    "workspace.templates": (
-        "where templates are looked for, in this order; the built-in templates come last; by default `templates`"
-    ),
-    "workspace.kernels": "which files are kernel files",
-    "workspace.kernel_folders": "more folders to search for kernel files; links that lead elsewhere are not followed",
-    "workspace.archs": "what units are compiled for, unless a kernel file says so itself",
-    "toolchain": "folders that win over what discovery finds",
-    "toolchain.rocm": "the ROCm tree",
-    "toolchain.ck": "the folder that holds `ck/`",
-    "toolchain.ck_tile": "the folder that holds `ck_tile/`",
-    "compile": "how units are compiled",
-    "compile.flags": "added to the compiler's flags",
-    "compile.defines": "macros: a string, an integer, or `true` for one without a value",
-    "compile.defines.*": "what the macro stands for; `true`: it is defined without a value",
-    "compile.jobs": "compiler processes at one time; fewer run when memory would not do",
-    "compile.precompile": "make precompiled headers in the background, and use them",
-    "compile.nice": "how far compilers stand back for other programs, editors above all; 0: not at all",
-    "compile.timeout_s": "after which a compiler is stopped",
-    "compile.header_warnings": "show warnings that lie in headers",
-    "render": "bounds of one render",
-    "render.time_limit_s": "after which a template is stopped",
-    "render.output_limit_bytes": "most that a template may print",
-    "store": "where artifacts are kept",
-    "store.folder": "where artifacts are kept",
-    "store.size_limit_bytes": "above which the artifacts unused for longest are dropped",
-    "daemon": "the background process",
-    "daemon.build": "what is compiled without being asked: what was edited, is looked at or asked for; or all",
-    "daemon.idle_exit_s": "after so long without clients and work the daemon ends; 0 for never",
-    "daemon.settle_ms": "how long a file must be quiet before a change of it counts",
-    "daemon.poll": "look at files again and again, for file systems that send no events",
-    "daemon.watcher": (
-        'what tells of changes; `"watchfiles"` is slower, and is used in any case where there is no inotify'
-    ),
-    "limits": "how much a kernel file may ask for",
-    "limits.instances": "most instances of one kernel file",
-    "limits.combinations": "most steps in looking for the combinations that meet a sweep's conditions",
-    "bench": "how units are timed",
-    "bench.device": "`auto` takes the best that fits; `hip:N`, `cuda:N`, `cpu`, or a PCI address",
-    "bench.when": 'time by itself after builds, or on `"request"` only',
-    "bench.launcher": (
-        "an argument list in front of the worker, run in the workspace's folder: "
-        '`["ssh", "gpu-box"]`, `["srun", "--gres=gpu:1"]`'
-    ),
-    "bench.worker": ('the worker\'s command; behind a launcher `["python3", "-P", "-m", "ckwatch.bench.worker"]`'),
-    "bench.caches": ("what the caches hold when a launch begins: nothing of the operands, or what the last one left"),
-    "bench.budget_s": "measuring of one instance on one shape with one cache state, at the most",
-    "bench.save_budget_s": "device time that one save may take",
-    "bench.relative_error": "standard error of the median at which a measurement ends",
-    "bench.regression": "how much slower than before, or than the baseline, is a warning",
-    "bench.time_limit_s": "after which a worker is ended",
-    "bench.lease_wait_s": "how long to wait for a device that somebody else uses",
-    "bench.shared": "measure also beside other processes on the device",
-    "bench.threads": "threads of host kernels",
-    "bench.library": "time the vendor's GEMM beside the kernel",
-}
-
-_OPERAND_DOCS = {
-    "dtype": "the element type",
-    "layout": "row- or column-major",
-    "same_as": "the same buffer as another input's: given twice, it is one argument",
-}
-
-_TENSOR_DOCS = {
-    **_OPERAND_DOCS,
-    "name": "the name in templates and in the C function",
-    "sizes": "the extent of each axis: integers or expressions of the sizes with `+ - * / % ( )`",
-    "strides": "of each axis, as sizes are written; without them there are no gaps",
-    "absent": "the template names this input, this kernel does not have it",
-}
-
-
-def _docs_of(table: str, docs: Mapping[str, str], *names: str) -> dict[str, str]:
-    return {f"{table}.{name}": docs[name] for name in names}
-
-
-_SCALE_DOC = "one value (`tensor`), or one per row of X and one per column of W (`row`); equal for both scales"
-_SCALES_DOC = "scales of X and W, both or none"
-
-KERNEL_FILE_DOCS: Mapping[str, str] = {
-    "name": "unique in the workspace; by default the file's name without `.kernel.toml`",
-    "template": "`*.hip.j2`, `*.cu.j2` (GPU) or `*.cpp.j2` (host)",
-    "archs": 'what to compile for; by default what the workspace says, and `["host"]` for `*.cpp.j2`',
-    "flags": "added to the compiler's flags",
-    "operation": "what the kernel computes: tensors, sizes and arguments of its C function",
-    "operation.kind": (
-        "`gemm` is Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias), `custom` anything else"
-    ),
-    "operation.a": "X, M×K",
-    **_docs_of("operation.a", _OPERAND_DOCS, "dtype", "layout", "same_as"),
-    "operation.b": "W, K×N",
-    **_docs_of("operation.b", _OPERAND_DOCS, "dtype", "layout", "same_as"),
-    "operation.c": "Y, M×N",
-    **_docs_of("operation.c", _OPERAND_DOCS, "dtype", "layout"),
-    "operation.bias": "one value per column of Y (`row`), per row of Y (`col`), or with `full` an M×N matrix",
-    **_docs_of("operation.bias", _OPERAND_DOCS, "dtype", "layout", "same_as"),
-    "operation.bias.full": "an M×N matrix instead of a vector",
-    "operation.scale_a": _SCALES_DOC,
-    "operation.scale_a.dtype": _OPERAND_DOCS["dtype"],
-    "operation.scale_a.per": _SCALE_DOC,
-    "operation.scale_b": _SCALES_DOC,
-    "operation.scale_b.dtype": _OPERAND_DOCS["dtype"],
-    "operation.scale_b.per": _SCALE_DOC,
-    "operation.accumulator": "the type of sums; by default f32, i32 for i8, f64 for f64",
-    "operation.alpha": "factor of the product",
-    "operation.beta": "factor of the bias",
-    "operation.activation": "applied to the sum",
-    "operation.split_k": "whether kBatch may be above 1; by default true if a shape has such a kBatch",
-    "operation.input_reorder": "order of the inputs in the C function",
-    "operation.settings": "handed to the template in `operation.settings`",
-    "operation.settings.*": "handed to the template in `operation.settings`",
-    "operation.sizes": "the `int32_t` size arguments",
-    "operation.runtime": "runtime arguments and their C types",
-    "operation.runtime.*": "the C type of this runtime argument",
-    "operation.input": "a tensor that is read",
-    **_docs_of("operation.input", _TENSOR_DOCS, "name", "dtype", "layout", "sizes", "strides", "same_as", "absent"),
-    "operation.output": "a tensor that is written",
-    **_docs_of("operation.output", _TENSOR_DOCS, "name", "dtype", "layout", "sizes", "strides"),
-    "shape": "sizes that the kernel is timed on",
-    "shape.name": "by default the sizes, `4096x4096x64`",
-    "shape.M": "rows of X and Y",
-    "shape.N": "columns of W and Y",
-    "shape.K": "columns of X, rows of W",
-    "shape.LDA": "leading dimension of X; by default without gaps",
-    "shape.LDB": "leading dimension of W; by default without gaps",
-    "shape.LDC": "leading dimension of Y; by default without gaps",
-    "shape.LDD": "leading dimension of a full Bias; 0 repeats one row",
-    "shape.kBatch": "slices of K that are multiplied side by side",
-    "shape.*": "a value for each size argument and each runtime argument of the operation",
-    "defaults": "template parameters of all instances",
-    "defaults.*": "a template parameter: an integer, a number, true or false, a string, or an array of integers",
-    "instance": "one set of template parameters; its own win over `[defaults]`",
-    "instance.name": "a unit is called `KERNEL/INSTANCE@ARCH`",
-    "instance.*": "a template parameter: an integer, a number, true or false, a string, or an array of integers",
-    "sweep": "every combination of parameter values that meets the conditions, one instance each",
-    "sweep.name": "what the instances' names begin with",
-    "sweep.base": "an `[[instance]]` whose parameters to start from",
-    "sweep.where": "conditions, all of which must hold: Jinja expressions over the parameters",
-    "sweep.parameters": "an array gives the values to take, anything else one fixed value",
-    "sweep.parameters.*": "an array gives the values to take, anything else one fixed value",
-}
-
 
 KEY_VALUES: Mapping[object, tuple[str, ...]] = {
     operation.known_dtype: tuple(DTYPES),
@@ -195,24 +52,25 @@ PARAMETER_KIND = "integer, number, true or false, string, or array of integers"
 
 def settings_keys() -> tuple[KeyDescription, ...]:
     """The keys of `ckwatch.toml`."""
-    return tuple(_keys_of(Settings, "", SETTINGS_DOCS, {}))
+    return tuple(_keys_of(Settings, "", {}))
 
 
 def kernel_file_keys() -> tuple[KeyDescription, ...]:
     """The keys of a kernel file."""
-    docs = KERNEL_FILE_DOCS
-    found = [key for key in _keys_of(KernelTable, "", docs, {}) if key.path not in KERNEL_TABLES]
-    found.append(_table_key("operation", docs, required=True))
-    kind = KeyDescription(path="operation.kind", doc=docs["operation.kind"], type="string", required=True)
-    found.append(kind.model_copy(update={"values": tuple(f'"{name}"' for name in OPERATIONS)}))
+    found = [key for key in _keys_of(KernelTable, "", {}) if key.path not in KERNEL_TABLES]
+    found.append(_table_key("operation", required=True))
+    kind = GemmTable.model_fields["kind"].description or ""
+    values = tuple(f'"{name}"' for name in OPERATIONS)
+    found.append(KeyDescription(path="operation.kind", doc=kind, type="string", values=values, required=True))
     for name, model in OPERATIONS.items():
         found += [
-            key for key in _keys_of(model, "operation.", docs, {"operation.kind": name}) if key.path != "operation.kind"
+            key for key in _keys_of(model, "operation.", {"operation.kind": name}) if key.path != "operation.kind"
         ]
-    found += [*_shape_keys(docs), _table_key("defaults", docs), _parameter_key("defaults.*", docs)]
-    found += [_table_key("instance", docs, "array of tables"), _named_key("instance.name", docs, required=True)]
-    found += [_parameter_key("instance.*", docs), _table_key("sweep", docs, "array of tables")]
-    for key in _keys_of(SweepTable, "sweep.", docs, {}):
+    found += [*_shape_keys(), _table_key("defaults"), _parameter_key("defaults.*")]
+    found.append(_table_key("instance", "array of tables"))
+    found.append(KeyDescription(path="instance.name", doc=INSTANCE_NAME_DOC, type="string", required=True))
+    found += [_parameter_key("instance.*"), _table_key("sweep", "array of tables")]
+    for key in _keys_of(SweepTable, "sweep.", {}):
         match key.path:
             case "sweep.where":
                 found.append(key.model_copy(update={"type": "string or array of strings"}))
@@ -223,43 +81,40 @@ def kernel_file_keys() -> tuple[KeyDescription, ...]:
     return tuple(found)
 
 
-def _shape_keys(docs: Mapping[str, str]) -> Iterator[KeyDescription]:
-    yield _table_key("shape", docs, "array of tables")
-    yield _named_key("shape.name", docs)
+def _shape_keys() -> Iterator[KeyDescription]:
+    yield _table_key("shape", "array of tables")
+    yield KeyDescription(path="shape.name", doc=SHAPE_DOCS["name"], type="string")
     gemm = {"operation.kind": "gemm"}
     for name in (*GEMM_SIZES, *GEMM_RUNTIME):
-        path = f"shape.{name}"
         default = str(RUNTIME_DEFAULTS.get(name, ""))
         needed = name not in GEMM_LEADING and name not in RUNTIME_DEFAULTS
-        yield KeyDescription(path=path, doc=docs[path], type="integer", required=needed, default=default, when=gemm)
+        yield KeyDescription(
+            path=f"shape.{name}", doc=SHAPE_DOCS[name], type="integer", required=needed, default=default, when=gemm
+        )
     yield KeyDescription(
-        path="shape.*", doc=docs["shape.*"], type="integer or number", when={"operation.kind": "custom"}
+        path="shape.*", doc=SHAPE_DOCS["*"], type="integer or number", when={"operation.kind": "custom"}
     )
 
 
-def _table_key(path: str, docs: Mapping[str, str], kind: str = "table", *, required: bool = False) -> KeyDescription:
-    return KeyDescription(path=path, doc=docs[path], type=kind, required=required)
+def _table_key(name: str, kind: str = "table", *, required: bool = False) -> KeyDescription:
+    return KeyDescription(path=name, doc=KernelTable.model_fields[name].description or "", type=kind, required=required)
 
 
-def _named_key(path: str, docs: Mapping[str, str], *, required: bool = False) -> KeyDescription:
-    return KeyDescription(path=path, doc=docs[path], type="string", required=required)
+def _parameter_key(path: str) -> KeyDescription:
+    doc = "a template parameter: an integer, a number, true or false, a string, or an array of integers"
+    return KeyDescription(path=path, doc=doc, type=PARAMETER_KIND)
 
 
-def _parameter_key(path: str, docs: Mapping[str, str]) -> KeyDescription:
-    return KeyDescription(path=path, doc=docs[path], type=PARAMETER_KIND)
-
-
-def _keys_of(
-    model: type[BaseModel], prefix: str, docs: Mapping[str, str], when: Mapping[str, str]
-) -> Iterator[KeyDescription]:
+def _keys_of(model: type[BaseModel], prefix: str, when: Mapping[str, str]) -> Iterator[KeyDescription]:
     hints = get_type_hints(model, include_extras=True)
     for name, field in model.model_fields.items():
         path = prefix + name
         required = field.is_required()
+        doc = field.description or ""
         kind, values, inner = _kind(hints[name])
         yield KeyDescription(
             path=path,
-            doc=docs.get(path, ""),
+            doc=doc,
             type=kind,
             values=values,
             required=required,
@@ -267,11 +122,13 @@ def _keys_of(
             when=dict(when),
         )
         if inner is not None:
-            yield from _keys_of(inner, path + ".", docs, when)
+            yield from _keys_of(inner, path + ".", when)
         elif kind == "table":
-            value_kind, values, _ = _kind(get_args(_stripped(hints[name])[0])[1])
+            value = get_args(_stripped(hints[name])[0])[1]
+            value_kind, values, _ = _kind(value)
+            value_doc = next((one.description for one in get_args(value)[1:] if isinstance(one, FieldInfo)), None)
             yield KeyDescription(
-                path=f"{path}.*", doc=docs.get(f"{path}.*", ""), type=value_kind, values=values, when=dict(when)
+                path=f"{path}.*", doc=value_doc or doc, type=value_kind, values=values, when=dict(when)
             )
 
 
