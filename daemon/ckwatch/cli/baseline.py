@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.formatting import aligned, count, when
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
 from ckwatch.cli.session import asking, patterns_of
+from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ async def _list(options: argparse.Namespace) -> int:
         return 0
     if not baselines:
         output.text("no baseline; `ckwatch baseline set NAME` makes one of the latest timings")
-    rows = [[one.name, when(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines]
+    rows = [
+        [one.name, timestamp(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines
+    ]
     for line in aligned(rows):
         output.text(line)
     return 0

@@ -17,20 +17,11 @@ from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build import NO_COMPILER
-from ckwatch.cli.formatting import (
-    NO_FIGURES,
-    VERDICT_STYLES,
-    aligned,
-    comparison_words,
-    count,
-    device_words,
-    figures,
-    is_figure,
-    samples_words,
-)
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, patterns_of
+from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, samples_words, timing_cells
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from rich.status import Status
@@ -149,7 +140,7 @@ class _Bench:
         words = [f"{len(self._timed)} timed"] if self._timed else []
         words += [f"{len(self._failed)} failed"] if self._failed else []
         words += [f"{len(skipped)} skipped"] if skipped else []
-        self._output.text(f"{', '.join(words) or 'nothing to do'} in {seconds:.1f} s")
+        self._output.text(f"{', '.join(words) or 'nothing to do'} in {duration(seconds)}")
         return status
 
     def _print_skipped(self, why: str, units: dict[str, list[str]]) -> None:
@@ -164,7 +155,7 @@ def _cells(timing: Timing) -> list[str]:
     name = f"{timing.unit}  {timing.shape}"
     if not is_figure(timing):
         return [name, NO_FIGURES]
-    return [name, *figures(timing), samples_words(timing), "" if timing.verified else "not verified"]
+    return [name, *timing_cells(timing), samples_words(timing), "" if timing.verified else "not verified"]
 
 
 def _json(line: BenchLine) -> dict[str, Any]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 from rich.cells import cell_len
 
-from ckwatch.cli.charts.text import Bar, bars
-from ckwatch.cli.formatting import NO_FIGURES, aligned, comparison_words, device_words, figures, is_figure
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
 from ckwatch.cli.session import asking
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, timing_cells
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming
@@ -105,7 +106,7 @@ def _cells(row: RankedTiming) -> list[str]:
         return [f"{row.rank}", row.instance]
     if not is_figure(timing):
         return [f"{row.rank}", row.instance, NO_FIGURES]
-    middle, error, _, rate, bound = figures(timing)
+    middle, error, _, rate, bound = timing_cells(timing)
     against = ", ".join(map(comparison_words, timing.comparisons))
     stale = "" if timing.standing == "fresh" else timing.standing
     return [f"{row.rank}", row.instance, middle, error, rate, bound, stale or against]
@@ -125,3 +126,40 @@ def _with_bars(output: Output, rows: Sequence[RankedTiming], lines: Sequence[str
     ]  # fmt: skip
     drawn = bars(values, room, ascii_only=output.console.options.ascii_only)
     return [f"{line}{' ' * (widest - cell_len(line))}  {bar}".rstrip() for line, bar in zip(lines, drawn, strict=True)]
+
+
+EIGHTHS, ASCII_EIGHTHS = " ▏▎▍▌▋▊▉█", "       ##"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A value and the interval that it may have; all are at least 0 and `low` ≤ `value` ≤ `high`."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bars(rows: Sequence[Bar | None], width: int, *, ascii_only: bool = False) -> list[str]:
+    """A bar for each row, at most `width` characters long; the largest `high` fills it.
+
+    The bar reaches to the value. Where the interval is wider than two characters it is at the bar's end: `████├─┼──┤`.
+    """
+    largest = max((row.high for row in rows if row is not None), default=0.0)
+    if largest <= 0 or not math.isfinite(largest) or width < 1:
+        return [""] * len(rows)
+    return ["" if row is None else _bar(row, width, width / largest, ascii_only) for row in rows]
+
+
+def _bar(row: Bar, width: int, scale: float, ascii_only: bool) -> str:
+    eighths = ASCII_EIGHTHS if ascii_only else EIGHTHS
+    low, high = int(row.low * scale), min(math.ceil(row.high * scale), width)
+    if high - low > 2:
+        left, line, middle, right = "|-+|" if ascii_only else "├─┼┤"
+        interval = [left, *line * (high - low - 2), right]
+        at = int(row.value * scale) - low
+        if 0 < at < len(interval) - 1:
+            interval[at] = middle
+        return eighths[-1] * low + "".join(interval)
+    whole, rest = divmod(min(round(row.value * scale * 8), 8 * width), 8)
+    return (eighths[-1] * whole + eighths[rest]).rstrip()

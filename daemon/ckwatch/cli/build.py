@@ -20,6 +20,7 @@ from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to
 from ckwatch.cli.session import connected, patterns_of, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
@@ -98,16 +99,10 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
     began, begun = time.time(), time.monotonic()
     here = await to_thread.run_sync(Path.cwd)
     _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
-    ended: list[FinishedUnit] = []
     try:
         async with client.building(*patterns, force=not check_only and options.force, check_only=check_only) as lines:
-            await _follow(
-                client,
-                output,
-                lines,
-                lambda line: ended.append(FinishedUnit(line, began, check_only=check_only)),
-                ended,
-            )
+            take = partial(FinishedUnit, began=began, check_only=check_only)
+            ended = await _follow(client, output, lines, take)
     except UnknownUnitError as error:
         # The word may mean a kernel that was left out because of its mistakes.
         mistakes = [diagnostic_of(found) for found in (await client.workspace()).diagnostics]
@@ -127,7 +122,7 @@ async def _build(options: argparse.Namespace, client: Client, output: Output, *,
 
 
 def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError:
-    """A folder without kernels is told as one."""
+    """The error of a folder without kernels names the folder."""
     folder = next((word for word in options.words if f"'{Path(word).resolve()}'" in error.message), None)
     if folder is None:
         return error
@@ -135,17 +130,18 @@ def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError
 
 
 async def _follow(
-    client: Client, output: Output, lines: LineIterator[BuildLine], take: Callable[[BuildLine], None], ended: list[FinishedUnit]
-) -> None:
-    """Print each unit as it ends."""
+    client: Client, output: Output, lines: LineIterator[BuildLine], take: Callable[[BuildLine], FinishedUnit]
+) -> list[FinishedUnit]:
+    """Print each unit as it ends; all of them."""
+    ended = []
     first = await anext(lines)
     if output.json:
         output.line(event="start", schema=JSON_SCHEMA, units=list(first.units))
         async for line in lines:
             if line.event == "unit":
-                take(line)
+                ended.append(take(line))
                 output.line(event="unit", **ended[-1].json())
-        return
+        return ended
     from ckwatch.cli.progress import BuildProgress
 
     with BuildProgress(output, first.units) as progress:
@@ -154,10 +150,11 @@ async def _follow(
                 tasks.start_soon(progress.follow, client)
             async for line in lines:
                 if line.event == "unit":
-                    take(line)
-                    one = ended[-1]
+                    one = take(line)
+                    ended.append(one)
                     progress.ended(one.id, one.outcome, one.seconds, from_store=one.from_store, lost=one.lost)
             tasks.cancel_scope.cancel()
+    return ended
 
 
 def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnostic, ...], begun: float) -> int:
@@ -169,9 +166,9 @@ def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnosti
     if output.json:
         # Each unit's own diagnostics went with the unit; these are the workspace's.
         output.diagnostics(mistakes)
-        told = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
+        outcomes = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
         output.line(
-            event="summary", units=len(ended), **told, from_store=from_store,
+            event="summary", units=len(ended), **outcomes, from_store=from_store,
             seconds=round(seconds, 4), exit_status=status,
         )  # fmt: skip
         return status
@@ -183,8 +180,7 @@ def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnosti
         words.append(f"{from_store} from the store")
     if lost := sum(one.lost for one in ended):
         words.append(f"{lost} built again because the store had lost them")
-    units = f"{len(ended)} unit{'s' if len(ended) != 1 else ''}"
-    output.text(f"{units}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
     return status
 
 

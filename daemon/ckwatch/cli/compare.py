@@ -1,4 +1,4 @@
-"""`ckwatch compare A B`: the timings of a unit against another's, its previous build's, a baseline's or the library's."""
+"""`ckwatch compare A B`: a unit's timings against another's, its previous build's, a baseline's or the library's."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.formatting import NO_FIGURES, VERDICT_STYLES, aligned, is_figure, time_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, unit_of
+from ckwatch.model.amounts import time_of
+from ckwatch.wire.figures_text import NO_FIGURES, is_figure
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Compared

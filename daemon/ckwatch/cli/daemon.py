@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.formatting import duration, memory
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import DaemonGoneError, connect
+from ckwatch.model.amounts import duration, memory
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ckwatch.checks.fold import counted
 from ckwatch.checks.places import ReadLine
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.text import Span
 
@@ -64,7 +65,7 @@ def print_diagnostics(
             emoji=False,
         )
     if diagnostics:
-        console.print(Text(count_summary(diagnostics)), soft_wrap=True, highlight=False)
+        console.print(Text(count_summary(one.severity for one in diagnostics)), soft_wrap=True, highlight=False)
 
 
 def format_diagnostic(
@@ -95,15 +96,11 @@ def format_diagnostic(
     return Text("\n").join(lines)
 
 
-def count_summary(diagnostics: Iterable[Diagnostic]) -> str:
+def count_summary(severities: Iterable[str]) -> str:
     """`2 errors, 1 warning`."""
-    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFORMATION: "note", Severity.HINT: "hint"}
-    return ", ".join(
-        f"{counts[severity]} {word}{'s' if counts[severity] > 1 else ''}"
-        for severity, word in words.items()
-        if counts[severity]
-    )
+    counts = Counter(severities)
+    nouns = {"error": "error", "warning": "warning", "information": "note", "hint": "hint"}
+    return ", ".join(count(counts[severity], noun) for severity, noun in nouns.items() if counts[severity])
 
 
 def display_path(path: str, root: str | None) -> str:

@@ -1,10 +1,9 @@
-"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where its compile time goes (`--time`)."""
+"""`ckwatch explain UNIT`: what a unit depends on, why it is in its state, and where compile time goes (`--time`)."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to
 from ckwatch.cli.session import connected, one_unit, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
+from ckwatch.model.amounts import clock
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace, UnitDetail
@@ -231,6 +231,6 @@ def _print(output: Output, detail: UnitDetail, state: dict[str, Any]) -> None:
         output.text(line)
     output.text(f"  state      {state['standing']}", "bold")
     for index, cause in enumerate(detail.cause):
-        when = time.strftime("%H:%M:%S", time.localtime(cause.at))
+        when = clock(cause.at)
         output.text(f"  {'because' if index else 'why':<10} {when}  {cause.what}")
     output.diagnostics([diagnostic_of(found) for found in detail.diagnostics])

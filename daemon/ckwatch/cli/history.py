@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.charts.text import sparkline
-from ckwatch.cli.formatting import (
-    NO_FIGURES,
-    aligned,
-    comparison_words,
-    device_words,
-    figures,
-    is_figure,
-    provenance,
-    time_of,
-    when,
-)
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
 from ckwatch.cli.session import asking, unit_of
+from ckwatch.model.amounts import sparkline, time_of, timestamp
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, provenance, timing_cells
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Timing
@@ -108,5 +98,5 @@ def _rows(timings: Sequence[Timing]) -> Iterator[list[str]]:
         elif not is_figure(timing):
             cells = [NO_FIGURES]
         else:
-            cells = [*figures(timing), ", ".join(map(comparison_words, timing.comparisons))]
-        yield [when(timing.taken_at), *cells[:5], *provenance(timing), *cells[5:]]
+            cells = [*timing_cells(timing), ", ".join(map(comparison_words, timing.comparisons))]
+        yield [timestamp(timing.taken_at), *cells[:5], *provenance(timing), *cells[5:]]

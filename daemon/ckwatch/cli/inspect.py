@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ckwatch.cli.formatting import aligned, count, time_of
-from ckwatch.cli.output import JSON_SCHEMA, Output
-from ckwatch.cli.session import asking
+from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
+from ckwatch.cli.session import asking, one_unit
 from ckwatch.codeobject.prediction import NOT_MODELLED, Prediction
 from ckwatch.codeobject.ranking import RankedInstance
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
+from ckwatch.model.amounts import count, size, tflops, time_of
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
@@ -244,11 +244,9 @@ def _shape_cells(each: ShapeInspection) -> list[str]:
     ]
 
 
-def with_rate(time_us: float, tflops: float | None) -> str:
+def with_rate(time_us: float, rate: float | None) -> str:
     """`105.1 µs (1307 TFLOP/s)`."""
-    return time_of(time_us) + (
-        "" if tflops is None else f" ({tflops:.3g} TFLOP/s)" if tflops < 100 else f" ({tflops:.0f} TFLOP/s)"
-    )
+    return time_of(time_us) + ("" if rate is None else f" ({tflops(rate, 3)})")
 
 
 def calibration_lines(found: Calibration | None) -> list[Line]:
@@ -291,11 +289,6 @@ def calibration_json(found: Calibration | None) -> Mapping[str, Any]:
         return {"pairs": [], "ratio": None, "off": None, "order": None, "below_bound": []}
     pairs = [{**asdict(pair), "ratio": pair.ratio} for pair in found.pairs]
     return {**asdict(found), "pairs": pairs}
-
-
-def size(size_bytes: int) -> str:
-    """`48 KiB`, `1000 B`."""
-    return f"{size_bytes // 1024} KiB" if size_bytes and size_bytes % 1024 == 0 else f"{size_bytes} B"
 
 
 def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
@@ -492,8 +485,6 @@ def rank(options: argparse.Namespace) -> int:
 
 
 async def _analysis(options: argparse.Namespace) -> Analysis:
-    from ckwatch.cli.session import one_unit
-
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)
         await client.build(unit)
@@ -501,8 +492,6 @@ async def _analysis(options: argparse.Namespace) -> Analysis:
 
 
 async def _isa(options: argparse.Namespace) -> Isa:
-    from ckwatch.cli.session import one_unit
-
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)
         await client.build(unit)

@@ -1,4 +1,4 @@
-"""What a command prints: diagnostics with their source lines, plain text, or JSON lines."""
+"""What a command prints: diagnostics with their source lines, text, rows in columns, or JSON lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,21 +79,6 @@ JSON_SCHEMA = 1
 """Grows when a field changes its meaning or goes away; new fields may appear without that."""
 
 
-@cache
-def _lines(path: str) -> tuple[str, ...]:
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
-    except OSError:
-        return ()
-    return tuple(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
-
-
-def read_line(path: str, line: int) -> str | None:
-    """Line `line` (zero-based) of the file at `path`; None if there is none."""
-    lines = _lines(path)
-    return lines[line] if 0 <= line < len(lines) else None
-
-
 class Output:
     """Standard output in the form that the options ask for: text for people, or one JSON object per line."""
 
@@ -102,6 +87,7 @@ class Output:
         self.details = bool(getattr(options, "details", False))
         self.root = str(root) if root else None
         self._color: str = options.color
+        self._sources = SourceCache()
 
     @cached_property
     def console(self) -> Console:
@@ -124,7 +110,7 @@ class Output:
         elif diagnostics:
             from ckwatch.cli.diagnostic_text import print_diagnostics
 
-            print_diagnostics(self.console, diagnostics, read_line, self.root, detail=self.details)
+            print_diagnostics(self.console, diagnostics, self._sources.read_line, self.root, detail=self.details)
 
     def text(self, text: str, style: str = "") -> None:
         """Print a line for people; nothing with `--json`."""
@@ -159,3 +145,25 @@ def span_to_json(span: Span) -> dict[str, Any]:
 
 def _position_to_json(position: Position) -> dict[str, int]:
     return {"line": position.line, "column": position.column}
+
+
+GAP = "  "
+
+VERDICT_STYLES = {"FAST": "green", "SLOW": "red", "SAME": "", "UNSURE": "yellow"}
+
+
+def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """A line for each row, its cells as wide as the widest of their column; those of the columns `right` at the right.
+
+    Rows may have different numbers of cells; columns without a word are left out, and no line ends in blanks.
+    """
+    from rich.cells import cell_len  # most commands need nothing of rich
+
+    columns = max((len(row) for row in rows), default=0)
+    widths = [max((cell_len(row[at]) for row in rows if at < len(row)), default=0) for at in range(columns)]
+
+    def padded(at: int, cell: str) -> str:
+        blanks = " " * (widths[at] - cell_len(cell))
+        return blanks + cell if at in right else cell + blanks
+
+    return [GAP.join(padded(at, cell) for at, cell in enumerate(row) if widths[at]).rstrip() for row in rows]

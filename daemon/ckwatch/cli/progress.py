@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ckwatch.cli.output import Output
 from ckwatch.client import Client
+from ckwatch.model.amounts import duration, elapsed
 from ckwatch.model.kernels import ARTIFACT_LOST
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
@@ -69,7 +70,7 @@ class BuildProgress:
         self._began.pop(unit, None)
         if outcome in UNTOLD:
             return
-        origin = "from the store" if from_store else f"{seconds:.1f} s" if seconds else ""
+        origin = "from the store" if from_store else duration(seconds) if seconds else ""
         if lost:
             origin += f", {ARTIFACT_LOST}"
         line = Text.assemble((f"{outcome:>8}", STYLES.get(outcome, "yellow")), f"  {unit:<{self._width}}  {origin}")
@@ -79,6 +80,6 @@ class BuildProgress:
         table = Table.grid(padding=(0, 2))
         now = time.monotonic()
         for unit, began in list(self._began.items())[:SHOWN_AT_ONCE]:
-            table.add_row(Text("compiles", style="cyan"), unit, f"{now - began:.0f} s")
+            table.add_row(Text("compiles", style="cyan"), unit, elapsed(now - began))
         table.add_row(Text(f"{self._done}/{len(self._units)}", style="bold"), "units", "")
         return table

@@ -32,7 +32,7 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
     from ckwatch.compile.store.artifacts import ArtifactStore, default_folder
     from ckwatch.compile.store.header_sets import PathRoots
     from ckwatch.model.targets import Language
-    from ckwatch.system.processes import run_process
+    from ckwatch.system.async_processes import run_process
     from ckwatch.workspace.loading import load_workspace
 
     folder = None if workspace is None else load_workspace(workspace).settings.store.folder

@@ -1,19 +1,26 @@
-"""Timings and other figures as text, the same in the command line and in editors.
+"""Figures as text, the same in the command line and in editors: timings, and what a code object tells.
 
-Loads neither pydantic nor rich: every command imports it.
+Loads neither pydantic nor rich: every command imports it. `ckwatch.model.amounts` has the plain amounts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from ckwatch.model.amounts import change, count, digits, short_commit, tflops, time_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.benchmarks import Comparison, Timing
+    from ckwatch.wire.state import Figures, Unit
 
 STAND_IN = "stand-in"
-"""What describes a device that is none; no figure of it is a timing."""
+"""In the description of a device that stands in for a real one; its times are no timings."""
 
 NO_FIGURES = "a stand-in for a device: no figures"
+
+AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
+"""The phases of a unit that has no fresh result yet, the most advanced first."""
 
 
 def is_figure(timing: Timing) -> bool:
@@ -21,12 +28,29 @@ def is_figure(timing: Timing) -> bool:
     return timing.failure is None and STAND_IN not in timing.device_description
 
 
-def time_of(microseconds: float) -> str:
-    """Four digits: `12.34 µs`, `1.234 ms`, `2.500 s`."""
-    for limit, scale, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
-        if microseconds < limit - 0.05 * scale:
-            return f"{digits(microseconds / scale)} {unit}"
-    return f"{digits(microseconds / 1e6)} s"
+def shown_timing(unit: Unit, shape: str = "") -> Timing | None:
+    """The first timing of `shape`, or of any, with a cold cache if there is one; None without one of a device."""
+    known = [each for each in unit.timings if shape in ("", each.shape) and is_figure(each)]
+    return next((each for each in known if each.cache == "cold"), known[0] if known else None)
+
+
+def comparison_with(comparisons: Sequence[Comparison], kind: str) -> Comparison | None:
+    """The comparison with `previous`, `library …` or `baseline …`."""
+    return next((each for each in comparisons if each.against.split(" ")[0] == kind), None)
+
+
+# The cells of a timing.
+
+
+def timing_cells(timing: Timing) -> list[str]:
+    """Median, error, interval, rate and part of the roofline's bound, of a timing that has figures."""
+    return [time_of(timing.median_us), error_of(timing), interval_of(timing), rate_of(timing), bound_of(timing)]
+
+
+def error_of(timing: Timing) -> str:
+    """The standard error of the median: `±0.21 %`."""
+    error = 100 * timing.relative_error
+    return f"±{error:.0f} %" if error >= 10 else f"±{error:.2g} %"
 
 
 def interval_of(timing: Timing) -> str:
@@ -36,30 +60,90 @@ def interval_of(timing: Timing) -> str:
     return f"[{digits(timing.minimum_us / scale)}, {digits(timing.q3_us / scale)}] {unit}"
 
 
-def error_of(timing: Timing) -> str:
-    """The standard error of the median: `±0.21 %`."""
-    error = 100 * timing.relative_error
-    return f"±{error:.0f} %" if error >= 10 else f"±{error:.2g} %"
-
-
-def rate_of(timing: Timing) -> str:
+def rate_of(timing: Timing, significant: int = 4) -> str:
     """`413.0 TFLOP/s`, or GB/s for what computes nothing; empty where neither is known."""
     if timing.tflops is not None:
-        return f"{digits(timing.tflops)} TFLOP/s" if timing.tflops >= 1 else f"{digits(timing.tflops * 1e3)} GFLOP/s"
-    return "" if timing.gbps is None else f"{digits(timing.gbps)} GB/s"
+        return tflops(timing.tflops, significant)
+    return "" if timing.gbps is None else f"{digits(timing.gbps, significant)} GB/s"
+
+
+def bound_of(timing: Timing) -> str:
+    """`61 % of bound (70 % at 1500 MHz)`: how much of the roofline's bound is reached, also at the observed clock."""
+    bound = "" if timing.bound_percent is None else f"{timing.bound_percent:.0f} % of bound"
+    if timing.observed_percent is not None:
+        bound += f" ({timing.observed_percent:.0f} % at {timing.clock_mhz:.0f} MHz)"
+    return bound
 
 
 def comparison_words(found: Comparison) -> str:
-    """`SLOW 1.021 × previous`; in turns, where both took turns."""
+    """`SLOW 1.021 × previous`; with `in turns` where both were timed by turns."""
     turns = ", in turns" if found.interleaved else ""
     return f"{found.verdict} {found.ratio:.3f} × {found.against}{turns}"
 
 
-def digits(value: float) -> str:
-    """Four digits, all of the integer part."""
-    if value <= 0:
-        return f"{value:.3f}"
-    for limit, places in ((9.9995, 3), (99.995, 2), (999.95, 1)):
-        if value < limit:
-            return f"{value:.{places}f}"
-    return f"{value:.0f}"
+def provenance(timing: Timing) -> list[str]:
+    """The cells that say what was timed: artifact, commit, standing."""
+    stale = "" if timing.standing == "fresh" else timing.standing
+    return [timing.artifact_key[:12], short_commit(timing.commit), stale]
+
+
+def device_words(timing: Timing) -> str:
+    """`hip:0, AMD Instinct MI300X, 0000:c1:00.0`."""
+    return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "") if part)
+
+
+def samples_words(timing: Timing) -> str:
+    """`200 samples`, with how many were discarded."""
+    discarded = f", {timing.discarded} discarded" if timing.discarded else ""
+    return f"{count(timing.samples, 'sample')}{discarded}"
+
+
+# A unit in a few words.
+
+
+def state_of(unit: Unit) -> str:
+    """The word for the unit's state: its phase while it is at work, else its outcome."""
+    if unit.phase in AT_WORK:
+        return unit.phase
+    if unit.outcome is None or not unit.fresh:
+        return "not built"
+    return unit.outcome
+
+
+def timing_words(unit: Unit) -> str:
+    """`timing 1024`, or the first shape's time, error, rate, part of the bound and change, and whether it is stale."""
+    if unit.measuring is not None:
+        return f"timing {unit.measuring}"
+    first = shown_timing(unit)
+    if first is None:
+        return ""
+    words = [time_of(first.median_us), error_of(first), rate_of(first, 3)]
+    words.append("" if first.bound_percent is None else f"{first.bound_percent:.0f} % of bound")
+    previous = comparison_with(first.comparisons, "previous")
+    if previous is not None and previous.verdict in ("FAST", "SLOW"):
+        words.append(f"{previous.verdict} {change(previous.ratio)}")
+    more = len({each.shape for each in unit.timings if is_figure(each)}) - 1
+    standing = "" if first.standing == "fresh" else ", stale"
+    others = f", {more} more" if more else ""
+    return f"{' '.join(filter(None, words))} ({first.shape}{others}{standing})"
+
+
+def spilled(figures: Figures) -> int:
+    """Registers that are spilled."""
+    return figures.vgpr_spills + figures.sgpr_spills
+
+
+def figures_words(figures: Figures | None) -> str:
+    """`occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted`, with `stale` if it is; empty without figures."""
+    if figures is None:
+        return ""
+    words = [] if figures.occupancy is None else [f"occupancy {figures.occupancy} ({figures.limited_by})"]
+    words.append(f"{figures.vgprs} VGPR")
+    if figures.agprs:
+        words.append(f"{figures.agprs} AGPR")
+    words.append(f"{spilled(figures)} spilled" if spilled(figures) else "no spills")
+    if figures.matrix_use is not None:
+        words.append(f"MFMA {100 * figures.matrix_use:.0f} % predicted")
+    if figures.standing == "stale":
+        words.append("stale")
+    return ", ".join(words)

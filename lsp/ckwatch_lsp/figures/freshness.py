@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ckwatch.wire.benchmarks import Comparison, Timing
-from ckwatch.wire.figures_text import is_figure
+from ckwatch.wire.figures_text import comparison_with, shown_timing
 from ckwatch.wire.state import Unit
 
 Freshness = Literal["fresh", "stale", "running"]
 
 AT_WORK = frozenset({"queued", "compiling"})
 """Phases after which there may be other figures."""
-
-
-def shown_timing(unit: Unit, shape: str = "") -> Timing | None:
-    """The timing of `shape`, or of the first shape with one; None where there is none, or only a stand-in's."""
-    return next((each for each in unit.timings if shape in ("", each.shape) and is_figure(each)), None)
 
 
 def failed_timing(unit: Unit, shape: str = "") -> Timing | None:
@@ -48,12 +42,7 @@ def is_running(unit: Unit, shape: str = "") -> bool:
 
 def change_of(timing: Timing) -> Comparison | None:
     """Against the unit's artifact before: what the last edit did."""
-    return against(timing.comparisons, "previous")
-
-
-def against(comparisons: Sequence[Comparison], kind: str) -> Comparison | None:
-    """The comparison with `previous`, `library …` or `baseline …`."""
-    return next((each for each in comparisons if each.against.split(" ")[0] == kind), None)
+    return comparison_with(timing.comparisons, "previous")
 
 
 @dataclass(frozen=True, slots=True)

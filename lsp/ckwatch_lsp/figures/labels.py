@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ckwatch.model.amounts import change, count, time_of
 from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.figures_text import time_of
+from ckwatch.wire.figures_text import rate_of, shown_timing, spilled
 from ckwatch.wire.state import Figures, Unit
 from ckwatch_lsp.figures.freshness import (
     Freshness,
@@ -15,7 +16,6 @@ from ckwatch_lsp.figures.freshness import (
     failed_timing,
     figures_freshness,
     is_running,
-    shown_timing,
     timing_freshness,
 )
 
@@ -49,17 +49,17 @@ def unit_label(unit: Unit, shape: str = "") -> str:
 def sweep_label(briefs: Sequence[UnitBrief]) -> str:
     """The best and the worst time of a sweep's units, how many have one, and which is the best."""
     timed = [brief for brief in briefs if brief.timing is not None]
-    count = len(briefs)
+    total = len(briefs)
     names = max(len(brief.unit.instance) for brief in briefs)
-    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(count)) + 4 + 2 + names)
+    width = max(WIDTH, 1 + 8 + 3 + 8 + 2 + 2 * len(str(total)) + 4 + 2 + names)
     if timed:
-        return _filled(_best(timed, count), width)
+        return _filled(_best(timed, total), width)
     known = [brief for brief in briefs if brief.unit.figures is not None]
     if known:
         return _filled(_ranges(known), width)
     built = sum(brief.unit.fresh and brief.unit.outcome == "built" for brief in briefs)
     mark = MARKS["running" if any(brief.running for brief in briefs) else "fresh"]
-    return _filled(f"{mark}{_right(built, len(str(count)))} of {count} built", width)
+    return _filled(f"{mark}{_right(built, len(str(total)))} of {total} built", width)
 
 
 def timing_cells(timing: Timing) -> str:
@@ -78,8 +78,12 @@ def figures_cells(figures: Figures) -> str:
     """`occ  2  194 VGPR   0 spills  MFMA  92 %`: the last is what llvm-mca predicts for one wave."""
     occupancy = "?" if figures.occupancy is None else figures.occupancy
     use = "" if figures.matrix_use is None else f"MFMA {_right(f'{100 * figures.matrix_use:.0f}', 3)} %"
-    spills = figures.vgpr_spills + figures.sgpr_spills
-    cells = (f"occ {_right(occupancy, 2)}", f"{_right(figures.vgprs, 3)} VGPR", f"{_right(spills, 3)} spills", use)
+    cells = (
+        f"occ {_right(occupancy, 2)}",
+        f"{_right(figures.vgprs, 3)} VGPR",
+        f"{_right(spilled(figures), 3)} spills",
+        use,
+    )
     return "  ".join(cell for cell in cells if cell)
 
 
@@ -91,7 +95,7 @@ def state_words(unit: Unit, shape: str = "") -> str:
     if failure is not None:
         return f"not timed on {failure.shape}: {failure.failure}"
     if unit.outcome in ("failed", "faulted"):
-        return f"{unit.errors} error{'' if unit.errors == 1 else 's'}" if unit.errors else str(unit.outcome)
+        return count(unit.errors, "error") if unit.errors else str(unit.outcome)
     if unit.measuring is not None:
         return "timing"
     return "built" if unit.fresh and unit.outcome == "built" else "not built"
@@ -106,17 +110,13 @@ def error_cell(relative: float) -> str:
 
 def rate_cell(timing: Timing) -> str:
     """`413 TFLOP/s`, `1.25 GB/s`: three digits; empty where no rate is known."""
-    if timing.tflops is not None:
-        scale, unit = (1.0, "TFLOP/s") if timing.tflops >= 0.9995 else (1e3, "GFLOP/s")
-        return f"{_three(timing.tflops * scale)} {unit}"
-    return "" if timing.gbps is None else f"{_three(timing.gbps)} GB/s"
+    number, _, unit = rate_of(timing, 3).partition(" ")
+    return f"{_right(number, 4)} {unit}" if number else ""
 
 
 def change_cell(ratio: float) -> str:
     """`−2.1 %` for what takes 2.1 % less time, `+0.0 %` for what takes as long."""
-    percent = max(min(100 * (ratio - 1), 9999), -100)
-    text = f"{percent:+.1f}" if abs(percent) < 99.95 else f"{percent:+.0f}"
-    return f"{'+0.0' if text == '-0.0' else text} %".replace("-", MINUS)
+    return change(ratio, MINUS)
 
 
 def trimmed(label: str) -> str:
@@ -125,12 +125,12 @@ def trimmed(label: str) -> str:
     return "  ".join(cell for cell in cells if cell)
 
 
-def _best(timed: Sequence[UnitBrief], count: int) -> str:
+def _best(timed: Sequence[UnitBrief], total: int) -> str:
     best = min(timed, key=lambda brief: brief.median_us)
     worst = max(brief.median_us for brief in timed)
     mark = MARKS["running" if any(brief.standing == "running" for brief in timed) else best.standing]
     times = f"{_right(time_of(best.median_us), 8)} – {_right(time_of(worst), 8)}"
-    return f"{mark}{times}  {_right(len(timed), len(str(count)))} of {count}  {best.unit.instance}"
+    return f"{mark}{times}  {_right(len(timed), len(str(total)))} of {total}  {best.unit.instance}"
 
 
 def _ranges(known: Sequence[UnitBrief]) -> str:
@@ -143,7 +143,7 @@ def _ranges(known: Sequence[UnitBrief]) -> str:
     cells = [
         f"occ {_span(waves)}" if waves else "",
         f"{_span([each.vgprs for each in figures])} VGPR",
-        f"{_span([each.vgpr_spills + each.sgpr_spills for each in figures])} spills",
+        f"{_span([spilled(each) for each in figures])} spills",
         f"MFMA {_span(uses)} %" if uses else "",
     ]
     return mark + "  ".join(cell for cell in cells if cell)
@@ -152,11 +152,6 @@ def _ranges(known: Sequence[UnitBrief]) -> str:
 def _span(values: Sequence[int]) -> str:
     least, most = min(values), max(values)
     return str(least) if least == most else f"{least}–{most}"
-
-
-def _three(value: float) -> str:
-    places = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return _right(f"{value:.{places}f}", 4)
 
 
 def _right(value: object, width: int) -> str:
@@ -213,9 +208,9 @@ def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[Unit
     return lenses
 
 
-def affected_lens(count: int, uri: str) -> UnitLens:
+def affected_lens(units: int, uri: str) -> UnitLens:
     """How many units read a file, or call a macro; it asks which of them is to be the active one."""
-    return UnitLens(f"affects {count} unit{'' if count == 1 else 's'}", "ckwatch.chooseInstance", {"uri": uri})
+    return UnitLens(f"affects {count(units, 'unit')}", "ckwatch.chooseInstance", {"uri": uri})
 
 
 def _literal(name: str) -> str:

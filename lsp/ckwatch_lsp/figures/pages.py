@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
 
+from ckwatch.model.amounts import digits, duration, sparkline, time_of
 from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.figures_text import NO_FIGURES, digits, error_of, is_figure, rate_of, time_of
+from ckwatch.wire.figures_text import NO_FIGURES, comparison_with, error_of, is_figure, rate_of
 from ckwatch.wire.state import Figures, Unit
-from ckwatch_lsp.figures.freshness import UnitBrief, against, figures_freshness, timing_freshness
+from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -100,20 +101,8 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
-BARS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: Sequence[float], width: int = 24) -> str:
-    """The last `width` values, the least as the lowest bar, the greatest as the highest; equal ones halfway."""
-    shown = values[-width:]
-    if not shown:
-        return ""
-    least, most = min(shown), max(shown)
-    if most <= least:
-        return BARS[3] * len(shown)
-    scale = (len(BARS) - 1) / (most - least)
-    return "".join(BARS[round((value - least) * scale)] for value in shown)
-
+SPARKS = 24
+"""Medians in the small chart of a shape, the last ones."""
 
 COMPARED = ("previous", "baseline", "library")
 
@@ -209,7 +198,7 @@ def resource_words(figures: Figures) -> str:
 def _state(unit: Unit) -> str:
     words = state_words(unit)
     if unit.outcome == "built" and unit.fresh and unit.phase in ("idle", "done"):
-        words = "built, from the store" if unit.from_store else f"built in {unit.seconds:.1f} s"
+        words = "built, from the store" if unit.from_store else f"built in {duration(unit.seconds)}"
     elif unit.phase == "idle" and not unit.fresh and unit.outcome is not None:
         words = "changed since it was built"
     return f"({words})"
@@ -229,7 +218,7 @@ def _percent(timing: Timing) -> str:
 
 
 def _compared(timing: Timing, kind: str) -> str:
-    found = against(timing.comparisons, kind)
+    found = comparison_with(timing.comparisons, kind)
     return "" if found is None else f"{change_cell(found.ratio)} {found.verdict}"
 
 
@@ -240,7 +229,7 @@ def _history(past: UnitHistory) -> list[PageBlock]:
         if len(medians) > 1:
             name = f"{shape}, {cache} cache" if several else shape
             span = f"{time_of(min(medians))} to {time_of(max(medians))}"
-            lines.append(f"{name}: {sparkline(medians)} {len(medians)} timings, {span}")
+            lines.append(f"{name}: {sparkline(medians[-SPARKS:])} {len(medians)} timings, {span}")
     return [PageLine("\n".join(lines))] if lines else []
 
 

@@ -14,7 +14,6 @@ from ckwatch_lsp.figures.pages import (
     about_unit,
     markdown,
     plain,
-    sparkline,
 )
 from lsp.figures.made_up import compared, figures, timing, unit
 
@@ -91,10 +90,3 @@ def test_markdown_is_escaped() -> None:
 def test_tables_without_anything_are_left_out() -> None:
     for table in (PageTable(("a",), ()), PageTable(("a", "b"), (("", ""),))):
         assert markdown([table, PageLine("x")]) == plain([table, PageLine("x")]) == "x"
-
-
-def test_sparklines() -> None:
-    assert sparkline([]) == ""
-    assert sparkline([5.0, 5.0]) == "▄▄"
-    assert sparkline([1.0, 2.0, 8.0]) == "▁▂█"
-    assert len(sparkline([float(at) for at in range(100)])) == 24

@@ -1,4 +1,4 @@
-"""The text of an exported module: its description, the code of `ckwatch.cli.export.exported`, and its functions. Writes it to a folder."""
+"""The text of an exported module: its description, the code of `ckwatch.cli.export.exported`, and its functions."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from ckwatch.wire.figures_text import AT_WORK, state_of
+
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
 
@@ -41,10 +43,6 @@ class UnitFilter:
             found = found or f"{unit.place.path}/".startswith(self._folders)
             self._known[key] = found
         return found
-
-
-AT_WORK = ("compiling", "rendering", "looking", "queued", "waiting")
-"""The phases of a unit that has no fresh result yet, the most advanced first."""
 
 
 Rank = tuple[int, float, str]
@@ -172,12 +170,3 @@ class Board:
             self._working.discard(unit)
             if not self._working:
                 self._ended_at = now
-
-
-def state_of(unit: Unit) -> str:
-    """The word for the unit's state: its phase while it is at work, else what became of it."""
-    if unit.phase in AT_WORK:
-        return unit.phase
-    if unit.outcome is None or not unit.fresh:
-        return "not built"
-    return unit.outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ckwatch.checks.places import ReadLine
-from ckwatch.cli.diagnostic_text import format_diagnostic
+from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
 from ckwatch.cli.output import diagnostic_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -71,8 +70,7 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def tally(diagnostics: Sequence[Diagnostic]) -> str:
     """`2 errors, 1 warning`."""
-    counts = Counter[str](one.severity for one in diagnostics)
-    return ", ".join(f"{counts[name]} {name}{'s' if counts[name] > 1 else ''}" for name in ORDER if counts[name])
+    return count_summary(one.severity for one in diagnostics)
 
 
 def fitted(diagnostics: Sequence[Diagnostic], pages: RenderedMessages, width: int, rows: int) -> list[Text]:

@@ -17,13 +17,14 @@ from anyio import to_thread
 from rich.cells import cell_len
 from rich.text import Text
 
-from ckwatch.cli.formatting import count, duration
-from ckwatch.cli.live.board import AT_WORK, Board, state_of
+from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.messages import Key, key_of
 from ckwatch.cli.live.view import MARKS, one_line, reason
 from ckwatch.cli.output import diagnostic_of
 from ckwatch.model import diagnostics as model
+from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.figures_text import AT_WORK, state_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Change, Unit

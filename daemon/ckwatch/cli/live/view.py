@@ -7,7 +7,6 @@ them, and what is left out is counted. Where columns are few, reasons go first, 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from ckwatch.cli.formatting import count, duration, elapsed, figures_in_words, timing_in_words
-from ckwatch.cli.live.board import AT_WORK, Board, state_of
+from ckwatch.cli.live.board import Board
 from ckwatch.cli.live.messages import RenderedMessages, cut, fitted, in_order, tally, wrapped
+from ckwatch.model.amounts import clock, count, duration, elapsed
+from ckwatch.wire.figures_text import AT_WORK, figures_words, state_of, timing_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Diagnostic, Unit
@@ -87,10 +87,10 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
         why.append(count(unit.warnings, "warning"), style="yellow")
     if state == "not built":
         return state, "", why
-    words = timing_in_words(unit)
+    words = timing_words(unit)
     if words:
         why.append((", " if why else "") + words)
-    if (both or not words) and (words := figures_in_words(unit.figures)):
+    if (both or not words) and (words := figures_words(unit.figures)):
         why.append((", " if why else "") + words)
     told = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
     why.append((", " if why else "") + ", ".join(part for part in told if part), style="dim")
@@ -122,10 +122,6 @@ def in_words(states: Counter[str]) -> str:
 def reason(unit: Unit) -> str:
     """What set off the unit's present state; the oldest link of its story."""
     return unit.cause[-1].what if unit.cause else ""
-
-
-def clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 UNIT_SHARE = 0.4

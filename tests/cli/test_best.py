@@ -1,4 +1,4 @@
-"""Charts of characters."""
+"""The bars of `ckwatch best`: each median with its interval."""
 
 from __future__ import annotations
 
@@ -8,34 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch.cli.charts.text import Bar, bars, sparkline
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([], ""),
-        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], "▁▂▃▄▅▆▇█"),
-        ([8.0, 1.0], "█▁"),
-        ([1.0, None, 8.0], "▁ █"),
-        ([1.0, math.nan, 8.0, math.inf], "▁ █ "),
-        ([None, None], "  "),
-        ([5.0], "▅"),
-        ([5.0, 5.0], "▅▅"),
-        ([0.0, 0.0], "▄▄"),
-        # noise of a tenth of a per cent is not a mountain range
-        ([100.0, 100.1, 99.9, 100.0], "▅▅▄▅"),
-        # a tenth of the time is
-        ([100.0, 110.0], "▁█"),
-    ],
-)
-def test_sparkline(values: list[float | None], expected: str) -> None:
-    assert sparkline(values) == expected
-
-
-def test_sparkline_in_ascii() -> None:
-    line = sparkline([1.0, 4.5, None, 8.0], ascii_only=True)
-    assert (line.isascii(), line[0], line[-1], line[2]) == (True, "_", "@", " ")
+from ckwatch.cli.best import Bar, bars
 
 
 def bar(value: float, low: float | None = None, high: float | None = None) -> Bar:
