@@ -99,7 +99,7 @@ def test_every_mistake_of_a_kernel_file_is_reported_at_once(
         (["check", "nowhere"], "no ckwatch.toml"),
         (["check", "-C", "WORKSPACE", "gem"], "no kernel, instance or unit is called 'gem'"),
         (["check", "-C", "WORKSPACE", "demo/smal"], "did you mean 'demo/small'?"),
-        (["render", "-C", "WORKSPACE", "demo"], "'demo' means 2 units"),
+        (["render", "-C", "WORKSPACE", "demo"], "'demo' matches 2 units"),
         (["build", "-C", "WORKSPACE", "--aot"], "add --out DIR"),
     ],
 )

@@ -136,7 +136,7 @@ def test_changes_against_each_earlier_artifact() -> None:
     found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), earlier=earlier))
     assert ("    against previous: occupancy 3 → 2", "yellow") in found
     assert ("    against baseline main: the same", "") in found
-    assert ("    against older: it was not there", "") in found
+    assert ("    against older: new", "") in found
     assert any(text.startswith("  warning: occupancy 3 → 2") for text, _ in found)
 
 
@@ -160,7 +160,7 @@ def test_prediction_and_measurement_stand_together() -> None:
     ) in found
     assert "      the parameters do not say the tile" in found
     assert found.endswith("clocks below the highest")
-    assert "left out: the latency of memory" in found
+    assert "not modeled: the latency of memory" in found
 
 
 def test_json_is_json_and_says_what_is_predicted() -> None:
@@ -212,7 +212,7 @@ gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
       matrix use of the loop 95 % against 100 %
   no prediction:
     broken  at best 124.8 µs  it does not compile
-  left out: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop; the time of the launch, and clocks below the highest"""
+  not modeled: the latency of memory and caches, and how far loads run ahead of their use; bank conflicts and broadcasts of the LDS, barriers, and what surrounds the main loop; the time of the launch, and clocks below the highest"""
     )
 
 
@@ -224,7 +224,7 @@ def test_a_ranking_shows_measurements_that_there_are() -> None:
 
 def test_an_empty_ranking() -> None:
     empty = Ranking(kernel="k", shape="s", arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={})
-    assert text_of(rank_lines(empty)).endswith("  there is no instance of it")
+    assert text_of(rank_lines(empty)).endswith("  it has no instances")
 
 
 def test_a_ranking_as_json() -> None:
@@ -457,10 +457,10 @@ def test_timings_that_none_was_predicted_for(client: FakeClient, capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["inspect"], "which unit?"),
-        (["inspect", "--isa"], "which unit?"),
-        (["inspect", UNIT_INSPECTING, "--calibration"], "--calibration is of all units"),
-        (["inspect", "--isa", "--calibration"], "--calibration is of all units"),
+        (["inspect"], "no unit is given"),
+        (["inspect", "--isa"], "no unit is given"),
+        (["inspect", UNIT_INSPECTING, "--calibration"], "--calibration covers all units"),
+        (["inspect", "--isa", "--calibration"], "--calibration covers all units"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -164,7 +164,7 @@ def test_no_figure_of_a_stand_in_is_shown(client: TimingClient, capsys: Capture)
 
 def test_devices(client: TimingClient, capsys: Capture) -> None:
     assert run("bench", "--devices") == 0
-    assert capsys.readouterr().out == "no device to time units on\n"
+    assert capsys.readouterr().out == "no device to time kernels on\n"
     device = Device(name="hip:7", description="test device", arch="gfx942", pci="0000:07:00.0", driver="0")
     client.found = Devices(devices=(device,), absent={"cuda": "no driver\nget one"}, host="here")
     assert run("bench", "--devices") == 0
@@ -217,7 +217,7 @@ def test_history_of_a_unit_that_is_gone(client: TimingClient, capsys: Capture) -
 
 def test_history_of_several_units_is_refused(client: TimingClient, capsys: Capture) -> None:
     assert run("history", "gemm") == 2
-    assert "'gemm' means 2 units" in capsys.readouterr().err
+    assert "'gemm' matches 2 units" in capsys.readouterr().err
 
 
 def test_history_speaks_json(client: TimingClient, capsys: Capture) -> None:
@@ -257,7 +257,7 @@ def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) 
     [
         (("history", A, "--plot", "x.pdf"), "must end in .svg or .png"),
         (("best", "gemm", "--plot", "gone/x.svg"), "there is no folder"),
-        (("best", "gemm", "--chart", "roofline"), "--chart says what --plot draws"),
+        (("best", "gemm", "--chart", "roofline"), "--chart needs --plot"),
         (("bench", "--devices", "gemm"), "only lists"),
         (("export",), "which unit"),
         (("export", A, "--samples"), "--samples and --shape are of --timings"),
@@ -265,11 +265,11 @@ def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) 
         (("export", "--timings", "csv", "--samples"), "do not fit into a table"),
         (("export", "--timings", "csv", "--name", "x"), "--name and --json are of the export of a module"),
         (("export", "--timings", "json", "--json"), "--name and --json are of the export of a module"),
-        (("baseline", "set", "a:b"), "'a:b' is no name for a baseline"),
+        (("baseline", "set", "a:b"), "'a:b' is not a valid baseline name"),
         (("baseline", "set", " a"), "is no name for a baseline"),
         (("baseline", "set", ""), "is no name for a baseline"),
         (("baseline", "set", "x" * 121), "is no name for a baseline"),
-        (("baseline", "set", "a\udcff"), "'a?' is no name for a baseline"),
+        (("baseline", "set", "a\udcff"), "'a?' is not a valid baseline name"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_done(
@@ -400,8 +400,8 @@ def test_baselines(client: TimingClient, capsys: Capture) -> None:
     assert run("baseline", "set", "v 1") == 0
     assert run("baseline", "set", "v2", "gemm/a") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "baseline 'v 1' holds the latest timings of 2 units",
-        "baseline 'v2' holds the latest timings of 1 unit",
+        "baseline 'v 1' is set to the latest timings of 2 units",
+        "baseline 'v2' is set to the latest timings of 1 unit",
     ]
     assert client.of("set_baseline") == [("v 1", ()), ("v2", ("gemm/a",))]
     client.known = [Baseline(name="v 1", set_at=1e9, units=2, timings=1)]

@@ -54,7 +54,7 @@ def test_lines(daemons: Path, small: Path) -> None:
         killed = owner(endpoint_of(small))
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
-        until(process, "the daemon has ended; waiting for another")
+        until(process, "the daemon has stopped; waiting for it to start again")
         template.write_text("int a = {{ Tile }} + 1;\n")
         until(process, "1 unit: ")
         assert owner(endpoint_of(small)) not in (None, killed)

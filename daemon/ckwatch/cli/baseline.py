@@ -47,7 +47,7 @@ async def _set(options: argparse.Namespace) -> int:
     if output.json:
         output.line(schema=JSON_SCHEMA, name=name, units=units)
     else:
-        output.text(f"baseline '{name}' holds the latest timings of {count(len(units), 'unit')}")
+        output.text(f"baseline '{name}' is set to the latest timings of {count(len(units), 'unit')}")
     return 0
 
 
@@ -59,7 +59,7 @@ async def _list(options: argparse.Namespace) -> int:
         output.line(schema=JSON_SCHEMA, baselines=[one.model_dump(mode="json") for one in baselines])
         return 0
     if not baselines:
-        output.text("no baseline; `ckwatch baseline set NAME` makes one of the latest timings")
+        output.text("no baselines; `ckwatch baseline set NAME` sets one to the latest timings")
     rows = [
         [one.name, timestamp(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines
     ]
@@ -80,10 +80,10 @@ async def _remove(options: argparse.Namespace) -> int:
 
 
 def _checked(name: str) -> str:
-    """The name, if it can be told from other words. Raises CkwatchError."""
+    """The name, if it cannot be mistaken for something else. Raises CkwatchError."""
     if not name or name != name.strip() or ":" in name or not name.isprintable() or len(name) > NAME_LENGTH_LIMIT:
         raise CkwatchError(
-            f"'{name.encode('utf-8', 'replace').decode()}' is no name for a baseline",
-            f"a name has 1 to {NAME_LENGTH_LIMIT} printable characters, no colon, and no blanks at its ends",
+            f"'{name.encode('utf-8', 'replace').decode()}' is not a valid baseline name",
+            f"use 1 to {NAME_LENGTH_LIMIT} printable characters, no colon, and no blanks at the ends",
         )
     return name

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.devices:
         given = [name for name in ("words", "shape", "device", "force") if getattr(options, name)]
         if given:
-            raise CkwatchError("--devices only lists what there is to time on", "leave out the rest")
+            raise CkwatchError("--devices only lists the devices", "leave out all other arguments")
         return anyio.run(partial(_devices, options))
     return anyio.run(partial(_run, options))
 
@@ -178,5 +178,5 @@ async def _devices(options: argparse.Namespace) -> int:
     for kind, why in found.absent.items():
         output.text(f"  no {kind}: {'; '.join(why.splitlines())}", "dim")
     if not found.devices:
-        output.text("no device to time units on")
+        output.text("no device to time kernels on")
     return 0

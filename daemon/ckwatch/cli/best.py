@@ -31,7 +31,7 @@ CHARTS = ("heat-map", "roofline")
 def run(options: argparse.Namespace) -> int:
     """Print the ranking, or plot it."""
     if options.chart is not None and options.plot is None:
-        raise CkwatchError("--chart says what --plot draws", "add --plot FILE.svg")
+        raise CkwatchError("--chart needs --plot", "add --plot FILE.svg")
     target = None
     if options.plot is not None:
         from ckwatch.cli.charts.plot_file import check_target
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
         timings = [row.timing for row in rows if row.timing is not None and is_figure(row.timing)]
         if not timings:
-            raise CkwatchError(f"there is nothing of '{options.kernel}' to plot", "`ckwatch bench` takes timings")
+            raise CkwatchError(f"'{options.kernel}' has no timings to plot", "run `ckwatch bench` first")
         if options.chart == "roofline":
             draw(target, "roofline", options.kernel, timings)
         else:
@@ -72,7 +72,7 @@ def _drawn(row: RankedTiming) -> RankedTiming:
 def _print(output: Output, kernel: str, rows: Sequence[RankedTiming]) -> None:
     output.text(kernel, "bold")
     if not rows:
-        output.text("  nothing was timed; `ckwatch bench` does")
+        output.text("  no timings; `ckwatch bench` takes them")
         return
     shapes = dict.fromkeys((row.shape, row.unit.rpartition("@")[2]) for row in rows)
     for shape, arch in shapes:

@@ -126,7 +126,7 @@ def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError
     folder = next((word for word in options.words if f"'{Path(word).resolve()}'" in error.message), None)
     if folder is None:
         return error
-    return CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml")
+    return CkwatchError(f"no kernel in '{folder}'", "kernel files are named NAME.kernel.toml")
 
 
 async def _follow(
@@ -179,7 +179,7 @@ def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnosti
     if from_store:
         words.append(f"{from_store} from the store")
     if lost := sum(one.lost for one in ended):
-        words.append(f"{lost} built again because the store had lost them")
+        words.append(f"{lost} built again: missing from the store")
     output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
     return status
 

@@ -43,7 +43,7 @@ def compile_time_lines(trace: TimeTrace) -> Iterator[Line]:
         yield from _templates(one)
     yield "", ""
     side_by_side = "the passes ran side by side, " if len(trace.passes) > 1 else ""
-    yield f"Wall time; {side_by_side}without precompiled headers, and tracing takes its share.", "dim"
+    yield f"Wall time; {side_by_side}without precompiled headers, and tracing adds to it.", "dim"
     least_ms = trace.granularity_us / 1000
     yield f"What took less than {least_ms:g} ms is counted with what needed it. λ is a lambda.", "dim"
 
@@ -102,7 +102,7 @@ def _template(cost: TemplateCost) -> str:
     numbers = f"{cost.self_s:>7.2f} s{cost.inclusive_s:>9.2f} s{cost.count:>8,}  "
     room = WIDTH - len(numbers)
     name = cost.name.replace("(lambda)", "λ")
-    # What tells templates apart is at the end of their names.
+    # The ends of their names distinguish templates.
     return numbers + (name if len(name) <= room else f"…{name[-(room - 1) :]}")
 
 
@@ -147,7 +147,7 @@ async def _run(options: argparse.Namespace) -> int:
 async def _trace(client: Client, unit: str, target: Path | None, output: Output) -> TimeTrace:
     if output.json or not sys.stdout.isatty():
         return await client.time_trace(unit, target)
-    with output.console.status("compiling, to see where the time goes"):
+    with output.console.status("compiling to see where the time goes"):
         return await client.time_trace(unit, target)
 
 
@@ -155,7 +155,7 @@ def _print_time(output: Output, trace: TimeTrace) -> int:
     output.text(trace.unit, "bold")
     output.diagnostics([diagnostic_of(found) for found in trace.diagnostics])
     if not trace.passes:
-        output.text("does not compile, so there is no time to tell of")
+        output.text("it does not compile, so there are no times")
         return 1
     for line, style in compile_time_lines(trace):
         output.text(line, style)
@@ -183,17 +183,17 @@ def _state(detail: UnitDetail, compiler: str | None) -> dict[str, Any]:
 
 
 def _figures(figures: Figures | None) -> list[str]:
-    """What the code object tells, and against what was before."""
+    """The figures of the code object, and what changed."""
     if figures is None:
         return []
     stale = " (stale)" if figures.standing == "stale" else ""
     lines = [f"  figures    {figures.headline}{stale}"]
-    told = (
+    rows = (
         ("next step", figures.next_step),
         ("against previous", ", ".join(figures.changes)),
         ("against baseline", ", ".join(figures.baseline_changes)),
     )
-    return [*lines, *(f"    {name}: {text}" for name, text in told if text)]
+    return [*lines, *(f"    {name}: {text}" for name, text in rows if text)]
 
 
 def _parameters(detail: UnitDetail) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
         drawn = [timing for timing in timings if is_figure(timing)]
         if not drawn:
-            raise CkwatchError(f"there is nothing of '{unit}' to plot", "`ckwatch bench` takes timings")
+            raise CkwatchError(f"'{unit}' has no timings to plot", "run `ckwatch bench` first")
         draw(target, "history_figure", unit, drawn)
         output.text(f"wrote {target}")
     return 0
@@ -59,7 +59,7 @@ async def _ask(options: argparse.Namespace) -> tuple[str, list[Timing]]:
 def _print(output: Output, unit: str, timings: Sequence[Timing]) -> None:
     output.text(unit, "bold")
     if not timings:
-        output.text("  nothing was measured; `ckwatch bench` does")
+        output.text("  no timings; `ckwatch bench` takes them")
         return
     for title, own in _groups(timings).items():
         output.text("")

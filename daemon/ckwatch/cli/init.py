@@ -13,5 +13,5 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     for path in init_workspace(options.workspace or options.folder):
         output.text(f"wrote {path}")
-    output.text("next: `ckwatch check` reports mistakes in milliseconds, `ckwatch watch` compiles what changes")
+    output.text("next: `ckwatch check` finds mistakes in milliseconds, `ckwatch watch` compiles what changes")
     return 0

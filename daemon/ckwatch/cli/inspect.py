@@ -202,9 +202,9 @@ def _changed_lines(kernel: KernelReport, found: Inspection) -> list[Line]:
     lines: list[Line] = []
     for name, earlier in found.earlier:
         before = next((old for old, now in match_kernels(earlier, found.report) if now is kernel), None)
-        told = ["it was not there"] if before is None else changed_figures(before, kernel)
+        changes = ["new"] if before is None else changed_figures(before, kernel)
         worse = before is not None and any(each.worse for each in compare_kernels(before, kernel))
-        lines.append((f"{2 * INDENT}against {name}: {', '.join(told) or 'the same'}", "yellow" if worse else ""))
+        lines.append((f"{2 * INDENT}against {name}: {', '.join(changes) or 'the same'}", "yellow" if worse else ""))
     return lines
 
 
@@ -215,9 +215,9 @@ def shape_lines(shapes: Sequence[ShapeInspection]) -> list[Line]:
     cells = [_shape_cells(each) for each in shapes]
     for each, line in zip(shapes, aligned(cells), strict=True):
         lines.append((2 * INDENT + line, ""))
-        told = [*each.prediction.why, *_iteration(each.prediction), *each.prediction.notes]
-        lines += [(3 * INDENT + text, "dim") for text in told]
-    lines.append((f"{INDENT}left out: {'; '.join(NOT_MODELLED)}", "dim"))
+        details = [*each.prediction.why, *_iteration(each.prediction), *each.prediction.notes]
+        lines += [(3 * INDENT + text, "dim") for text in details]
+    lines.append((f"{INDENT}not modeled: {'; '.join(NOT_MODELLED)}", "dim"))
     return lines
 
 
@@ -339,7 +339,7 @@ def rank_lines(found: Ranking) -> list[Line]:
     placed = [row for row in found.rows if row.place is not None]
     rest = [row for row in found.rows if row.place is None]
     if not found.rows:
-        return [*lines, (f"{INDENT}there is no instance of it", "")]
+        return [*lines, (f"{INDENT}it has no instances", "")]
     heads = ["", "instance", "predicted", "×", "TFLOP/s", "at best", "limited by"]
     if found.measured_us:
         heads.append("measured")
@@ -353,7 +353,7 @@ def rank_lines(found: Ranking) -> list[Line]:
     if rest:
         lines.append((f"{INDENT}no prediction:", ""))
         lines += [(2 * INDENT + text, "dim") for text in aligned([_bound_cells(row) for row in rest])]
-    return [*lines, (f"{INDENT}left out: {'; '.join(NOT_MODELLED)}", "dim")]
+    return [*lines, (f"{INDENT}not modeled: {'; '.join(NOT_MODELLED)}", "dim")]
 
 
 def rank_json(found: Ranking) -> dict[str, Any]:
@@ -401,16 +401,16 @@ def _bound_cells(row: RankedInstance) -> list[str]:
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Print what a unit's code object tells, its instructions, or how far predictions were off.
+    """Print the figures of a unit's code object, its instructions, or how far predictions were off.
 
     A unit is built if it was not. Raises CkwatchError for options that do not go together.
     """
     if options.calibration:
         if options.unit is not None or options.isa:
-            raise CkwatchError("--calibration is of all units", "leave out the unit and --isa")
+            raise CkwatchError("--calibration covers all units", "leave out the unit and --isa")
         return _calibrate(options)
     if options.unit is None:
-        raise CkwatchError("which unit?", "`ckwatch inspect UNIT`; --calibration needs none")
+        raise CkwatchError("no unit is given", "`ckwatch inspect UNIT`; --calibration needs none")
     if options.isa or options.kernel is not None or options.whole or options.no_lines:
         return _show(options)
     found = anyio.run(partial(_analysis, options))
@@ -499,7 +499,7 @@ async def _isa(options: argparse.Namespace) -> Isa:
         output = Output(options)
         if output.json or not sys.stdout.isatty():
             return await asked()
-        with output.console.status("compiling the device code once more, for its source lines"):
+        with output.console.status("compiling the device code again for its source lines"):
             return await asked()
 
 

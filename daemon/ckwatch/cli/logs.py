@@ -21,8 +21,8 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
-LOOKED_S = 0.25
-"""How often a followed log is looked at."""
+POLL_S = 0.25
+"""How often a followed log is read."""
 
 _CHUNK_BYTES = 65_536
 
@@ -45,7 +45,7 @@ async def _print(log: Path, lines: int, *, follow: bool) -> int:
         try:
             await to_thread.run_sync(_write, following.last(lines))
             while follow:
-                await anyio.sleep(LOOKED_S)
+                await anyio.sleep(POLL_S)
                 if added := await to_thread.run_sync(following.added):
                     await to_thread.run_sync(_write, added, abandon_on_cancel=True)
         finally:

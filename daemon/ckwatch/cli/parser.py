@@ -242,7 +242,7 @@ def _add_timings(parser: ProgramParser) -> None:
         "compare",
         command("compare:run"),
         "Compare the timings of two units, or of a unit and its past",
-        "The verdict is FAST, SLOW, SAME, or UNSURE where the timings do not tell.",
+        "The verdict is FAST, SLOW, SAME, or UNSURE where the timings cannot decide it.",
     )
     compare.add_argument("unit", metavar="A", help=UNIT_HELP)
     compare.add_argument(

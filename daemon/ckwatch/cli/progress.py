@@ -19,8 +19,8 @@ from ckwatch.model.kernels import ARTIFACT_LOST
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
-UNTOLD = ("checked", "no compiler")
-"""Outcomes that are the same for all units; what is to be said of them is said once."""
+UNPRINTED = ("checked", "no compiler")
+"""Outcomes that are the same for all units; they are reported once, at the end."""
 
 
 class BuildProgress:
@@ -68,7 +68,7 @@ class BuildProgress:
         """
         self._done += 1
         self._began.pop(unit, None)
-        if outcome in UNTOLD:
+        if outcome in UNPRINTED:
             return
         origin = "from the store" if from_store else duration(seconds) if seconds else ""
         if lost:

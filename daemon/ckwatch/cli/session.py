@@ -54,7 +54,7 @@ def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
     from ckwatch.compile.toolchain.devices import amd_devices, nvidia_devices
 
     if not any(device.arch for device in (*amd_devices(), *nvidia_devices(os.environ))):
-        raise CkwatchError("`native` means this machine's GPU, and there is none", "name an arch, such as gfx942")
+        raise CkwatchError("`native` needs a GPU in this machine, and there is none", "name an arch, such as gfx942")
     return tuple(archs)
 
 
@@ -102,7 +102,7 @@ async def one_unit(client: Client, word: str) -> str:
     units = await client.units(word)
     if len(units) > 1:
         shown = ", ".join(unit.id for unit in units[:5]) + (", …" if len(units) > 5 else "")
-        raise CkwatchError(f"'{word}' means {len(units)} units", f"name one of them: {shown}")
+        raise CkwatchError(f"'{word}' matches {len(units)} units", f"name one of them: {shown}")
     return units[0].id
 
 

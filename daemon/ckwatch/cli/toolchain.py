@@ -25,7 +25,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorCheck:
-    """Whether compiles can be taken apart, which halves their time."""
+    """Whether host and device passes can run side by side, which halves the compile time."""
     from ckwatch.compile.precompiled_headers import PrecompiledHeaderStore
     from ckwatch.compile.request import CompileRequest
     from ckwatch.compile.staged_build import StagedCompiler
@@ -45,7 +45,8 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
         return DoctorCheck(
             name,
             CheckState.NOTE,
-            f"compiles cannot be taken apart: {ladder.no_plan or 'hipcc does not tell its commands'}; {slower}",
+            "host and device passes cannot run separately: "
+            f"{ladder.no_plan or 'hipcc does not print its commands'}; {slower}",
         )
     headers = PrecompiledHeaderStore(
         ArtifactStore(folder or default_folder()), PathRoots(toolchain.roots), toolchain.identity

@@ -114,7 +114,7 @@ def print_report(report: DoctorReport, console: Console) -> None:
         first = [arch for arch in report.archs if arch in XDL_ARCHS]
         rest = f" and {len(report.archs) - len(first)} more" if len(report.archs) > len(first) else ""
         _print_line(console, ("✓", "green"), "archs".ljust(width), f"{' '.join(first)}{rest} (all with --json)")
-    summary = ("Everything needed is there.", "green") if report.ok else ("Something is missing.", "red bold")
+    summary = ("All checks passed.", "green") if report.ok else ("Some requirements are missing.", "red bold")
     console.print(Text(*summary))
 
 

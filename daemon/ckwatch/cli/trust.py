@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     known = is_trusted(folder) and (is_shared(folder) or not options.shared)
     trust(folder, shared=options.shared)
     others = ", also where others can write" if options.shared else ""
-    sys.stdout.write(f"{folder} {'was trusted already' if known else 'is trusted now'}{others}\n")
+    sys.stdout.write(f"{folder} {'was already trusted' if known else 'is now trusted'}{others}\n")
     return 0
 
 
@@ -42,7 +42,7 @@ def require_trust(root: Path, *, given: bool) -> None:
         return
     raise UntrustedError(
         f"{root} is not trusted: its templates and compiler flags are code that would run here",
-        "`--trust` trusts it from now on, `ckwatch trust --remove` no longer",
+        "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that",
     )
 
 
@@ -63,4 +63,4 @@ def _folder(options: argparse.Namespace) -> Path:
 def _remove(folder: Path) -> None:
     known = is_trusted(folder)
     distrust(folder)
-    sys.stdout.write(f"{folder} {'is trusted no longer' if known else 'was not trusted'}\n")
+    sys.stdout.write(f"{folder} {'is no longer trusted' if known else 'was not trusted'}\n")

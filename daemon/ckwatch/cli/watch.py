@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DRAWN_S = 0.125
 """The terminal is drawn at most so often."""
 
-LOST = "the daemon has ended; waiting for another"
+LOST = "the daemon has stopped; waiting for it to start again"
 
 Show = Callable[[WatchFeed, TaskGroup], Awaitable[None]]
 
@@ -141,7 +141,7 @@ async def _show_lines(board: Board, output: Output, feed: WatchFeed, tasks: Task
     lines = PlainOutput(board, lambda found: format_diagnostic(found, sources.read_line, output.root))
     lost = False
 
-    def told(changes: Sequence[Change]) -> str:
+    def printed(changes: Sequence[Change]) -> str:
         sources.forget()
         with output.console.capture() as captured:
             for line in lines.after(changes, time.time()):
@@ -149,7 +149,7 @@ async def _show_lines(board: Board, output: Output, feed: WatchFeed, tasks: Task
         return captured.get()
 
     while not feed.over:
-        text = await to_thread.run_sync(told, feed.take())
+        text = await to_thread.run_sync(printed, feed.take())
         if feed.lost and not lost:
             text += f"{LOST}\n"
         lost = feed.lost

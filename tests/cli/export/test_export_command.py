@@ -57,7 +57,7 @@ def workspace(trusted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["k"], "'k' means 2 units"),
+        (["k"], "'k' matches 2 units"),
         (["nothing"], "no kernel, instance or unit is called 'nothing'"),
         (["k/one", "--name", "a b"], "a name that can be imported is `a_b`"),
         (["k/one", "--name", "json"], "would stand in for Python's own"),

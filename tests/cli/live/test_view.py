@@ -233,7 +233,7 @@ def test_a_stale_message_keeps_its_source_line_and_is_dim(monkeypatch: pytest.Mo
     index = before.index("    1 | int a = blok + 1;")
     assert lines[index].plain == before[index]
     assert any("dim" in str(span.style) for span in lines[index].spans)
-    assert lines[index - 2].plain == "1 error, all of before the change"
+    assert lines[index - 2].plain == "1 error, all from before the change"
     board.note(file("/w/t.j2", error("no blok", "/w/t.j2:1:9", length=4)), 2)
     pages.renew(board.diagnostics())
     assert view(board, pages, ViewOptions(60, 20), 2)[index].plain == "    1 | int a = block + 1;"
@@ -249,7 +249,7 @@ def test_fresh_errors_come_first_and_each_once() -> None:
     assert [line.split(": ")[1:] for line in lines if line.startswith("t.j2:")] == [
         ["error", "new [c/x]"], ["error", "old [c/x]"], ["warning", "w [c/x]"],
     ]  # fmt: skip
-    assert "2 errors, 1 warning, 1 of before the change" in lines
+    assert "2 errors, 1 warning, 1 from before the change" in lines
 
 
 def test_messages_can_be_stepped_through() -> None:

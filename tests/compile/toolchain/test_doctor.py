@@ -88,7 +88,7 @@ async def test_without_a_compiler_the_report_is_still_one(home: Path) -> None:
 
 def test_the_command_and_its_status(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor_command(workspace=None, as_json=False, smoke=False) == 2
-    assert "Something is missing." in capsys.readouterr().out
+    assert "Some requirements are missing." in capsys.readouterr().out
     assert doctor_command(workspace=None, as_json=True, smoke=False) == 2
     assert json.loads(capsys.readouterr().out)["toolchain"] is None
     assert doctor_command(workspace=None, as_json=True, smoke=False, quiet=True) == 2

@@ -32,8 +32,12 @@ def check_target(path: Path) -> Path:
         import_module(LIBRARY)
     except ImportError as error:
         if error.name is not None and error.name.partition(".")[0] != LIBRARY:
-            raise CkwatchError(f"matplotlib cannot be loaded: {error}", "pip install --upgrade matplotlib") from None
-        raise CkwatchError("--plot needs matplotlib, which is not installed", "pip install 'ckwatch[plot]'") from None
+            raise CkwatchError(
+                f"matplotlib cannot be loaded: {error}", "run `pip install --upgrade matplotlib`"
+            ) from None
+        raise CkwatchError(
+            "--plot needs matplotlib, which is not installed", "run `pip install 'ckwatch[plot]'`"
+        ) from None
     target = path.absolute()
     if target.is_dir():
         raise CkwatchError(f"cannot write {path}: it is a folder")

@@ -67,7 +67,7 @@ def points_of(timings: Iterable[Timing]) -> list[RooflinePoint]:
 
 def roof_of(points: Sequence[RooflinePoint]) -> Roofline:
     """The roof above points of a cold cache, whose bounds lie on it: those on the slope have the highest bound per
-    intensity in common, those on the flat part the highest bound. One bound alone does not tell which it lies on."""
+    intensity in common, those on the flat part the highest bound. One bound alone does not show which it lies on."""
     bounds = [
         (point.intensity, point.bound_tflops)
         for point in points
@@ -91,7 +91,7 @@ def _spread(intensities: set[float]) -> bool:
 
 
 COLOURS = {"cold": "#0072B2", "hot": "#D55E00"}
-"""Of Okabe and Ito's palette, which tells them apart for everybody."""
+"""Of Okabe and Ito's palette, which everybody can tell apart."""
 
 REFUSED, NEUTRAL = "#999999", "#444444"
 WIDTH_INCHES = 8.0

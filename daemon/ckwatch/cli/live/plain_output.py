@@ -70,13 +70,13 @@ Result = tuple[object, ...]
 
 
 class PlainOutput:
-    """Tells what `board` did not say before."""
+    """The lines that report what is new in `board`."""
 
     def __init__(self, board: Board, printed: Callable[[model.Diagnostic], Text]) -> None:
         self._board = board
         self._printed = printed
         self._results: dict[str, Result] = {}
-        self._told: dict[Key, None] = {}
+        self._printed_keys: dict[Key, None] = {}
         self._seen: dict[Key, float] = {}
         self._started = False
         self._unsummed = False
@@ -101,7 +101,7 @@ class PlainOutput:
 
     @property
     def waiting(self) -> bool:
-        """Whether there will be something to tell even if nothing changes."""
+        """Whether there will be something to print even if nothing changes."""
         return bool(self._seen)
 
     @property
@@ -119,12 +119,12 @@ class PlainOutput:
             if not known:
                 self._results[name] = ()
             return []
-        result = (unit.outcome, unit.key, unit.finished_at, unit.errors)  # warnings are told as messages
+        result = (unit.outcome, unit.key, unit.finished_at, unit.errors)  # warnings are printed as messages
         before = self._results.get(name)
         self._results[name] = result
-        # what was there before the watcher came, or in the store, is told in one line
+        # what was there before the watcher came, or in the store, is summed up in one line
         old = not known or (not self._started and unit.from_store)
-        return [] if before == result or old else [self._told_of(unit, state)]
+        return [] if before == result or old else [self._line_of(unit, state)]
 
     def _workspace(self) -> list[Text]:
         workspace = self._board.workspace
@@ -138,23 +138,23 @@ class PlainOutput:
 
     def _messages(self, now: float) -> list[Text]:
         present = {key_of(found): found for found in self._board.diagnostics()}
-        self._told = {key: None for key in self._told if key in present}
-        fresh = {key: found for key, found in present.items() if not found.stale and key not in self._told}
+        self._printed_keys = {key: None for key in self._printed_keys if key in present}
+        fresh = {key: found for key, found in present.items() if not found.stale and key not in self._printed_keys}
         self._seen = {key: self._seen.get(key, now) for key in fresh}
         due = [key for key, seen in self._seen.items() if self._quiet or now - seen >= GATHERED_S]
         for key in due:
             del self._seen[key]
-            self._told[key] = None
+            self._printed_keys[key] = None
         return [self._printed(diagnostic_of(fresh[key])) for key in due]
 
-    def _told_of(self, unit: Unit, state: str) -> Text:
+    def _line_of(self, unit: Unit, state: str) -> Text:
         self._width = max(self._width, cell_len(unit.id))
-        told = [
+        parts = [
             "from the store" if unit.from_store else duration(unit.seconds) if unit.seconds else "",
             count(unit.errors, "error") if unit.errors else "",
             f"({why})" if (why := reason(unit)) else "",
         ]
         line = Text.assemble((f"{state:>8}", MARKS[state][1]), f"  {unit.id:<{self._width}}")
-        for part in filter(None, told):
+        for part in filter(None, parts):
             line.append(f"  {part}")
         return line

@@ -38,7 +38,7 @@ MARKS = {
 """The mark and the style of each state, in the order in which they are counted."""
 
 WORD_COLUMNS, TIME_COLUMNS, REASON_COLUMNS, BOTH_COLUMNS = 40, 30, 70, 180
-"""Terminals of fewer columns go without it; `BOTH_COLUMNS`: what a code object tells beside a timing."""
+"""Terminals of fewer columns go without it; `BOTH_COLUMNS`: the figures of a code object beside a timing."""
 
 
 def table(board: Board, columns: int, rows: int, now: float) -> list[Text]:
@@ -92,8 +92,8 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
         why.append((", " if why else "") + words)
     if (both or not words) and (words := figures_words(unit.figures)):
         why.append((", " if why else "") + words)
-    told = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
-    why.append((", " if why else "") + ", ".join(part for part in told if part), style="dim")
+    details = [clock(unit.cause[0].at) if unit.cause else "", "from the store" if unit.from_store else "", reason(unit)]
+    why.append((", " if why else "") + ", ".join(part for part in details if part), style="dim")
     took = duration(unit.seconds) if unit.seconds else ""
     return state, took, why
 
@@ -180,9 +180,9 @@ def view(board: Board, pages: RenderedMessages, look: ViewOptions, now: float) -
 
 def one_line(board: Board) -> str:
     """`6 units: 5 built, 1 failed; 2 errors`."""
-    told = in_words(board.counts)
+    states = in_words(board.counts)
     messages = tally(in_order(board.diagnostics()))
-    return f"{count(len(board.units), 'unit')}{f': {told}' if told else ''}{f'; {messages}' if messages else ''}"
+    return f"{count(len(board.units), 'unit')}{f': {states}' if states else ''}{f'; {messages}' if messages else ''}"
 
 
 def _title(board: Board, columns: int) -> Text:
@@ -218,20 +218,20 @@ def _progress(board: Board, look: ViewOptions, now: float) -> Text:
     if done.ended_at is not None:
         took = duration(max(done.ended_at - done.began_at, 0.0))
         return cut(Text(f"{count(done.units, 'unit')} in {took}, at {clock(done.ended_at)}", style="dim"), look.columns)
-    told = f" {done.settled}/{done.units}  {elapsed(max(now - done.began_at, 0.0))}"
-    width = min(look.columns - len(told), 40)
+    amount = f" {done.settled}/{done.units}  {elapsed(max(now - done.began_at, 0.0))}"
+    width = min(look.columns - len(amount), 40)
     if width < 5:
-        return cut(Text(told.strip()), look.columns)
+        return cut(Text(amount.strip()), look.columns)
     full = round(width * done.settled / done.units)
-    return Text.assemble(("━" * full, "cyan"), ("─" * (width - full), "bright_black"), told)
+    return Text.assemble(("━" * full, "cyan"), ("─" * (width - full), "bright_black"), amount)
 
 
 def _warnings(board: Board, look: ViewOptions) -> list[Text]:
     if board.workspace is None:
         return []
-    told = [Text(board.workspace.problem, style="bold red")] if board.workspace.problem else []
-    told += [Text(f"{topic}: {text}", style="yellow") for topic, text in board.workspace.warnings.items()]
-    lines = [row for text in told for line in text.split("\n") for row in wrapped(line, look.columns, 2)]
+    warnings = [Text(board.workspace.problem, style="bold red")] if board.workspace.problem else []
+    warnings += [Text(f"{topic}: {text}", style="yellow") for topic, text in board.workspace.warnings.items()]
+    lines = [row for text in warnings for line in text.split("\n") for row in wrapped(line, look.columns, 2)]
     return lines[: max(look.rows // 4, 1)]
 
 
@@ -239,7 +239,7 @@ def _heading(messages: Sequence[Diagnostic], first: int, columns: int) -> Text:
     style = "bold red" if messages[0].severity == "error" else "bold yellow"
     heading = Text(tally(messages), style=style)
     if stale := sum(one.stale for one in messages):
-        heading.append(f", {'all' if stale == len(messages) else stale} of before the change", style="dim")
+        heading.append(f", {'all' if stale == len(messages) else stale} from before the change", style="dim")
     if first:
         heading.append(f", from number {first + 1} on", style="dim")
     return cut(heading, columns)
