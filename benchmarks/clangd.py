@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +18,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from benchmarks.hipcc import Hipcc
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.processes import kill_group, run_tool
+from ckwatch.system.async_processes import run_process
+from ckwatch.system.processes import signal_group
 
 OPEN_LIMIT_S = 180.0
 CHANGE_LIMIT_S = 120.0
@@ -93,10 +95,10 @@ async def clangd_on(program: Path, hipcc: Hipcc, request: CompileRequest) -> Asy
     """
     toolchain = hipcc.toolchain
     path = hipcc.folder / "kernel.hip"
-    resources = await run_tool([toolchain.clang, "-print-resource-dir"], env=hipcc.environment, timeout_s=60)
+    resources = await run_process([toolchain.clang, "-print-resource-dir"], environment=hipcc.environment, timeout_s=60)
     # by the name of clang++, clangd takes the arguments as clang's own
     arguments = [str(toolchain.clangxx), *hipcc.compile_command(request)[1:]]
-    arguments += ["-resource-dir", resources.output.strip()]
+    arguments += ["-resource-dir", resources.stdout.strip()]
     database = [{"directory": str(hipcc.folder), "file": str(path), "arguments": arguments}]
     (hipcc.folder / "compile_commands.json").write_text(json.dumps(database))
     options = [f"--compile-commands-dir={hipcc.folder}", "--background-index=false", "--clang-tidy=false"]
@@ -109,7 +111,7 @@ async def clangd_on(program: Path, hipcc: Hipcc, request: CompileRequest) -> Asy
     except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError) as error:
         raise CkwatchError(f"clangd has ended by itself: {error!r}") from error
     finally:
-        kill_group(process.pid)
+        signal_group(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await process.wait()
             await process.aclose()

@@ -27,10 +27,10 @@ from benchmarks.large_workspace import LargeWorkspace, large_workspace, runtime_
 from benchmarks.lateness import lateness
 from benchmarks.reporting import Row, row, write
 from ckwatch.core.events import AnyEvent, FilesChanged, LookUpFinished, RenderFinished
-from ckwatch.engine.bootstrap import ChangeReporter
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.watch.batch import Batch
-from ckwatch.system.processes import ProcessResult, run_process
+from ckwatch.engine.watched_files import ChangeReporter
+from ckwatch.system.async_processes import ProcessResult, run_process
 
 SAVES = 40
 COMMANDS = 3

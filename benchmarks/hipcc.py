@@ -20,7 +20,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason, run_process
+from ckwatch.system.async_processes import ExitReason, run_process
 
 LIMIT_S = 1200.0
 
@@ -107,8 +107,8 @@ class Hipcc:
             )
             text += done.stderr
             ok = done.exit_status == 0
-            if done.verdict is not ExitReason.EXITED:
-                raise CkwatchError(f"{Path(command[0]).name} {done.verdict}", text[-500:] or None)
+            if done.exit_reason is not ExitReason.EXITED:
+                raise CkwatchError(f"{Path(command[0]).name} {done.exit_reason}", text[-500:] or None)
             if not ok:
                 break
         return Run(time.monotonic() - begun_s, ok, errors[0] if errors else None, text)

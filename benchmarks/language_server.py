@@ -30,7 +30,7 @@ from benchmarks.reporting import Row, row
 from ckwatch.client import connect
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.system.processes import run_process
+from ckwatch.system.async_processes import run_process
 from ckwatch.wire.state import Workspace
 from ckwatch.workspace.settings import CompileSection
 

@@ -27,7 +27,7 @@ from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.server.daemon import SWITCH_S
-from ckwatch.system.processes import Launcher, run_process
+from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.workspace.trust import trust
 
 TEMPLATES = 1000
@@ -150,7 +150,7 @@ def machine_of(daemon: DaemonApi) -> State:
 
 def runtime_of(daemon: DaemonApi) -> EngineLoop:
     """What runs the machine."""
-    return daemon._runtime
+    return daemon.loop
 
 
 async def until_at_rest(daemon: DaemonApi, quiet_s: float = 0.2) -> float:

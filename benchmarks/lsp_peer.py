@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.processes import kill_group
+from ckwatch.system.processes import signal_group
 
 LIMIT_S = 120.0
 
@@ -147,7 +148,7 @@ async def peer(command: Sequence[str], cwd: Path) -> AsyncIterator[Peer]:
             yield found
             tasks.cancel_scope.cancel()
     finally:
-        kill_group(process.pid)
+        signal_group(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await process.wait()
             await process.aclose()

@@ -32,11 +32,12 @@ from benchmarks.lateness import Lateness, lateness
 from benchmarks.reporting import Row, row, write
 from ckwatch.core.events import AnyEvent, FilesChanged
 from ckwatch.core.files import is_quiet
-from ckwatch.core.state import Phase, State
-from ckwatch.engine.bootstrap import ChangeReporter
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.watch import Batch
-from ckwatch.system.processes import ProcessResult
+from ckwatch.engine.watched_files import ChangeReporter
+from ckwatch.system.async_processes import ProcessResult
 
 FILES = 2 * TEMPLATES + OTHERS
 LIMIT_S = 120

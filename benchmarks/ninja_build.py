@@ -17,7 +17,7 @@ from benchmarks.process_memory import peak_below
 from benchmarks.process_tree import end_tree
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.processes import run_tool
+from ckwatch.system.async_processes import run_process
 
 LIMIT_S = 3600.0
 JOBS = len(os.sched_getaffinity(0))
@@ -104,8 +104,8 @@ class NinjaBuild:
     async def hits(self) -> int:
         """How many compiles ccache has answered so far."""
         assert self._ccache is not None
-        done = await run_tool([self._ccache, "--print-stats"], env=self._environment, timeout_s=60)
-        counted = dict(line.split("\t") for line in done.output.splitlines() if line.count("\t") == 1)
+        done = await run_process([self._ccache, "--print-stats"], environment=self._environment, timeout_s=60)
+        counted = dict(line.split("\t") for line in done.stdout.splitlines() if line.count("\t") == 1)
         return int(counted.get("direct_cache_hit", 0)) + int(counted.get("preprocessed_cache_hit", 0))
 
 

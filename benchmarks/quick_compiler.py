@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ckwatch.engine.build_tools import FindToolchain
-from ckwatch.system.processes import ExitReason, ProcessResult
+from ckwatch.system.async_processes import ExitReason, ProcessResult
 
 if TYPE_CHECKING:
     from ckwatch.compile.toolchain.model import Toolchain

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from ckwatch.compile.driver_plan import CompilePlan, PassSide, read_plan
 from ckwatch.compile.request import CompileRequest
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason, ProcessResult
+from ckwatch.system.async_processes import ExitReason, ProcessResult
 from fake_compiler import DEVICE_CODE, OBJECT, FakeToolchain, dynamic_symbols, elf, object_symbols
 
 PRINTED = (Path(__file__).parent / "data/hipcc/commands.txt").read_text()
@@ -86,7 +86,7 @@ class Answer:
 
     said: str = ""
     status: int = 0
-    verdict: ExitReason = ExitReason.EXITED
+    exit_reason: ExitReason = ExitReason.EXITED
     content: bytes | None = None
     opens: tuple[str, ...] = ()
     during: During | None = None
@@ -142,7 +142,7 @@ class FakeHip:
             for line in answer.said.splitlines():
                 if on_line is not None:
                     on_line(line)
-            return ProcessResult(tuple(arguments), answer.verdict, answer.status, "", answer.said, 0, 0.5, 1 << 20)
+            return ProcessResult(tuple(arguments), answer.exit_reason, answer.status, "", answer.said, 0, 0.5, 1 << 20)
         finally:
             self.running.remove(run.step)
 

@@ -15,7 +15,7 @@ from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.render.renderer import Renderer
-from ckwatch.system.processes import run_process
+from ckwatch.system.async_processes import run_process
 from ckwatch.workspace.loading import load_workspace
 from gemm_build import render
 

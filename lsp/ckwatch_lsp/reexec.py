@@ -20,7 +20,7 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.client.launch import installed_code
-from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.system.python_process import module_command, module_environment
 from ckwatch_lsp.protocol.server import SERVER_CANCELLED
 from ckwatch_lsp.protocol.transport import MessageSource, PipeReader
 

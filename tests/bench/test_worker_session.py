@@ -12,7 +12,6 @@ import anyio
 import pytest
 
 from bench_kernels import LIMITS_S, job, shared_object
-from ckwatch.bench import worker_process
 from ckwatch.bench.leases import FOLDER_VARIABLE
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
@@ -34,12 +33,6 @@ busy = BenchmarkFailure(kind=FailureKind.BUSY, message="busy")
 """
 
 
-@pytest.fixture(autouse=True)
-def soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not end by itself is waited for less long; most of these scripts do not."""
-    monkeypatch.setattr(worker_process, "_GRACE_S", 0.2)
-
-
 def speaking(script: str) -> list[str]:
     """A command that says what `script` says."""
     return [sys.executable, "-c", SPEAK + script]
@@ -48,7 +41,13 @@ def speaking(script: str) -> list[str]:
 async def failure(
     command: list[str], launcher: list[str] | None = None, time_limit_s: float = PATIENCE_S, artifact: bytes = b"x"
 ) -> BenchmarkFailure:
-    found = await measure(job("ours"), [artifact], command=command, launcher=launcher or [], time_limit_s=time_limit_s)
+    found = await measure(
+        *(job("ours"), [artifact]),
+        command=command,
+        launcher=launcher or [],
+        time_limit_s=time_limit_s,
+        grace_s=0.2,  # most of these scripts do not end by themselves
+    )
     assert isinstance(found, BenchmarkFailure), found
     return found
 

@@ -21,7 +21,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.content_hashes import file_digest
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ProcessResult, run_process
+from ckwatch.system.async_processes import ProcessResult, run_process
 from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
 from patience import PATIENCE_S
 

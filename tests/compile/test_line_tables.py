@@ -17,7 +17,7 @@ from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import run_process
+from ckwatch.system.async_processes import run_process
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(600)]
 

@@ -12,7 +12,7 @@ from ckwatch.compile.passes import HeaderRefusedError, PassResult, failed, joine
 from ckwatch.compile.precompiled_headers import PrecompiledHeader
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileStatus
 from ckwatch.compile.work_folder import prepare
-from ckwatch.system.processes import ExitReason
+from ckwatch.system.async_processes import ExitReason
 from fake_hip import PASS_OF, PLAN, FakeHip, Step, fake_hip, request
 
 
@@ -112,13 +112,13 @@ async def test_who_refuses_a_precompiled_header(
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "use"),
+    ("status", "exit_reason", "use"),
     [(0, ExitReason.EXITED, True), (-9, ExitReason.SIGNALLED, True), (1, ExitReason.EXITED, False)],
 )
 async def test_only_an_error_over_a_header_that_is_used_is_a_refusal(
-    hip: FakeHip, job: CompileJob, header: PrecompiledHeader, status: int, verdict: ExitReason, use: bool
+    hip: FakeHip, job: CompileJob, header: PrecompiledHeader, status: int, exit_reason: ExitReason, use: bool
 ) -> None:
-    hip.answer(Step.DEVICE, "error: PCH file is damaged\n", status, verdict=verdict)
+    hip.answer(Step.DEVICE, "error: PCH file is damaged\n", status, exit_reason=exit_reason)
     done = await run_pass(job, PassSide.DEVICE, PLAN, header if use else None)
     assert (done.failure is None) is (status == 0)
 
@@ -134,8 +134,8 @@ End = tuple[str, int, ExitReason]
 async def both(hip: FakeHip, job: CompileJob, host: End, device: End) -> list[PassResult]:
     """The device pass has ended first."""
     passes = []
-    for side, (said, status, verdict) in ((PassSide.DEVICE, device), (PassSide.HOST, host)):
-        hip.answer(PASS_OF[side], said.format(side=side), status, verdict=verdict)
+    for side, (said, status, exit_reason) in ((PassSide.DEVICE, device), (PassSide.HOST, host)):
+        hip.answer(PASS_OF[side], said.format(side=side), status, exit_reason=exit_reason)
         own = CompileJob(job.request, job.toolchain, job.folder, hip, None, job.prefixes, begun_ns=7 if status else 9)
         passes.append(await run_pass(own, side, PLAN, None))
     return passes

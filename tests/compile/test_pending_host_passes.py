@@ -20,7 +20,7 @@ from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason
+from ckwatch.system.async_processes import ExitReason
 from fake_hip import PASS_OF, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 
 
@@ -138,7 +138,7 @@ async def test_nor_for_a_build(
 
 async def test_a_fault_of_the_host_is_no_check(builder: Builder, hip: FakeHip, store: ArtifactStore) -> None:
     """The pass is run again: nothing was learned."""
-    hip.answer(Step.HOST, "", -9, verdict=ExitReason.SIGNALLED)
+    hip.answer(Step.HOST, "", -9, exit_reason=ExitReason.SIGNALLED)
     checked = await builder.check(request())
     assert checked is not None
     assert (checked.ok, checked.transient, folders(store)) == (False, True, [])
@@ -148,7 +148,7 @@ async def test_a_fault_of_the_host_is_no_check(builder: Builder, hip: FakeHip, s
 
 async def test_a_fault_after_a_check(builder: Builder, hip: FakeHip, store: ArtifactStore) -> None:
     await builder.check(request())
-    hip.answer(Step.DEVICE, "", -9, verdict=ExitReason.SIGNALLED)
+    hip.answer(Step.DEVICE, "", -9, exit_reason=ExitReason.SIGNALLED)
     built = await builder.build(request())
     assert (built.artifact, built.fault, folders(store)) == (None, CompileFault.KILLED, [])
     hip.answer(Step.DEVICE)

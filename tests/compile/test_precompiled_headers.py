@@ -32,7 +32,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.system.file_locks import try_lock, unlock
-from ckwatch.system.processes import ExitReason
+from ckwatch.system.async_processes import ExitReason
 from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 from patience import PATIENCE_S
 
@@ -450,7 +450,7 @@ async def test_stopped_while_it_is_made(warming: HeaderWarmup, hip: FakeHip, sto
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict", "tried_again"),
+    ("status", "exit_reason", "tried_again"),
     [
         (1, ExitReason.EXITED, False),
         (-9, ExitReason.SIGNALLED, True),
@@ -459,9 +459,9 @@ async def test_stopped_while_it_is_made(warming: HeaderWarmup, hip: FakeHip, sto
     ],
 )
 async def test_one_that_cannot_be_made(
-    warming: HeaderWarmup, hip: FakeHip, status: int, verdict: ExitReason, tried_again: bool
+    warming: HeaderWarmup, hip: FakeHip, status: int, exit_reason: ExitReason, tried_again: bool
 ) -> None:
-    hip.answer(Step.DEVICE_HEADER, "prefix.hip:1:1: error: no\n", status, verdict=verdict)
+    hip.answer(Step.DEVICE_HEADER, "prefix.hip:1:1: error: no\n", status, exit_reason=exit_reason)
     assert not await warming.make(one(warming), request(), PLAN)
     assert warming.find(request(), PassSide.DEVICE, PLAN) is None
     assert (warming.lacking(request(), PLAN, [PassSide.DEVICE]) != []) is tried_again

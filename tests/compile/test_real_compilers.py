@@ -15,7 +15,7 @@ from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ProcessResult
+from ckwatch.system.async_processes import ProcessResult
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(900)]
 

@@ -15,7 +15,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason
+from ckwatch.system.async_processes import ExitReason
 from fake_compiler import DEVICE_CODE, OBJECT
 from fake_hip import (
     HEADER_OF,
@@ -143,7 +143,7 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
 
 
 @pytest.mark.parametrize(
-    ("said", "exit_status", "verdict"),
+    ("said", "exit_status", "exit_reason"),
     [
         ("clang: error: unknown argument: '-fno-such'\n", 1, ExitReason.EXITED),
         ("", -9, ExitReason.SIGNALLED),
@@ -151,10 +151,10 @@ async def test_one_call_of_hipcc_where_its_commands_are_others(
     ],
 )
 async def test_hipcc_that_cannot_tell_is_asked_again(
-    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, said: str, exit_status: int, verdict: ExitReason
+    ladder: StagedCompiler, hip: FakeHip, store: ArtifactStore, said: str, exit_status: int, exit_reason: ExitReason
 ) -> None:
     """One call tells what is wrong; nothing is known yet of how compiles go here."""
-    hip.answer(Step.ASK, said, exit_status, verdict=verdict)
+    hip.answer(Step.ASK, said, exit_status, exit_reason=exit_reason)
     await compiled(ladder, store)
     assert (hip.steps, ladder.no_plan) == ([Step.ASK, Step.WHOLE, Step.LINK], None)
     hip.answer(Step.ASK, PRINTED)
@@ -188,7 +188,7 @@ async def test_a_damaged_host_object(
 
 @pytest.mark.parametrize("step", REST)
 @pytest.mark.parametrize(
-    ("said", "exit_status", "verdict", "status"),
+    ("said", "exit_status", "exit_reason", "status"),
     [
         ("lld: error: undefined symbol: x\n", 1, ExitReason.EXITED, CompileStatus.FAILED),
         ("", -9, ExitReason.SIGNALLED, CompileStatus.TRANSIENT),
@@ -202,11 +202,11 @@ async def test_a_later_program_that_fails(
     step: Step,
     said: str,
     exit_status: int,
-    verdict: ExitReason,
+    exit_reason: ExitReason,
     status: CompileStatus,
 ) -> None:
     hip.answer(Step.HOST, "kernel.hip:1:2: warning: w\n")
-    hip.answer(step, said, exit_status, verdict=verdict)
+    hip.answer(step, said, exit_status, exit_reason=exit_reason)
     outcome = await compiled(ladder, store)
     assert (outcome.status, outcome.log) == (status, f"kernel.hip:1:2: warning: w\n{said}")
     assert hip.steps[-1] is step

@@ -14,8 +14,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import ExitReason, ProcessResult, lower_priority, run_process, run_tool
+from ckwatch.system.async_processes import ExitReason, ProcessResult, lower_priority, run_process
 from patience import PATIENCE_S
 
 
@@ -81,7 +82,7 @@ class Pids:
 
 
 @pytest.mark.parametrize(
-    ("script", "verdict", "status"),
+    ("script", "exit_reason", "status"),
     [
         ("exit 0", ExitReason.EXITED, 0),
         ("exit 3", ExitReason.EXITED, 3),
@@ -96,9 +97,9 @@ class Pids:
         ("echo 'std::bad_alloc is no problem' >&2; exit 0", ExitReason.EXITED, 0),
     ],
 )
-async def test_verdicts(tmp_path: Path, script: str, verdict: ExitReason, status: int) -> None:
+async def test_exit_reasons(tmp_path: Path, script: str, exit_reason: ExitReason, status: int) -> None:
     done = await sh(script, tmp_path)
-    assert (done.verdict, done.exit_status) == (verdict, status)
+    assert (done.exit_reason, done.exit_status) == (exit_reason, status)
     assert done.signal_name == (signal.Signals(-status).name if status < 0 else None)
 
 
@@ -178,7 +179,7 @@ async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     for timeout_s in (1, 10, 100):  # they may not have begun by then
         pids = Pids(3)
         done = await sh(GRANDCHILDREN, tmp_path, on_line=pids.line, timeout_s=timeout_s)
-        assert done.verdict is ExitReason.TIMED_OUT
+        assert done.exit_reason is ExitReason.TIMED_OUT
         assert pids.running == []
         if len(pids.seen) == 3:
             return
@@ -189,7 +190,7 @@ async def test_child_left_behind_is_ended_and_holds_nothing_up(tmp_path: Path) -
     pids = Pids(1)
     with anyio.fail_after(PATIENCE_S):
         done = await sh("sleep 1000 & echo $! >&2; echo last words", tmp_path, on_line=pids.line)
-    assert (done.verdict, done.stdout) == (ExitReason.EXITED, "last words\n")
+    assert (done.exit_reason, done.stdout) == (ExitReason.EXITED, "last words\n")
     assert pids.running == []
 
 
@@ -266,24 +267,24 @@ async def died(pid: int) -> None:
 
 
 async def test_what_it_says_and_how_it_ends() -> None:
-    done = await run_tool(["sh", "-c", "echo out; echo err >&2; exit 3"], env=os.environ)
-    assert (done.status, done.output, done.errors) == (3, "out\n", "err\n")
+    done = await run_tool(["sh", "-c", "echo out; echo err >&2; exit 3"], environment=os.environ)
+    assert (done.exit_status, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
 async def test_much_output_on_both_streams() -> None:
-    done = await run_tool(["sh", "-c", "yes | head -c 2000000; yes | head -c 2000000 >&2"], env=os.environ)
-    assert (len(done.output), len(done.errors)) == (2_000_000, 2_000_000)
+    done = await run_tool(["sh", "-c", "yes | head -c 2000000; yes | head -c 2000000 >&2"], environment=os.environ)
+    assert (len(done.stdout), len(done.stderr)) == (2_000_000, 2_000_000)
 
 
 async def test_a_program_that_is_not_there() -> None:
     with pytest.raises(ToolchainError, match="cannot start /no/such: No such file"):
-        await run_tool(["/no/such"], env=os.environ)
+        await run_tool(["/no/such"], environment=os.environ)
 
 
 async def test_grandchildren_are_killed_on_cancel(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/pid; wait"
     async with anyio.create_task_group() as group:
-        group.start_soon(lambda: run_tool(["sh", "-c", script], env=os.environ))
+        group.start_soon(lambda: run_tool(["sh", "-c", script], environment=os.environ))
         pid = await wait_for(tmp_path / "pid")
         group.cancel_scope.cancel()
     await died(pid)
@@ -293,7 +294,7 @@ async def test_too_long_is_an_error_and_the_end_of_it(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/pid; wait"
     for limit_s in (0.5, 2, 8, 32, 128):  # the first that the shell needs no longer than to begin
         with pytest.raises(ToolchainError, match=f"took over {limit_s} s"):
-            await run_tool(["sh", "-c", script], env=os.environ, timeout_s=limit_s)
+            await run_tool(["sh", "-c", script], environment=os.environ, timeout_s=limit_s)
         if (tmp_path / "pid").exists():
             break
     await died(int((tmp_path / "pid").read_text()))
@@ -310,5 +311,5 @@ async def test_something_may_watch_it(tmp_path: Path) -> None:
             await anyio.sleep(0.01)
 
     script = f"touch {tmp_path}/x; until [ -e {tmp_path}/seen ]; do sleep 0.01; done"
-    await run_tool(["sh", "-c", script], env=os.environ, meanwhile=watch)
+    await run_tool(["sh", "-c", script], environment=os.environ, meanwhile=watch)
     assert seen[-1]

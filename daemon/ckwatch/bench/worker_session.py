@@ -1,6 +1,7 @@
 """The daemon's side of a benchmark: gives a worker its job and turns every way in which it can end into a value.
 
-A worker is not trusted to survive. Its last message (the stage, and whose kernel was running), how it ended and what
+A worker, which may run behind a launcher, exits by itself when its stdin closes. One that does not react gets a signal,
+and everything that it has started ends with it. It is not trusted to survive. Its last message (the stage, and whose kernel was running), how it ended and what
 it printed are all that is known of a kernel that took it down, and that is what the failure says.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,6 @@ import anyio.to_thread
 from ckwatch.bench.job import Job
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
-from ckwatch.bench.worker_process import OutputExcerpt, WorkerExit, WorkerProcess, running_worker
 from ckwatch.bench.worker_protocol import (
     MARK,
     PROTOCOL,
@@ -35,9 +34,10 @@ from ckwatch.bench.worker_protocol import (
     message,
     tag,
 )
-from ckwatch.model.errors import DeviceError
-from ckwatch.model.python_process import module_command
 from ckwatch.model.version import __version__
+from ckwatch.system.async_processes import AsyncProcess, start_process
+from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
+from ckwatch.system.python_process import module_command, module_environment
 
 OnMessage = Callable[[WorkerMessage], None]
 
@@ -45,6 +45,8 @@ WORKER = module_command("ckwatch.bench.worker")
 """The worker of this installation."""
 
 FIND_DEVICES_LIMIT_S = 60.0
+GRACE_S = 1.0
+"""For each of the polite ways to end."""
 _LAST_WORDS_S = 2.0
 _LARGE_BYTES = 100_000
 """Messages up to this size are unpacked in less than a millisecond."""
@@ -71,6 +73,7 @@ async def measure(
     on_message: OnMessage | None = None,
     environment: Mapping[str, str] | None = None,
     folder: Path = Path("/"),
+    grace_s: float = GRACE_S,
 ) -> BenchmarkReport | BenchmarkFailure:
     """Have a worker do `job` with `artifacts`, the content of shared objects; it has ended when this returns.
 
@@ -80,7 +83,8 @@ async def measure(
     Cancelling ends it.
     """
     session = _Session(
-        WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)), artifacts, on_message, time_limit_s
+        *(WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)), artifacts),
+        *(on_message, time_limit_s, grace_s),
     )
     return await session.run([*launcher, *command], bool(launcher), environment, folder, BenchmarkReport)
 
@@ -94,7 +98,7 @@ async def find_devices(
     folder: Path = Path("/"),
 ) -> Devices | BenchmarkFailure:
     """Ask a worker which devices there are on its machine."""
-    session = _Session(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s)
+    session = _Session(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s, GRACE_S)
     return await session.run([*launcher, *command], bool(launcher), environment, folder, Devices)
 
 
@@ -102,12 +106,18 @@ class _Session:
     """One worker's life."""
 
     def __init__(
-        self, ask: WorkerRequest, artifacts: Sequence[bytes], on_message: OnMessage | None, time_limit_s: float
+        self,
+        ask: WorkerRequest,
+        artifacts: Sequence[bytes],
+        on_message: OnMessage | None,
+        time_limit_s: float,
+        grace_s: float,
     ) -> None:
         self._ask = ask
         self._artifacts = artifacts
         self._on_message = on_message or (lambda _: None)
         self._time_limit_s = time_limit_s
+        self._grace_s = grace_s
         self._hello: WorkerHello | None = None
         self._stage = WorkerStage(name="starting")
         self._contestant = ""
@@ -129,15 +139,21 @@ class _Session:
         wanted: type[_Answer],
     ) -> _Answer | BenchmarkFailure:
         try:
-            async with running_worker(arguments, environment=environment, folder=folder) as process:
-                timed_out = await self._converse(process)
-                ended = await process.end()
-        except DeviceError as error:
+            process = await start_process(
+                arguments, environment=module_environment(environment), folder=folder, stdin=PIPE
+            )
+        except ProcessStartError as error:
             return self._failure(
                 FailureKind.LAUNCHER,
-                error.message,
+                f"the benchmark worker cannot be started: {error.program}: {error.reason}",
                 "`[bench] launcher` and `worker` in ckwatch.toml say what is started.",
             )
+        try:
+            timed_out = await self._converse(process)
+        finally:
+            signalled = await process.end_politely(self._grace_s)
+            ended = process.poll()
+            process.close()
         answer = self._answer
         if isinstance(answer, wanted):
             return answer
@@ -149,9 +165,9 @@ class _Session:
             return self._failure(FailureKind.GARBLED, f"the worker answered with {tag(answer)}")
         if timed_out and not self._silent:
             return self._overrun()
-        return self._death(ended, arguments, through_launcher)
+        return self._death(ended, signalled, arguments, through_launcher)
 
-    async def _converse(self, process: WorkerProcess) -> bool:
+    async def _converse(self, process: AsyncProcess) -> bool:
         """Until the worker has answered or ended; whether its time ran out."""
         self._allow(self._time_limit_s)
         with self._limit:
@@ -169,7 +185,7 @@ class _Session:
     def _allow(self, seconds: float) -> None:
         self._limit.deadline = anyio.current_time() + seconds
 
-    async def _write(self, process: WorkerProcess) -> None:
+    async def _write(self, process: AsyncProcess) -> None:
         await self._greeted.wait()
         if self._hello is None or self._garbled is not None:
             return
@@ -181,11 +197,11 @@ class _Session:
             if not (await process.write(start) and await process.write(artifact)):
                 return
 
-    async def _read_stderr(self, process: WorkerProcess) -> None:
+    async def _read_stderr(self, process: AsyncProcess) -> None:
         while chunk := await process.read_stderr():
             self._stderr.add(chunk)
 
-    async def _read_stdout(self, process: WorkerProcess) -> None:
+    async def _read_stdout(self, process: AsyncProcess) -> None:
         """Take what the worker says until it has answered, then let it end by itself."""
         try:
             while chunk := await process.read_stdout():
@@ -261,8 +277,11 @@ class _Session:
             return self._failure(FailureKind.HUNG, what, f"An endless loop, or a deadlock? {raises}")
         return self._failure(FailureKind.BROKEN, f"the worker was still {self._stage.name} after {limit}", raises)
 
-    def _death(self, ended: WorkerExit, arguments: Sequence[str], through_launcher: bool) -> BenchmarkFailure:
-        """What it means that the worker ended without an answer."""
+    def _death(
+        self, ended: ProcessEnd | None, signalled: bool, arguments: Sequence[str], through_launcher: bool
+    ) -> BenchmarkFailure:
+        """What it means that the worker ended without an answer. `signalled`: it would have run on; `ended` is None for
+        one that does not even end when it is killed."""
         how = _how_it_ended(ended)
         if self._hello is None:
             if _MANGLED in self._splitter.rest:
@@ -274,9 +293,9 @@ class _Session:
         where = f"while {self._stage.name}"
         if self._stage.contestant:
             where += f" ({self._stage.contestant})"
-        if ended.status is None or ended.ended_by_us:
+        if ended is None or signalled:
             return self._failure(FailureKind.BROKEN, f"the worker fell silent {where}")
-        number = ended.signal
+        number = signal_of(ended.status)
         if number is None or (ended.status >= 0 and not through_launcher):
             # A launcher's exit status is its own: ssh's 255 is a lost connection.
             if self._stage.contestant and not through_launcher:
@@ -290,7 +309,7 @@ class _Session:
             if number is signal.SIGILL:
                 hint = "Compiled for another processor (-march=native), or ended by the kernel itself?"
             return self._failure(FailureKind.CRASHED, f"{number.name} {where}", hint)
-        if number is signal.SIGKILL and ended.out_of_memory:
+        if number is signal.SIGKILL and ended.oom_killed:
             return self._failure(FailureKind.NO_MEMORY, f"the machine ran out of memory {where}")
         hint = "Somebody killed it, or the machine ran out of memory." if number is signal.SIGKILL else ""
         return self._failure(FailureKind.BROKEN, f"the worker {how} {where}", hint)
@@ -335,12 +354,33 @@ async def _decoded(frame: PipeFrame) -> Message:
     return frame.message()
 
 
-def _how_it_ended(ended: WorkerExit) -> str:
-    if ended.status is None:
+def _how_it_ended(ended: ProcessEnd | None) -> str:
+    if ended is None:
         return "does not even end when it is killed"
     if ended.status < 0:
-        name = str(-ended.status)
-        with suppress(ValueError):
-            name = signal.Signals(-ended.status).name
-        return f"was killed by {name}"
+        return f"was killed by {signal_name(-ended.status)}"
     return f"ended with exit status {ended.status}"
+
+
+class OutputExcerpt:
+    """The beginning and the end of a stream of bytes."""
+
+    def __init__(self, limit_bytes: int = 1 << 16) -> None:
+        self._half = limit_bytes // 2
+        self._head = b""
+        self._tail = b""
+        self._dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        """More of it."""
+        room = self._half - len(self._head)
+        self._head += chunk[:room]
+        rest = self._tail + chunk[room:]
+        self._tail = rest[-self._half :]
+        self._dropped += len(rest) - len(self._tail)
+
+    @property
+    def text(self) -> str:
+        """What was kept; what was left out is marked."""
+        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
+        return (self._head + gap + self._tail).decode("utf-8", "replace")

@@ -22,6 +22,7 @@ from ckwatch.client import DaemonGoneError, connect
 from ckwatch.model.amounts import duration, memory
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
+from ckwatch.system.processes import ProcessHandle
 from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
 from ckwatch.workspace.discovery import find_workspace, working_folder
 
@@ -80,7 +81,7 @@ def _be_daemon(root: Path) -> int:
     with logging_to(logging.StreamHandler()):
         ended = anyio.run(partial(run_daemon, root, open_engine=open_engine))
     if ended == TAKEN:
-        raise CkwatchError(f"the daemon of {root} runs already{_named(endpoint_of(root))}", "`ckwatch stop` ends it")
+        raise CkwatchError(f"the daemon of {root} is already running{_named(endpoint_of(root))}", "`ckwatch stop` stops it")
     return ended
 
 
@@ -95,7 +96,7 @@ async def _start(root: Path) -> int:
         before = await to_thread.run_sync(owner, endpoint)
         async with connect(root, client_name="start") as client:
             process = (await client.status()).pid
-    print("the daemon runs already" if process == before else "the daemon has started")
+    print("the daemon is already running" if process == before else "started the daemon")
     _table([("process", str(process)), ("workspace", str(root)), ("socket", endpoint.socket), ("log", endpoint.log)])
     return 0
 
@@ -105,29 +106,27 @@ async def _stop(root: Path) -> int:
         endpoint = endpoint_of(root)
         process = await to_thread.run_sync(owner, endpoint)
         if process is None:
-            print("the daemon does not run")
+            print("the daemon is not running")
             return 0
         try:
-            descriptor = os.pidfd_open(process)
+            handle = ProcessHandle(process)
         except ProcessLookupError:
-            print("the daemon has ended")
+            print("stopped the daemon")
             return 0
-        try:
-            how = await _ended(root, endpoint, process, descriptor)
-        finally:
-            os.close(descriptor)
-    print(f"the daemon has ended{how} (process {process})")
+        with handle:
+            how = await _ended(root, endpoint, process, handle)
+    print(f"stopped the daemon{how} (process {process})")
     return 0
 
 
-async def _ended(root: Path, endpoint: Endpoint, process: int, descriptor: int) -> str:
-    """Ask the daemon to end, then make it; says how far that went. `descriptor` is the process's."""
+async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHandle) -> str:
+    """Ask the daemon to end, then make it; says how far that went."""
     with anyio.move_on_after(ASKED_S) as asking:
         # one that does not answer, or not as it should, is seen to below
         with suppress(CkwatchError):
             async with connect(root, start=False, client_name="stop") as client:
                 await client.stop()
-        await anyio.wait_readable(descriptor)
+        await anyio.wait_readable(handle)
     if not asking.cancelled_caught:
         return ""
     if not await to_thread.run_sync(_has_open, process, endpoint.lock):
@@ -136,11 +135,10 @@ async def _ended(root: Path, endpoint: Endpoint, process: int, descriptor: int) 
             f"stop the ckwatch that holds {endpoint.lock}, perhaps in another container",
         )
     for number, patience_s in ((signal.SIGTERM, TERMINATED_S), (signal.SIGKILL, TERMINATED_S)):
-        print(f"the daemon has not ended; sending {number.name} to process {process}", file=sys.stderr)
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, number)
+        print(f"the daemon has not stopped; sending {number.name} to process {process}", file=sys.stderr)
+        handle.signal(number)
         with anyio.move_on_after(patience_s) as waiting:
-            await anyio.wait_readable(descriptor)
+            await anyio.wait_readable(handle)
         if not waiting.cancelled_caught:
             return f" by {number.name}"
     raise CkwatchError(f"process {process} does not end", "the system holds it, perhaps for a disk that is gone")
@@ -168,7 +166,7 @@ async def _status(root: Path, *, as_json: bool) -> int:
         if as_json:
             print(json.dumps({"running": False, "root": str(root), "version": __version__}))
         else:
-            print(f"the daemon of {root} does not run")
+            print(f"no daemon is running for {root}")
         return NOT_RUNNING
     if as_json:
         places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log)}

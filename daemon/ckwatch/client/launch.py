@@ -8,10 +8,9 @@ that, and all clients connect to the one.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from anyio import to_thread
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.system.processes import ProcessHandle, ProcessStartError, start
+from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.wire.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
 from ckwatch.wire.readiness import LIMIT_BYTES, Readiness, parse
 
@@ -74,24 +74,20 @@ async def ensure_daemon(root: Path, *, program: Sequence[str] = DAEMON) -> Endpo
 @contextmanager
 def end_of(process: int) -> Iterator[Callable[[], Awaitable[None]]]:
     """A function that waits until the process has ended. It must be there now."""
-    try:
-        descriptor = os.pidfd_open(process) if process != os.getpid() else -1
-    except OSError:
-        descriptor = -1  # it cannot be seen from here
+    with ExitStack() as stack:
+        handle = None
+        with suppress(OSError):  # it cannot be seen from here
+            handle = stack.enter_context(ProcessHandle(process)) if process != os.getpid() else None
 
-    async def ended() -> None:
-        if descriptor < 0:
-            return
-        with anyio.move_on_after(STOP_LIMIT_S) as waiting:
-            await anyio.wait_readable(descriptor)
-        if waiting.cancelled_caught:
-            raise CkwatchError(f"the daemon has not ended within {STOP_LIMIT_S:.0f} s", f"`kill {process}` ends it")
+        async def ended() -> None:
+            if handle is None:
+                return
+            with anyio.move_on_after(STOP_LIMIT_S) as waiting:
+                await anyio.wait_readable(handle)
+            if waiting.cancelled_caught:
+                raise CkwatchError(f"the daemon has not ended within {STOP_LIMIT_S:.0f} s", f"`kill {process}` ends it")
 
-    try:
         yield ended
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 def trust(root: Path) -> None:
@@ -166,18 +162,19 @@ def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], write_fd: int
     """Start the daemon. It parts from this process by itself, which is why its first process is waited for."""
     try:
         endpoint.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with endpoint.log.open("ab") as log, open(os.devnull, "rb") as nothing:  # noqa: PTH123  # no path of anybody's
-            first = subprocess.Popen(
+        with endpoint.log.open("ab") as log:
+            first = start(
                 [*program, str(root), "--ready-fd", str(write_fd)],
-                stdin=nothing,
+                environment=module_environment(),
+                folder=Path("/"),
                 stdout=log,
                 stderr=log,
-                cwd="/",
-                env=module_environment(),
                 pass_fds=(write_fd,),
-                start_new_session=True,
             )
             first.wait()
+            first.close()
+    except ProcessStartError as error:
+        raise CkwatchError(f"the daemon cannot be started: {error.program}: {error.reason}") from error
     except OSError as error:
         raise CkwatchError(f"the daemon cannot be started: {error}") from error
 

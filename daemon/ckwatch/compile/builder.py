@@ -36,8 +36,8 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.model.targets import Language
+from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock
-from ckwatch.system.processes import Launcher, run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.passes import OnPassLine

@@ -17,7 +17,8 @@ from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.model.keys import device_text, token_key
-from ckwatch.system.processes import ExitReason, Launcher, OnLine, ProcessResult
+from ckwatch.system.async_processes import ExitReason, Launcher, OnLine, ProcessResult
+from ckwatch.system.processes import signal_name
 
 _FAULTS: Mapping[MessageKind, tuple[CompileFault, str]] = {
     MessageKind.OUT_OF_MEMORY: (CompileFault.OUT_OF_MEMORY, "ran out of memory"),
@@ -127,9 +128,9 @@ def unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...
 
 def fault_of(finished: ProcessResult, program: str, unplaced: list[ClangMessage]) -> tuple[CompileFault | None, str]:
     """The fault of the host that ended `program`, and what to say of it; `unplaced` are its errors without a place."""
-    if finished.verdict is ExitReason.TIMED_OUT:
+    if finished.exit_reason is ExitReason.TIMED_OUT:
         return CompileFault.TIMED_OUT, f"{program} was ended after {finished.duration_s:.0f} s"
-    if finished.verdict is ExitReason.OUT_OF_MEMORY:
+    if finished.exit_reason is ExitReason.OUT_OF_MEMORY:
         return CompileFault.OUT_OF_MEMORY, f"{program} ran out of memory"
     kind = transient_kind(unplaced)
     if kind is not None:
@@ -139,7 +140,7 @@ def fault_of(finished: ProcessResult, program: str, unplaced: list[ClangMessage]
     number = -finished.exit_status if finished.exit_status < 0 else finished.exit_status - 128
     if finished.exit_status < 0 or (number in _CRASH_SIGNALS | {signal.SIGKILL, signal.SIGTERM} and not unplaced):
         crashed = number in _CRASH_SIGNALS
-        name = signal.Signals(number).name if number in signal.valid_signals() else f"signal {number}"
+        name = signal_name(number)
         return (
             (CompileFault.CRASHED, f"{program} crashed ({name})")
             if crashed

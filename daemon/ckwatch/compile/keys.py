@@ -20,7 +20,7 @@ from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.keys import compile_key, flags_depend_on_places, token_key
-from ckwatch.system.processes import run_process
+from ckwatch.system.async_processes import run_process
 
 
 def request_key(

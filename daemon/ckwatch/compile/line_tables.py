@@ -29,7 +29,7 @@ from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import ArtifactRecord, StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.compile.work_folder import HEADER_LIST, prepare
-from ckwatch.system.processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, run_process
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
@@ -92,7 +92,7 @@ async def _by_one_call(job: CompileJob) -> tuple[Sequence[str], CompileOutcome |
         [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", _LINED_FILE]
     )
     headers = await anyio.to_thread.run_sync(read_headers, job.folder, DEPENDENCIES, HEADER_LIST)
-    ended = done.exit_status == 0 and done.verdict is ExitReason.EXITED
+    ended = done.exit_status == 0 and done.exit_reason is ExitReason.EXITED
     return headers, None if ended else unfinished(job, done, tuple(headers))
 
 
@@ -113,7 +113,7 @@ async def _by_passes(
     if done.failure is not None:
         return done.headers, done.failure
     linked = await job.run(plan.device_link_command(OBJECT_OF[PassSide.DEVICE], _LINED_FILE))
-    ended = linked.exit_status == 0 and linked.verdict is ExitReason.EXITED
+    ended = linked.exit_status == 0 and linked.exit_reason is ExitReason.EXITED
     return done.headers, None if ended else unfinished(job, linked, done.headers)
 
 

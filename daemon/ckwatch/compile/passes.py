@@ -25,7 +25,7 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.compile.store.entries import ArtifactRecord, LostArtifactError, StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.model.keys import device_text
-from ckwatch.system.processes import ExitReason, ProcessResult
+from ckwatch.system.async_processes import ExitReason, ProcessResult
 
 OnPassLine = Callable[[PassSide | None, str], None]
 """Gets each line that a pass prints, as it is printed; None: one call makes both."""
@@ -74,7 +74,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     more = () if header is None else header.headers
     opened = await anyio.to_thread.run_sync(partial(_opened_headers, listed, job.folder, {*more, *_files_of(header)}))
     headers = tuple(sorted({*opened, *more}))
-    ended = finished.exit_status == 0 and finished.verdict is ExitReason.EXITED
+    ended = finished.exit_status == 0 and finished.exit_reason is ExitReason.EXITED
     return PassResult(side, job, headers, None if ended else unfinished(job, finished, headers))
 
 
@@ -111,7 +111,7 @@ _COMPLAINTS = ("precompiled file", "precompiled header", "PCH file", "AST file",
 
 def _complaint(finished: ProcessResult, header: PrecompiledHeader) -> str | None:
     """What the compiler has against the header, None when it speaks of the source."""
-    if finished.exit_status == 0 or finished.verdict is not ExitReason.EXITED:
+    if finished.exit_status == 0 or finished.exit_reason is not ExitReason.EXITED:
         return None
     errors = [line for line in finished.stderr.splitlines() if "error:" in line]
     words = (str(header.file), *_COMPLAINTS)

@@ -46,8 +46,8 @@ from ckwatch.compile.store.content_hashes import ContentSnapshot, file_digest
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
 from ckwatch.compile.work_folder import environment_of
+from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.file_locks import try_lock, unlock
-from ckwatch.system.processes import ExitReason, Launcher
 
 WARM_UP = "CKWATCH_WARM_UP"
 HASH_DIGITS = 12
@@ -402,8 +402,8 @@ class HeaderWarmup:
                 timeout_s=WARMUP_TIME_LIMIT_S,
                 nice=max(WARMUP_NICE, request.nice),
             )
-            if finished.exit_status != 0 or finished.verdict is not ExitReason.EXITED:
-                if finished.verdict is ExitReason.EXITED and finished.exit_status > 0:
+            if finished.exit_status != 0 or finished.exit_reason is not ExitReason.EXITED:
+                if finished.exit_reason is ExitReason.EXITED and finished.exit_status > 0:
                     self.headers.failed(wanted)
                 return False
             if _says_more(finished.stderr, wanted):

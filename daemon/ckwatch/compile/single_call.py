@@ -33,7 +33,7 @@ from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import EXPORTS, HEADER_LIST, TEMPORARY, prepare
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason, Launcher, OnLine, ProcessResult, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, OnLine, ProcessResult, run_process
 
 OBJECT = "kernel.o"
 SHARED_OBJECT = "kernel.so"
@@ -65,7 +65,7 @@ async def compile_source(
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
     headers = tuple(await anyio.to_thread.run_sync(read_headers, folder, DEPENDENCIES, HEADER_LIST))
-    if compiled.exit_status != 0 or compiled.verdict is not ExitReason.EXITED:
+    if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
         return unfinished(job, compiled, headers)
     return await linked(job, headers, None)
 
@@ -79,7 +79,7 @@ async def linked(job: CompileJob, headers: tuple[str, ...], code_object: Path | 
         with suppress(OSError, ValueError):
             await anyio.to_thread.run_sync(elf.weaken, folder / OBJECT, SOURCE_ID_SYMBOL)
     done = await job.run(link_command(request, job.toolchain))
-    if done.exit_status != 0 or done.verdict is not ExitReason.EXITED:
+    if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
         return unfinished(job, done, headers)
     files = {ProductKind.OBJECT: folder / OBJECT, ProductKind.SHARED_OBJECT: folder / SHARED_OBJECT}
     try:
@@ -184,10 +184,10 @@ async def compile_cu(
         return unwritten(job, problem)
     compiled = await job.run(nvcc_compile_command(request, toolchain))
     headers = await anyio.to_thread.run_sync(_nvcc_headers, folder)
-    if compiled.exit_status != 0 or compiled.verdict is not ExitReason.EXITED:
+    if compiled.exit_status != 0 or compiled.exit_reason is not ExitReason.EXITED:
         return _nvcc_unfinished(job, compiled, headers)
     linked = await job.run(nvcc_link_command(request, toolchain))
-    if linked.exit_status != 0 or linked.verdict is not ExitReason.EXITED:
+    if linked.exit_status != 0 or linked.exit_reason is not ExitReason.EXITED:
         return _nvcc_unfinished(job, linked, headers)
     files = {kind: folder / name for kind, name in _NVCC_FILES.items()}
     try:

@@ -38,7 +38,7 @@ from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.compile.work_folder import environment_of, prepare, remove_work_folder
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason, Launcher
+from ckwatch.system.async_processes import ExitReason, Launcher
 
 HEADERS_WORTH = 3
 """So many compiles that wait are worth the time that precompiling their includes takes: 6 s a side, for 5 s each. Warm
@@ -115,7 +115,7 @@ class StagedCompiler:
                 timeout_s=60.0,
                 nice=request.nice,
             )
-            return done.stderr if done.exit_status == 0 and done.verdict is ExitReason.EXITED else None
+            return done.stderr if done.exit_status == 0 and done.exit_reason is ExitReason.EXITED else None
         finally:
             await remove_work_folder(folder)
 
@@ -269,7 +269,7 @@ class StagedCompiler:
         else:
             for command in await self._embed_commands(job, plan, symbol):
                 done = await job.run(command)
-                if done.exit_status != 0 or done.verdict is not ExitReason.EXITED:
+                if done.exit_status != 0 or done.exit_reason is not ExitReason.EXITED:
                     return unfinished(job, done, headers)
             code = job.folder / _CODE_OBJECT
         return await linked(job, headers, code)

@@ -31,7 +31,7 @@ from ckwatch.engine.watch import Batch, make_watcher
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
 from ckwatch.model.version import __version__
-from ckwatch.system.processes import Launcher, run_process
+from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import require_trusted
 

@@ -23,7 +23,7 @@ from ckwatch.core.events import HeaderFacts
 from ckwatch.model.errors import ToolchainError
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.worker_pool import RenderPool
-from ckwatch.system.processes import Launcher, run_process
+from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.workspace.settings import Settings, ToolchainSection
 
 if TYPE_CHECKING:

@@ -7,25 +7,22 @@ daemon lives on.
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import anyio
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
-from ckwatch.model.python_process import module_command, module_environment
 from ckwatch.render.outcome import RenderLimits, RenderOutcome
+from ckwatch.system.async_processes import AsyncProcess, start_process
+from ckwatch.system.processes import PIPE, signal_name
+from ckwatch.system.python_process import module_command, module_environment
 
 GRACE_S = 2.0
 """A worker stops itself at its time limit; this much later it is killed."""
@@ -47,26 +44,17 @@ class RenderWorker:
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
-        self._process: Process | None = None
-        self._answers: BufferedByteReceiveStream | None = None
+        self._process: AsyncProcess | None = None
+        self._unread = b""
 
     async def start(self) -> None:
         """Start the process if it is not running."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.poll() is None:
             return
-        folders = [str(folder) for folder in self._folders]
-        # A cancellation inside would leave a process that nobody knows of.
-        with anyio.CancelScope(shield=True):
-            self._process = process = await anyio.open_process(
-                module_command("ckwatch.render.worker", *folders),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=None,
-                env=module_environment(),
-                start_new_session=True,
-            )
-        assert process.stdout is not None  # noqa: S101  # a pipe was asked for
-        self._answers = BufferedByteReceiveStream(process.stdout)
+        await self.aclose()
+        command = module_command("ckwatch.render.worker", *map(str, self._folders))
+        self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
+        self._unread = b""
 
     async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
@@ -83,7 +71,7 @@ class RenderWorker:
                 f"rendering took longer than {limits.time_limit_s:g} s and was stopped; "
                 "[render] time_limit_s in ckwatch.toml raises the limit",
             )
-        except (WorkerDiedError, anyio.BrokenResourceError):
+        except WorkerDiedError:
             reason = await self._end_of_process()
             return _stopped(unit, f"the renderer {reason}; the template may need more memory than it may use")
         except BaseException:
@@ -95,23 +83,18 @@ class RenderWorker:
         process, self._process = self._process, None
         if process is None:
             return
-        with anyio.CancelScope(shield=True):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.aclose()
+        await process.kill()
+        process.poll()
+        process.close()
 
     async def _exchange(self, request: object) -> RenderOutcome:
-        process, answers = self._process, self._answers
+        process = self._process
         assert process is not None  # noqa: S101  # start() has run
-        assert process.stdin is not None  # noqa: S101
-        assert answers is not None  # noqa: S101
         data = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
-        await process.stdin.send(len(data).to_bytes(LENGTH_BYTES, "big") + data)
-        try:
-            length = int.from_bytes(await answers.receive_exactly(LENGTH_BYTES), "big")
-            answer = await answers.receive_exactly(length)
-        except (anyio.IncompleteRead, anyio.EndOfStream) as error:
-            raise WorkerDiedError from error
+        if not await process.write(len(data).to_bytes(LENGTH_BYTES, "big") + data):
+            raise WorkerDiedError
+        length = int.from_bytes(await self._read(process, LENGTH_BYTES), "big")
+        answer = await self._read(process, length)
         # Going to a thread takes longer than a usual render does.
         large = length > _LARGE_BYTES
         outcome: RenderOutcome = (
@@ -119,13 +102,29 @@ class RenderWorker:
         )
         return outcome
 
+    async def _read(self, process: AsyncProcess, size: int) -> bytes:
+        """The next `size` bytes of its answers."""
+        parts = [self._unread]
+        missing = size - len(self._unread)
+        while missing > 0:
+            chunk = await process.read_stdout()
+            if not chunk:
+                raise WorkerDiedError
+            parts.append(chunk)
+            missing -= len(chunk)
+        found = b"".join(parts)
+        self._unread = found[size:]
+        return found[:size]
+
     async def _end_of_process(self) -> str:
         process = self._process
         if process is None:
             return "ended"
-        status = await process.wait()
+        await process.wait()
+        ended = process.poll()
         await self.aclose()
-        return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        status = 0 if ended is None else ended.status
+        return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
 
 
 def _stopped(unit: Unit, message: str) -> RenderOutcome:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
+from ckwatch.system.processes import is_running
 
 LONGEST_SOCKET_PATH_BYTES = 107
 """`sun_path` of unix(7) has 108 bytes, one of them for the end."""
@@ -118,7 +119,7 @@ def owner(endpoint: Endpoint) -> int | None:
     while _is_held(endpoint.lock):
         with suppress(OSError, ValueError):
             number = int(endpoint.lock.read_text())
-            if number > 0 and _lives(number):
+            if number > 0 and is_running(number):
                 return number
         if time.monotonic() > deadline:
             raise CkwatchError(
@@ -250,13 +251,3 @@ def _is_held(lock: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def _lives(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

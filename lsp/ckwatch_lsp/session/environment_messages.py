@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.model.version import __version__
 from ckwatch_lsp.protocol.editor_client import sentence_of
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from ckwatch.bench.history import git_commit
-from ckwatch.system.processes import ProcessResult, run_process
+from ckwatch.system.async_processes import ProcessResult, run_process
 from patience import PATIENCE_S
 
 commit_of = partial(git_commit.commit_of, time_limit_s=PATIENCE_S)

@@ -16,7 +16,7 @@ from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import ExitReason, ProcessResult
+from ckwatch.system.async_processes import ExitReason, ProcessResult
 from code_objects import DATA, content
 from disassemblies import FOLDER
 
@@ -39,9 +39,9 @@ class Tools:
 
 
 def finished(
-    stdout: str = "", stderr: str = "", status: int = 0, verdict: ExitReason = ExitReason.EXITED, dropped: int = 0
+    stdout: str = "", stderr: str = "", status: int = 0, exit_reason: ExitReason = ExitReason.EXITED, dropped: int = 0
 ) -> ProcessResult:
-    return ProcessResult((), verdict, status, stdout, stderr, dropped, 0.0, 0)
+    return ProcessResult((), exit_reason, status, stdout, stderr, dropped, 0.0, 0)
 
 
 @dataclass
@@ -159,7 +159,7 @@ async def test_the_loops_of_all_kernels_in_one_run() -> None:
     "refusal",
     [
         finished(stderr="loops.s:3:1: error: instruction not supported on this GPU\n", status=1),
-        finished(status=-11, verdict=ExitReason.SIGNALLED),
+        finished(status=-11, exit_reason=ExitReason.SIGNALLED),
         finished("{}", stderr="'gfx942' is not a recognized processor for this target (ignoring processor)"),
     ],
     ids=["rejects", "crashes", "other processor"],
@@ -195,8 +195,8 @@ REJECTS = finished(stderr="loop.s:2:1: error: invalid instruction\n", status=1)
             f"no cycles are predicted: llvm-mca rejected 1 of 3 instructions, such as `{MFMA}`",
         ),
         ([finished(stderr="error: strange\n", status=1)], "llvm-mca failed, no cycles are predicted: error: strange"),
-        ([finished(status=-11, verdict=ExitReason.SIGNALLED)], "llvm-mca failed, no cycles are predicted: SIGSEGV"),
-        ([finished(verdict=ExitReason.TIMED_OUT, status=-15)], "llvm-mca failed, no cycles are predicted: timed out"),
+        ([finished(status=-11, exit_reason=ExitReason.SIGNALLED)], "llvm-mca failed, no cycles are predicted: SIGSEGV"),
+        ([finished(exit_reason=ExitReason.TIMED_OUT, status=-15)], "llvm-mca failed, no cycles are predicted: timed out"),
         ([finished("{")], "llvm-mca's answer is not as expected"),
         (
             [finished(stderr="'gfx942' is not a recognized processor for this target (ignoring processor)", status=1)],
@@ -226,7 +226,7 @@ async def test_what_becomes_of_llvm_mcas_failures(answers: list[ProcessResult], 
             ("the kernel is not in the disassembly",),
         ),
         (
-            finished(status=-9, verdict=ExitReason.SIGNALLED),
+            finished(status=-9, exit_reason=ExitReason.SIGNALLED),
             ("llvm-objdump failed: SIGKILL",),
             ("the kernel is not in the disassembly",),
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -113,9 +112,6 @@ def test_the_index_is_that_of_pip(
 
 
 def test_without_pip_its_environment_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> str:
-        raise subprocess.CalledProcessError(1, "pip")
-
     monkeypatch.setenv("PIP_INDEX_URL", "http://e/simple")
     monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
-    assert pip_index(fail).urls == ("http://e/simple",)
+    assert pip_index(lambda: "").urls == ("http://e/simple",)

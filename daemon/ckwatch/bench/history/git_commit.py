@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.system.processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, run_process
 
 TIME_LIMIT_S = 3.0
 """For all of it. A repository on a slow file system may take longer; its timings have no commit."""
@@ -75,4 +75,4 @@ async def _output(
         )
     except (CkwatchError, OSError):
         return None
-    return finished.stdout if finished.verdict is ExitReason.EXITED and finished.exit_status == 0 else None
+    return finished.stdout if finished.exit_reason is ExitReason.EXITED and finished.exit_status == 0 else None

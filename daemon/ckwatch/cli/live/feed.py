@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import math
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from anyio import to_thread
 from ckwatch.cli.live.board import Board, UnitFilter
 from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.system.processes import ProcessHandle
 from ckwatch.wire.endpoint import endpoint_of, owner
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class WatchFeed:
             await self._check()
         units = frozenset(board.units)
         if self._building and units != self._asked:
-            # one that has just been removed is not asked for the next time; a lost daemon is told when it is back
+            # one that was just removed is not asked for the next time; a lost daemon is asked when it is back
             with suppress(UnknownUnitError, *LOST_ERRORS):
                 await self._client.focus(*(glob.escape(unit) for unit in sorted(units)))
                 self._asked = units
@@ -108,16 +108,12 @@ class WatchFeed:
                 return  # a kernel that was left out because of them may be meant
             folder = next((word for word in self._meant.patterns if word.startswith("/") and word in error.message), "")
             if folder:
-                raise CkwatchError(f"no kernel in '{folder}'", "a kernel file is called NAME.kernel.toml") from None
+                raise CkwatchError(f"no kernel in '{folder}'", "kernel files are named NAME.kernel.toml") from None
             raise
         except LOST_ERRORS:
             return
 
 
 async def _end_of(process: int) -> None:
-    with suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(process)
-        try:
-            await anyio.wait_readable(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(ProcessLookupError), ProcessHandle(process) as handle:
+        await anyio.wait_readable(handle)

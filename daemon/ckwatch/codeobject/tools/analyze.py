@@ -37,7 +37,7 @@ from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 
 _TIME_LIMIT_S = 30.0
 _OUTPUT_LIMIT_BYTES = 64 * 2**20
@@ -108,7 +108,7 @@ class _Analysis:
         finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
         if finished is None:
             return "", (why,)
-        if finished.verdict is not ExitReason.EXITED or finished.exit_status != 0:
+        if finished.exit_reason is not ExitReason.EXITED or finished.exit_status != 0:
             return finished.stdout, (f"llvm-objdump failed: {_last_words(finished)}",)
         if finished.dropped_bytes:
             return finished.stdout, ("the disassembly is too long: the end of it was not looked at",)
@@ -177,7 +177,7 @@ class _Analysis:
             if _answers(finished):
                 return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
             more = rejected_instructions(finished.stderr, found.body, left_out)
-            if not more or finished.verdict is not ExitReason.EXITED:
+            if not more or finished.exit_reason is not ExitReason.EXITED:
                 return None, (f"llvm-mca failed, no cycles are predicted: {_last_words(finished)}",)
             left_out |= more
         return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
@@ -224,7 +224,7 @@ class _Analysis:
 
 def _answers(finished: ProcessResult) -> bool:
     """Whether llvm-mca took all instructions, for the processor that was asked for."""
-    return finished.verdict is ExitReason.EXITED and finished.exit_status == 0 and not unknown_cpu(finished.stderr)
+    return finished.exit_reason is ExitReason.EXITED and finished.exit_status == 0 and not unknown_cpu(finished.stderr)
 
 
 def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:
@@ -251,8 +251,8 @@ def _rejections(found: FoundLoop, left_out: Mapping[int, str]) -> str:
 
 
 def _last_words(finished: ProcessResult) -> str:
-    if finished.verdict is ExitReason.SIGNALLED:
-        return finished.signal_name or finished.verdict.value
-    if finished.verdict is not ExitReason.EXITED:
-        return finished.verdict.value
+    if finished.exit_reason is ExitReason.SIGNALLED:
+        return finished.signal_name or finished.exit_reason.value
+    if finished.exit_reason is not ExitReason.EXITED:
+        return finished.exit_reason.value
     return first_error(finished.stderr)

@@ -19,7 +19,7 @@ from ckwatch.codeobject.source_lines import (
 )
 from ckwatch.codeobject.tools.analyze import LlvmTools
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 
 _TIME_LIMIT_S = 60.0
 _OUTPUT_LIMIT_BYTES = 64 * 2**20
@@ -90,7 +90,7 @@ async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path, laun
         output_limit_bytes=_OUTPUT_LIMIT_BYTES,
     )
     program = Path(arguments[0]).name
-    if done.verdict is not ExitReason.EXITED or done.exit_status != 0:
-        said = done.stderr.strip().splitlines()[-1:] or [done.verdict.value]
+    if done.exit_reason is not ExitReason.EXITED or done.exit_status != 0:
+        said = done.stderr.strip().splitlines()[-1:] or [done.exit_reason.value]
         raise ToolchainError(f"{program} failed: {said[0]}")
     return done

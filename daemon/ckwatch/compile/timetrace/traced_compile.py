@@ -23,9 +23,9 @@ from ckwatch.compile.timetrace.reader import SUMMARIES, UNWRITABLE
 from ckwatch.compile.timetrace.summary import TraceSummary
 from ckwatch.compile.work_folder import prepare
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.model.python_process import module_command, module_environment
 from ckwatch.model.targets import Language
-from ckwatch.system.processes import ExitReason, Launcher, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, run_process
+from ckwatch.system.python_process import module_command, module_environment
 
 GRANULARITY_US = 100
 """What took less is in no event, but in the one around it."""
@@ -83,7 +83,7 @@ async def trace_compile(
         except ToolchainError as error:
             errors.append(error)  # of both passes, as often as not
             return
-        if finished.exit_status == 0 and finished.verdict is ExitReason.EXITED:
+        if finished.exit_status == 0 and finished.exit_reason is ExitReason.EXITED:
             seconds[side] = finished.duration_s
         else:
             failures.append(unfinished(job, finished, ()))
@@ -129,7 +129,7 @@ async def _read_traces(passes: Sequence[tuple[str, str]], folder: Path, target: 
     for name, trace in passes:
         arguments += [name, trace]
     done = await run_process(arguments, environment=module_environment(), folder=folder, timeout_s=READING_S)
-    said = done.stderr.strip().splitlines()[-1:] or [done.verdict.value]
+    said = done.stderr.strip().splitlines()[-1:] or [done.exit_reason.value]
     if done.exit_status == UNWRITABLE and target is not None:
         raise CkwatchError(f"cannot write {target}: {said[0]}")
     if done.exit_status != 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,8 @@ from pypi_simple import (
 )
 
 from ckwatch.model.errors import ToolchainError
-from ckwatch.model.python_process import module_command, module_environment
+from ckwatch.system.processes import ProcessStartError, run_blocking
+from ckwatch.system.python_process import module_command, module_environment
 
 PROJECT = "flash-attn"
 VERSION = "2.8.3"
@@ -48,11 +48,7 @@ class IndexSettings:
 
 def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
     """The package index that pip is configured with (files and environment), else the library's default."""
-    try:
-        text = (run_pip or _pip_config)()
-    except (OSError, subprocess.SubprocessError):
-        text = ""
-    values = _parse_pip_config(text)
+    values = _parse_pip_config((run_pip or _pip_config)())
     for key in ("index-url", "extra-index-url", "cert", "timeout"):  # what pip itself would read, if pip is not there
         variable = os.environ.get("PIP_" + key.upper().replace("-", "_"))
         if variable:
@@ -132,17 +128,13 @@ def _tracker(checkpoint: Callable[[int], None]) -> Callable[[int | None], Progre
 
 
 def _pip_config() -> str:
+    """Empty when pip does not answer."""
     command = module_command("pip", "config", "list")
-    done = subprocess.run(
-        command,
-        env=module_environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    return done.stdout
+    try:
+        done = run_blocking(command, environment=module_environment(), timeout_s=30)
+    except (ProcessStartError, TimeoutError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _parse_pip_config(text: str) -> dict[str, str]:

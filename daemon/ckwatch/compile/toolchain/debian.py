@@ -21,8 +21,9 @@ from typing import Any
 
 import anyio
 
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import ToolOutput, run_tool
+from ckwatch.system.async_processes import ProcessResult
 
 SUITES = ("experimental", "sid")
 
@@ -183,7 +184,7 @@ class PrivateApt:
         done = await self._apt("apt-get", "update")
         # apt calls an index that it could not fetch a warning, and succeeds.
         failed = re.search(r"^(W: (Failed to fetch|GPG error|Some index)|E: |Err:)", _text(done), re.MULTILINE)
-        if done.status or (strict and failed):
+        if done.exit_status or (strict and failed):
             raise explain_failure(f"cannot read the package indexes of {self._archive}", _text(done))
 
     async def resolve(self, names: Sequence[str], suite: str | None = SUITES[0]) -> tuple[tuple[str, str], ...]:
@@ -191,11 +192,11 @@ class PrivateApt:
         action = f"cannot resolve {' '.join(names)}"
         first = await self._apt("apt-get", *(("-t", suite) if suite else ()), "--simulate", "install", *names)
         done = first
-        if first.status and suite:  # what was in experimental may have moved on to sid
+        if first.exit_status and suite:  # what was in experimental may have moved on to sid
             done = await self._apt("apt-get", "--simulate", "install", *names)
-        if done.status:
+        if done.exit_status:
             raise explain_failure(action, _text(first))
-        found = re.findall(r"^Inst (\S+) \((\S+) ", done.output, re.MULTILINE)
+        found = re.findall(r"^Inst (\S+) \((\S+) ", done.stdout, re.MULTILINE)
         if not found:
             raise explain_failure(action, _text(done))
         return tuple((name.partition(":")[0], version) for name, version in found)
@@ -203,16 +204,16 @@ class PrivateApt:
     async def describe(self, packages: Iterable[tuple[str, str]]) -> tuple[PackageStanza, ...]:
         """Section and dependencies of exact versions."""
         done = await self._apt("apt-cache", "show", *(f"{name}={version}" for name, version in packages))
-        if done.status:
+        if done.exit_status:
             raise explain_failure("cannot read the package index", _text(done))
-        return tuple(parse_stanzas(done.output))
+        return tuple(parse_stanzas(done.stdout))
 
     async def locate(self, packages: Sequence[tuple[str, str | None]]) -> tuple[AptPackage, ...]:
         """File names, sizes and SHA-256, from the signed index; version None means the newest."""
         wanted = [f"{name}={version}" if version else name for name, version in packages]
         done = await self._apt("apt-get", "--print-uris", "download", *wanted)
-        found = parse_uris(done.output)
-        if done.status or len(found) != len(packages):
+        found = parse_uris(done.stdout)
+        if done.exit_status or len(found) != len(packages):
             raise explain_failure("cannot locate the packages in the archive", _text(done))
         by_name = {package.name: package for package in found}
         try:
@@ -244,19 +245,19 @@ class PrivateApt:
             "apt-get",
             "download",
             *(f"{package.name}={package.version}" for package in missing),
-            directory=self.archives,
+            folder=self.archives,
             meanwhile=watch,
         )
-        if done.status:
+        if done.exit_status:
             raise explain_failure("cannot download the packages", _text(done))
 
     async def _apt(
-        self, program: str, *arguments: str, directory: Path | None = None, meanwhile: Meanwhile | None = None
-    ) -> ToolOutput:
+        self, program: str, *arguments: str, folder: Path | None = None, meanwhile: Meanwhile | None = None
+    ) -> ProcessResult:
         return await run_tool(
             [program, "-c", self._config, "-q", *arguments],
-            env=apt_environment(),
-            directory=directory or self.folder,
+            environment=apt_environment(),
+            folder=folder or self.folder,
             meanwhile=meanwhile,
         )
 
@@ -327,8 +328,8 @@ def _configuration(folder: Path, *, own_sources: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(done: ToolOutput) -> str:
-    return f"{done.output}\n{done.errors}"
+def _text(done: ProcessResult) -> str:
+    return f"{done.stdout}\n{done.stderr}"
 
 
 def _size(path: Path) -> int:
@@ -432,10 +433,10 @@ async def configured_repositories(options: Sequence[str] = ()) -> tuple[AptRepos
     template = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
     done = await run_tool(
         ["apt-get", *options, "indextargets", "--no-release-info", "--format", template, "Created-By: Packages"],
-        env=apt_environment(),
+        environment=apt_environment(),
     )
     found = []
-    for line in done.output.splitlines():
+    for line in done.stdout.splitlines():
         parts = line.split()
         if len(parts) == 3 and parts[2] == "main":
             entry = AptRepository(parts[0].rstrip("/"), parts[1])

@@ -10,12 +10,12 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.model.targets import ARCHS, CUDA_ARCH, Language
+from ckwatch.system.processes import ProcessStartError, run_blocking
 
 _KFD = Path("/sys/class/kfd/kfd/topology/nodes")
 
@@ -67,10 +67,8 @@ def nvidia_devices(env: Mapping[str, str]) -> tuple[DetectedDevice, ...]:
         return ()
     command = [program, "--query-gpu=index,name,compute_cap,pci.bus_id", "--format=csv,noheader"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, start_new_session=True
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = run_blocking(command, environment=os.environ, timeout_s=20)
+    except (ProcessStartError, TimeoutError):
         return ()
     rows = csv.reader(done.stdout.splitlines() if done.returncode == 0 else [], skipinitialspace=True)
     return tuple(

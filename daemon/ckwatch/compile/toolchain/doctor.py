@@ -20,8 +20,8 @@ from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice, ToolchainSource
 from ckwatch.compile.toolchain.nvcc import CUDA_INSTALL_HINT, CUTLASS_HINT, find_nvcc
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import run_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ async def examine(
 async def supported_archs(toolchain: Toolchain) -> tuple[str, ...]:
     """The archs that clang knows and device libraries are there for, XDL archs first."""
     command: list[str | Path] = [toolchain.clang, "--target=amdgcn-amd-amdhsa", "--print-supported-cpus"]
-    done = await run_tool(command, env=toolchain.environment, timeout_s=60)
-    known = set(re.findall(r"^\s+(gfx[0-9a-f]+)$", done.output + done.errors, re.MULTILINE))
+    done = await run_tool(command, environment=toolchain.environment, timeout_s=60)
+    known = set(re.findall(r"^\s+(gfx[0-9a-f]+)$", done.stdout + done.stderr, re.MULTILINE))
     files = toolchain.device_libraries.glob("oclc_isa_version_*.bc")
     present = {f"gfx{path.stem.removeprefix('oclc_isa_version_')}" for path in files}
     both = known & present
@@ -237,10 +237,10 @@ async def _compile(toolchain: Toolchain, name: str, text: str, arch: str) -> Doc
         command: list[str | Path] = [toolchain.hipcc, *toolchain.hip_arguments, *includes, f"--offload-arch={arch}"]
         command += ["-std=c++17", "-O1", "-fPIC", "-shared", source, "-o", source.with_suffix(".so")]
         command += toolchain.link_arguments
-        done = await run_tool(command, env=toolchain.environment, timeout_s=600)
-    if done.status == 0:
+        done = await run_tool(command, environment=toolchain.environment, timeout_s=600)
+    if done.exit_status == 0:
         return DoctorCheck(name, CheckState.OK, "a small kernel was compiled and linked")
-    said = [line for line in done.errors.splitlines() if "error" in line] or done.errors.splitlines()[-3:]
+    said = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-3:]
     return DoctorCheck(
         name, CheckState.MISSING, f"hipcc failed: {' / '.join(said[:3])}", "ckwatch toolchain install --force"
     )

@@ -18,9 +18,9 @@ import anyio
 import anyio.from_thread
 
 from ckwatch.compile.toolchain.debian import AptPackage, PrivateApt
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.unpack import unpack_deb
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import run_tool
 
 # Entry points of newer clangs that an older runtime lacks; LLVM's own definition is empty as well.
 _OPENMP_NEWER = "void __kmpc_dispatch_deinit(void *location, int thread) { (void)location; (void)thread; }\n"
@@ -47,18 +47,18 @@ async def examine_host_cxx(
     clangxx: Path, arguments: tuple[str, ...], link_arguments: tuple[str, ...], env: Mapping[str, str]
 ) -> HostCxx:
     """Compile and link a small C++ library for the host with this clang++."""
-    verbose = await run_tool([clangxx, "-v"], env=env, timeout_s=60)
-    found = re.search(r"^Selected GCC installation: .*/(\S+)$", verbose.errors, re.MULTILINE)
+    verbose = await run_tool([clangxx, "-v"], environment=env, timeout_s=60)
+    found = re.search(r"^Selected GCC installation: .*/(\S+)$", verbose.stderr, re.MULTILINE)
     async with anyio.TemporaryDirectory(prefix="ckwatch-") as folder:
         source = Path(folder, "host.cpp")
         await anyio.Path(source).write_text(
             "#include <vector>\n#include <cstdlib>\nstd::vector<int> made() { return {1}; }\n"
         )
         compiled = await run_tool(
-            [clangxx, *arguments, "-fPIC", "-c", source, "-o", source.with_suffix(".o")], env=env, timeout_s=120
+            [clangxx, *arguments, "-fPIC", "-c", source, "-o", source.with_suffix(".o")], environment=env, timeout_s=120
         )
         linked = compiled
-        if compiled.status == 0:
+        if compiled.exit_status == 0:
             command: list[str | Path] = [
                 clangxx,
                 *arguments,
@@ -68,8 +68,8 @@ async def examine_host_cxx(
                 source.with_suffix(".so"),
                 *link_arguments,
             ]
-            linked = await run_tool(command, env=env, timeout_s=120)
-    return HostCxx(found[1] if found else None, compiled.status == 0, linked.status == 0)
+            linked = await run_tool(command, environment=env, timeout_s=120)
+    return HostCxx(found[1] if found else None, compiled.exit_status == 0, linked.exit_status == 0)
 
 
 async def add_host_parts(root: Path, downloads: Path, clangxx: Path) -> tuple[str, ...]:
@@ -127,9 +127,9 @@ async def _complete_openmp(folder: Path, clangxx: Path) -> None:
         [clangxx.with_name("llvm-ar"), "rcsD", archive, source.with_suffix(".o")],
     )
     for command in commands:
-        done = await run_tool(command, env=os.environ, timeout_s=60)
-        if done.status:
-            raise ToolchainError(f"cannot complete the OpenMP runtime: {done.errors.strip()}")
+        done = await run_tool(command, environment=os.environ, timeout_s=60)
+        if done.exit_status:
+            raise ToolchainError(f"cannot complete the OpenMP runtime: {done.stderr.strip()}")
     source.with_suffix(".o").unlink()
     (folder / "libomp.so").write_text(_OPENMP_SCRIPT)
 

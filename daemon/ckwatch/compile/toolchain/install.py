@@ -27,10 +27,10 @@ import anyio.from_thread
 from ckwatch.compile.toolchain import ck_tile, debian, installations
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
 from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
 from ckwatch.compile.toolchain.unpack import unpack_deb, unpack_headers
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import run_tool
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
 _TREE_BYTES = 800_000_000
@@ -219,10 +219,10 @@ def _complete_layout(root: Path, major: int) -> None:
 
 
 async def _try(root: Path, major: int) -> None:
-    done = await run_tool([root / f"usr/lib/llvm-{major}/bin/clang", "--version"], env=os.environ, timeout_s=60)
-    if done.status:
+    done = await run_tool([root / f"usr/lib/llvm-{major}/bin/clang", "--version"], environment=os.environ, timeout_s=60)
+    if done.exit_status:
         raise ToolchainError(
-            f"the new compiler does not run on this machine: {(done.errors or done.output).strip()}",
+            f"the new compiler does not run on this machine: {(done.stderr or done.stdout).strip()}",
             "Please report this to ckwatch, with the output of `ckwatch doctor`.",
         )
 

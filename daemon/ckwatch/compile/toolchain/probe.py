@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
+from ckwatch.system.processes import ProcessStartError, run_blocking
 
 _FORMAT = 1
 _LIMIT = 500
@@ -65,20 +67,11 @@ def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: floa
     """What a program prints on stdout. Raises `ToolchainError` when it cannot be started, fails or hangs."""
     name = arguments[0]
     try:
-        done = subprocess.run(
-            arguments,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired as error:
+        done = run_blocking(arguments, environment=env, timeout_s=timeout_s)
+    except TimeoutError as error:
         raise ToolchainError(f"{name} did not answer within {timeout_s:g} s") from error
-    except OSError as error:
-        raise ToolchainError(f"cannot start {name}: {error.strerror}", "Run `ckwatch doctor`.") from error
+    except ProcessStartError as error:
+        raise ToolchainError(error.message, "Run `ckwatch doctor`.") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise ToolchainError(
@@ -86,6 +79,23 @@ def ask_program(arguments: list[str], env: Mapping[str, str], *, timeout_s: floa
             "The compiler itself does not run here. Reinstall it: `ckwatch toolchain install --force`, or ROCm.",
         )
     return done.stdout
+
+
+async def run_tool(
+    arguments: Sequence[str | os.PathLike[str]],
+    *,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    timeout_s: float | None = None,
+    meanwhile: Callable[[], Coroutine[Any, Any, object]] | None = None,
+) -> ProcessResult:
+    """As `run_process`, for a program that must end in time: raises ToolchainError also when it does not."""
+    done = await run_process(
+        arguments, environment=environment, folder=folder, timeout_s=timeout_s, meanwhile=meanwhile
+    )
+    if done.exit_reason is ExitReason.TIMED_OUT:
+        raise ToolchainError(f"{done.arguments[0]} took over {timeout_s:g} s and was stopped")
+    return done
 
 
 def content_hash(paths: Iterable[Path], cache: ProbeCache) -> str:

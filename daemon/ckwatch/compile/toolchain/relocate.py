@@ -18,8 +18,8 @@ from pathlib import Path
 
 import anyio
 
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import run_tool
 
 # glibc's libraries, by name without version; `libnss_*` and the loader are recognised by their prefix.
 _C_LIBRARY = frozenset(
@@ -98,9 +98,9 @@ async def relocate(root: Path, final: Path) -> int:
         if elf.is_program:
             options = ["--set-interpreter", str(loader), *options]
         async with limit:
-            done = await run_tool([patchelf, *options, elf.path], env=os.environ)
-        if done.status:
-            raise ToolchainError(f"patchelf cannot relocate {elf.path.name}: {done.errors.strip()}")
+            done = await run_tool([patchelf, *options, elf.path], environment=os.environ)
+        if done.exit_status:
+            raise ToolchainError(f"patchelf cannot relocate {elf.path.name}: {done.stderr.strip()}")
 
     try:
         async with anyio.create_task_group() as group:

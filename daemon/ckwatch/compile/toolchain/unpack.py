@@ -6,14 +6,15 @@ archive, so reading stops before them.
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
+import signal
 import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import kill_group
+from ckwatch.system.processes import ProcessStartError, start
 
 _LLVM_PROGRAMS = (
     r"clang(\+\+|-\d+|-offload-(bundler|packager)|-linker-wrapper)?|(ld\.)?lld|offload-arch|amdgpu-arch|"
@@ -72,17 +73,15 @@ def unpack_deb(
 
     Raises `ToolchainError` when the package is damaged, `OSError` when the disk is full.
     """
-    process = subprocess.Popen(
-        ["dpkg-deb", "--fsys-tarfile", str(deb)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        process = start(["dpkg-deb", "--fsys-tarfile", deb], environment=os.environ)
+    except ProcessStartError as error:
+        raise ToolchainError(error.message) from error
+    assert process.stdout is not None  # noqa: S101  # both are pipes
+    assert process.stderr is not None  # noqa: S101
     stopped_early = finished = False
     size = 0
     try:
-        assert process.stdout is not None  # noqa: S101 - opened with a pipe
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in archive:
                 checkpoint()
@@ -96,14 +95,12 @@ def unpack_deb(
     except tarfile.TarError as error:
         raise ToolchainError(f"{deb.name} is damaged: {error}", "Run `ckwatch toolchain install` again.") from error
     finally:
-        if process.poll() is None and not finished:
-            kill_group(process.pid)
-        if process.stdout is not None:
-            process.stdout.close()
-        errors = process.stderr.read() if process.stderr is not None else b""
-        if process.stderr is not None:
-            process.stderr.close()
-        status = process.wait()
+        if not finished:
+            process.signal_group(signal.SIGKILL)
+        process.stdout.close()
+        errors = process.stderr.read()
+        status = process.wait().status
+        process.close()
     if status and not stopped_early:
         raise ToolchainError(
             f"dpkg-deb cannot read {deb.name}: {errors.decode(errors='replace').strip()}",

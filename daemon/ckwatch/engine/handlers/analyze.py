@@ -35,7 +35,7 @@ from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFi
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.system.processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 
 REPORT_FILE = "report.json"
 
@@ -134,7 +134,7 @@ class _WatchedLauncher:
         except ToolchainError:
             self.undisturbed = False
             raise
-        self.undisturbed = self.undisturbed and finished.verdict is ExitReason.EXITED
+        self.undisturbed = self.undisturbed and finished.exit_reason is ExitReason.EXITED
         return finished
 
 

@@ -1,0 +1,27 @@
+"""Commands and environments for Python subprocesses, which never import from the folder that they run in.
+
+`python -m` puts the working folder first on the module search path, and so does an empty entry of PYTHONPATH, which
+`export PYTHONPATH=$PYTHONPATH:/opt/x` leaves behind. A `types.py` beside somebody's kernel files would be executed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+
+def module_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs `module` in this Python; `-P` keeps the working folder off the search path."""
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def module_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A copy of `environment` (default: this process's) without the entries of PYTHONPATH that mean a folder relative
+    to the working folder."""
+    cleaned = dict(os.environ if environment is None else environment)
+    entries = cleaned.pop("PYTHONPATH", "").split(os.pathsep)
+    absolute = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117  # entries may be zip files
+    if absolute:
+        cleaned["PYTHONPATH"] = os.pathsep.join(absolute)
+    return cleaned
