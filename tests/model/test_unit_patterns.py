@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ckwatch.model.kernels import Instance, Kernel
-from ckwatch.model.unit_patterns import select_units, suggest_pattern, units_of
+from ckwatch.model.kernels import Instance, Kernel, units_of
+from ckwatch.model.unit_patterns import select_units, suggest_pattern
 from units import place, unit
 
 

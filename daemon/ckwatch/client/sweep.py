@@ -7,14 +7,14 @@ changes on disk, and no other client sees them.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, value_in_name
+from ckwatch.model.toml import toml_value
 
 COMBINATIONS_LIMIT = 100_000
 """Most combinations that are looked at; ckwatch.toml has a lower limit of its own for instances."""
@@ -35,8 +35,6 @@ def product_of(
     `where` is asked with the parameters of `base` beneath. Raises CkwatchError for values that no parameter can have,
     for two instances of one name, and when there are none or more than COMBINATIONS_LIMIT.
     """
-    from ckwatch.workspace.sweep import value_in_name
-
     axes: dict[str, list[ParameterValue]] = {}
     named = []
     for parameter, given in parameters.items():
@@ -94,18 +92,11 @@ def instance_tables(instances: Mapping[str, Parameters], base: Parameters) -> st
 
 def to_toml(value: ParameterValue) -> str:
     """A value as TOML. Raises CkwatchError for text that is no Unicode."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise CkwatchError(f"{value!r} is not valid Unicode") from None
-        # TOML's escapes are those of JSON, and it wants one more character escaped
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    return repr(value)
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        raise CkwatchError(f"{value!r} is not valid Unicode") from None
+    return toml_value(value)
 
 
 def _value(parameter: str, value: Any) -> ParameterValue:

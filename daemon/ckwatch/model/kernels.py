@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -115,3 +116,20 @@ class Outcome(StrEnum):
     BUILT = "built"
     FAILED = "failed"
     FAULTED = "faulted"
+
+
+def units_of(kernel: Kernel, archs: Sequence[str]) -> tuple[Unit, ...]:
+    """The units of `kernel` for `archs`, instance by instance."""
+    return tuple(Unit(kernel, instance, arch) for instance in kernel.instances for arch in archs)
+
+
+_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
+
+
+def value_in_name(value: object) -> str:
+    """How a swept value stands in an instance's name: `128`, `4x64x1`, `v3`, `true`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "x".join(map(str, value))
+    return _NOT_IN_NAMES.sub("-", str(value))

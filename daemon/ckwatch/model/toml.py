@@ -656,7 +656,6 @@ def _unquoted(text: str) -> str:
         return text[1:-1]
 
 
-_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -686,15 +685,6 @@ def toml_string(value: str) -> str:
 def toml_key(name: str) -> str:
     """A key, in quotes where it has to be."""
     return name if _BARE_KEY.fullmatch(name) else toml_string(name)
-
-
-def value_in_name(value: Any) -> str:
-    """How a swept value stands in an instance's name: `128`, `4x64x1`, `v3`, `true`; as the daemon writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return "x".join(map(str, value))
-    return _NOT_IN_NAMES.sub("-", str(value))
 
 
 def _number(value: float) -> str:

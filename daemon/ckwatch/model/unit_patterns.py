@@ -9,61 +9,74 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ckwatch.model.kernels import Kernel, Unit
+if TYPE_CHECKING:  # the command line and the language server have units of their own
+    from ckwatch.model.kernels import Unit
 
-
-def matches(unit: Unit, pattern: str) -> bool:
-    """Whether `pattern` names the unit's kernel, its instance or the unit itself."""
-    return any(fnmatch.fnmatchcase(name, pattern) for name in unit_names(unit))
-
-
-def units_of(kernel: Kernel, archs: Sequence[str]) -> tuple[Unit, ...]:
-    """The units of `kernel` for `archs`, instance by instance."""
-    return tuple(Unit(kernel, instance, arch) for instance in kernel.instances for arch in archs)
+NAME_CUTOFF = 0.5
+"""How near a name must be to be suggested, as difflib's `ratio`."""
 
 
-def unit_names(unit: Unit) -> tuple[str, str, str]:
-    """The names by which a unit can be meant, the widest first."""
-    return (unit.kernel.name, f"{unit.kernel.name}/{unit.instance.name}", unit.id)
+class UnitPattern:
+    """One pattern, compiled."""
+
+    __slots__ = ("_below", "_kernel", "_match", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._below = f"{text.rstrip('/')}/" if text.startswith("/") else None
+        kernel = text.partition("/")[0]
+        self._kernel = None if any(character in kernel for character in "*?[") else kernel
+        self._match = re.compile(fnmatch.translate(text)).match
+
+    def matches(self, kernel: str, instance: str, unit_id: str, path: str) -> bool:
+        """Whether it names the unit, its instance or its kernel, whose file is `path`."""
+        if self._below is not None:
+            return f"{path}/".startswith(self._below)
+        if self._kernel is not None and kernel != self._kernel:
+            return False
+        return unit_id == self._text or any(map(self._match, unit_names(kernel, instance, unit_id)))
+
+
+def unit_names(kernel: str, instance: str, unit_id: str) -> tuple[str, str, str]:
+    """The names that a pattern is compared with, the widest first."""
+    return (kernel, f"{kernel}/{instance}", unit_id)
 
 
 def select_units(units: Mapping[str, Unit], patterns: Sequence[str] | None) -> tuple[list[str], str | None]:
-    """The ids that `patterns` mean (None: all), in the order of `units`, and the first pattern that means none."""
+    """The ids that `patterns` name (None: all), in the order of `units`, and the first pattern that names none."""
     if patterns is None:
         return list(units), None
     found: set[str] = set()
-    for pattern in patterns:
-        if pattern in units:
-            found.add(pattern)
+    for text in patterns:
+        if text in units:
+            found.add(text)
             continue
-        if pattern.startswith("/"):
-            below = pattern.rstrip("/") + "/"
-            here = {name for name, unit in units.items() if f"{unit.kernel.path}/".startswith(below)}
-            if not here:
-                return [], pattern
-            found |= here
-            continue
-        expression = re.compile(fnmatch.translate(pattern)).match
-        kernel = pattern.partition("/")[0]
-        plain = not any(character in kernel for character in "*?[")
+        pattern = UnitPattern(text)
         here = {
             name
             for name, unit in units.items()
-            if (not plain or unit.kernel.name == kernel) and any(expression(one) for one in unit_names(unit))
+            if pattern.matches(unit.kernel.name, unit.instance.name, unit.id, unit.kernel.path)
         }
         if not here:
-            return [], pattern
+            return [], text
         found |= here
     return [name for name in units if name in found], None
 
 
+def nearest_name(names: Iterable[str], pattern: str) -> str | None:
+    """The name that `pattern` was probably meant to be."""
+    near = difflib.get_close_matches(pattern, list(dict.fromkeys(names)), n=1, cutoff=NAME_CUTOFF)
+    return near[0] if near else None
+
+
 def suggest_pattern(units: Iterable[Unit], pattern: str) -> str:
-    """What may have been meant, or what there is."""
+    """The nearest name as a question, or the kernels that there are."""
     every = list(units)
-    names = dict.fromkeys(name for unit in every for name in unit_names(unit))
-    near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean '{near[0]}'?"
+    names = (name for unit in every for name in unit_names(unit.kernel.name, unit.instance.name, unit.id))
+    near = nearest_name(names, pattern)
+    if near is not None:
+        return f"did you mean '{near}'?"
     kernels = ", ".join(dict.fromkeys(unit.kernel.name for unit in every)) or "none"
     return f"kernels of this workspace: {kernels}"

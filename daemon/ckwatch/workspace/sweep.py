@@ -8,7 +8,6 @@ so that a sweep evaluates few conditions. Nothing is built before it is known to
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,13 +15,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.model.diagnostics import Related, Severity
-from ckwatch.model.kernels import Instance, ParameterValue
+from ckwatch.model.kernels import Instance, ParameterValue, value_in_name
 from ckwatch.workspace.parameters import Condition, ConditionError, ParameterReader, PlacedValue, merge_tables
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import LimitsSection, Name, valid_name
 from ckwatch.workspace.toml_document import KeyPath
-
-_NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
 
 
 class SweepTable(BaseModel):
@@ -271,12 +268,3 @@ def _instances(sweep: SweepPlan, mistakes: Problems, chosen: list[tuple[PlacedVa
             return []
         found.append(Instance(name, own_values, span, own_spans))
     return found
-
-
-def value_in_name(value: ParameterValue) -> str:
-    """How a swept value stands in an instance's name: `128`, `4x64x1`, `v3`, `true`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    return _NOT_IN_NAMES.sub("-", str(value))

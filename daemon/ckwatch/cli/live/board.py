@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from ckwatch.model.unit_patterns import UnitPattern
 from ckwatch.wire.figures_text import AT_WORK, state_of
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -21,10 +20,7 @@ class UnitFilter:
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         self.patterns = tuple(patterns)
-        self._folders = tuple(f"{pattern.rstrip('/')}/" for pattern in patterns if pattern.startswith("/"))
-        self._expressions = [
-            re.compile(fnmatch.translate(pattern)).match for pattern in patterns if not pattern.startswith("/")
-        ]
+        self._compiled = tuple(map(UnitPattern, patterns))
         self._known: dict[tuple[str, str], bool] = {}
 
     @property
@@ -38,9 +34,9 @@ class UnitFilter:
         key = (unit.id, unit.place.path)
         found = self._known.get(key)
         if found is None:
-            names = (unit.kernel, f"{unit.kernel}/{unit.instance}", unit.id)
-            found = any(expression(name) for expression in self._expressions for name in names)
-            found = found or f"{unit.place.path}/".startswith(self._folders)
+            found = any(
+                pattern.matches(unit.kernel, unit.instance, unit.id, unit.place.path) for pattern in self._compiled
+            )
             self._known[key] = found
         return found
 
@@ -93,7 +89,7 @@ class Board:
         return True
 
     def since(self, unit: Unit) -> float:
-        """When the unit came into its phase, or the earliest that may be told."""
+        """When the unit came into its phase, or the earliest that is known."""
         return self._since.get(unit.id, 0.0)
 
     def first(self, number: int) -> list[Unit]:

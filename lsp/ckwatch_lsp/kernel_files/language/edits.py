@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ckwatch.model.kernels import value_in_name
 from ckwatch.model.text import Range
 from ckwatch.model.toml import (
     TomlComment,
@@ -17,7 +18,6 @@ from ckwatch.model.toml import (
     toml_key,
     toml_string,
     toml_value,
-    value_in_name,
 )
 from ckwatch_lsp.kernel_files.language.document import (
     NAME_LENGTH_LIMIT,
