@@ -36,7 +36,7 @@ def test_a_life(daemons: Path, small: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, small, "status")
     assert (status, out) == (3, f"the daemon of {small} does not run\n")
     assert state(capsys, small)["running"] is False
-    assert run(capsys, small, "stop")[:2] == (0, "the daemon does not run\n")
+    assert run(capsys, small, "stop")[:2] == (0, "the daemon is not running\n")
     for command in ("start", "restart"):
         status, _, errors = run(capsys, small, command)
         assert (status, "--trust" in errors, "Traceback" in errors) == (2, True, False)
@@ -44,13 +44,13 @@ def test_a_life(daemons: Path, small: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, small, "start", "--trust")
     first = state(capsys, small)
     lines = out.splitlines()
-    assert (status, lines[0]) == (0, "the daemon has started")
+    assert (status, lines[0]) == (0, "started the daemon")
     assert [line.split(maxsplit=1)[1] for line in lines[1:]] == [
         str(first["pid"]), str(small), first["socket"], first["log_file"],
     ]  # fmt: skip
     assert first["running"]
     assert first["unit_count"] == 1
-    assert run(capsys, small, "start")[1].startswith("the daemon runs already\n")
+    assert run(capsys, small, "start")[1].startswith("the daemon is already running\n")
 
     status, out, _ = run(capsys, small, "status")
     assert status == 0
@@ -60,7 +60,7 @@ def test_a_life(daemons: Path, small: Path, capsys: Capture) -> None:
     assert run(capsys, small, "restart")[0] == 0
     second = state(capsys, small)
     assert second["pid"] != first["pid"]
-    assert run(capsys, small, "stop") == (0, f"the daemon has ended (process {second['pid']})\n", "")
+    assert run(capsys, small, "stop") == (0, f"stopped the daemon (process {second['pid']})\n", "")
     assert run(capsys, small, "status")[0] == 3
     status, out, _ = run(capsys, small, "logs")
     assert status == 0
@@ -77,7 +77,7 @@ def test_a_daemon_that_hangs_is_killed(
     assert process is not None
     os.kill(process, signal.SIGSTOP)
     status, out, errors = run(capsys, small, "stop")
-    assert (status, out) == (0, f"the daemon has ended by SIGKILL (process {process})\n")
+    assert (status, out) == (0, f"stopped the daemon by SIGKILL (process {process})\n")
     assert [line.split("sending ")[1].split()[0] for line in errors.splitlines()] == ["SIGTERM", "SIGKILL"]
     assert owner(endpoint_of(small)) is None
 
@@ -107,7 +107,7 @@ def test_in_the_foreground(daemons: Path, small: Path, capsys: Capture) -> None:
         assert process.stderr is not None
         assert f"process {process.pid}, for {small}" in process.stderr.readline()
         status, _, errors = run(capsys, small, "start", "--foreground")
-        assert (status, "runs already" in errors) == (2, True)
+        assert (status, "already running" in errors) == (2, True)
         process.send_signal(signal.SIGTERM)
         assert "ending: SIGTERM" in process.stderr.read()
     assert process.returncode == 0
@@ -120,11 +120,11 @@ def test_without_a_workspace(daemons: Path, tmp_path: Path, capsys: Capture, com
 
 
 def test_trust(daemons: Path, small: Path, tmp_path: Path, capsys: Capture) -> None:
-    assert run(capsys, small, "trust") == (0, f"{small} is trusted now\n", "")
-    assert run(capsys, small, "trust", str(tmp_path)) == (0, f"{tmp_path} is trusted now\n", "")
+    assert run(capsys, small, "trust") == (0, f"{small} is now trusted\n", "")
+    assert run(capsys, small, "trust", str(tmp_path)) == (0, f"{tmp_path} is now trusted\n", "")
     assert run(capsys, small, "trust", "--list")[1].splitlines() == [str(small), str(tmp_path)]
     status, _, errors = run(capsys, small, "trust", "--remove")
     assert (status, "is still trusted, as part of" in errors) == (2, True)
-    assert run(capsys, small, "trust", "--remove", str(tmp_path)) == (0, f"{tmp_path} is trusted no longer\n", "")
+    assert run(capsys, small, "trust", "--remove", str(tmp_path)) == (0, f"{tmp_path} is no longer trusted\n", "")
     assert run(capsys, small, "trust", "--remove") == (0, f"{small} was not trusted\n", "")
     assert run(capsys, small, "trust", str(tmp_path / "gone"))[0] == 2
