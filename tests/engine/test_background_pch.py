@@ -15,7 +15,6 @@ from ckwatch.compile.builder import Builder
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.staged_build import StagedCompiler
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.engine import background_pch
 from ckwatch.engine.background_pch import KERNELS_KEPT, BackgroundPch
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
@@ -40,29 +39,29 @@ class Background:
         self.tools = SimpleNamespace(compiler=SimpleNamespace(builder=self.builder), precompiles=True)
         self.busy = False
         self.asked = 0
-        self.precompiling = BackgroundPch(cast("BuildTools", self.tools), self.is_busy)
+        self.pch = BackgroundPch(cast("BuildTools", self.tools), self.is_busy, idle_s=0.004)
 
     def is_busy(self) -> bool:
         self.asked += 1
         return self.busy
 
     def note(self, asked: CompileRequest | None = None, *, built: bool = True, compiled: bool = True) -> None:
-        self.precompiling.note(asked or request(WARM), built=built, compiled=compiled)
+        self.pch.note(asked or request(WARM), built=built, compiled=compiled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.precompiling.run)
+            tasks.start_soon(self.pch.run)
             yield
             tasks.cancel_scope.cancel()
 
     async def idle(self) -> None:
         """Return when there is nothing left to make."""
-        await self.until(lambda: not self.precompiling.pending)
+        await self.until(lambda: not self.pch.pending)
 
     async def until(self, so: Callable[[], bool]) -> None:
         with anyio.fail_after(PATIENCE_S):
-            while not so():  # noqa: ASYNC110  # it tells nobody
+            while not so():  # noqa: ASYNC110  # it sets no event
                 await anyio.sleep(0.001)
 
     @property
@@ -72,8 +71,7 @@ class Background:
 
 
 @pytest.fixture
-def background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
-    monkeypatch.setattr(background_pch, "IDLE_S", 0.004)
+def background(tmp_path: Path) -> Iterator[Background]:
     with ArtifactStore(tmp_path / "store", grace_s=0) as store:
         yield Background(tmp_path / "hip", store)
 
@@ -89,11 +87,11 @@ INSTANTIATED = [(Step.HOST_HEADER, True), (Step.DEVICE_HEADER, True)]
 async def test_what_is_made(background: Background, built: bool, compiled: bool, made: list[tuple[Step, bool]]) -> None:
     """Templates are instantiated for a kernel that was compiled just now, and that compiles."""
     background.note(built=built, compiled=compiled)
-    assert background.precompiling.pending
+    assert background.pch.pending
     async with background.running():
         await background.idle()
     assert background.made == made
-    assert not background.precompiling.making
+    assert not background.pch.making
 
 
 async def test_what_is_there_is_not_made_again(background: Background) -> None:
@@ -131,7 +129,7 @@ async def test_what_needs_none(background: Background, what: str) -> None:
         background.tools.compiler = None
     background.tools.precompiles = what != "not wanted"
     background.note(asked)
-    assert not background.precompiling.pending
+    assert not background.pch.pending
 
 
 async def test_the_compiler_goes_before_they_are_made(background: Background) -> None:
@@ -192,6 +190,6 @@ async def test_stopped_while_one_is_made(background: Background) -> None:
     background.hip.answer(Step.HOST_HEADER, during=lambda _: anyio.sleep_forever())
     background.note()
     async with background.running():
-        await background.until(lambda: background.precompiling.making)
+        await background.until(lambda: background.pch.making)
         await background.until(lambda: Step.HOST_HEADER in background.hip.running)
-    assert (background.precompiling.making, background.hip.running) == (False, [])
+    assert (background.pch.making, background.hip.running) == (False, [])

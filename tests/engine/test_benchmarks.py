@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.engine.handlers.compile import ArtifactFiles
+from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
 from ckwatch.wire.benchmarks import BenchLine
@@ -24,15 +24,15 @@ def timed(tmp_path: Path) -> Timed:
     return Timed(tmp_path)
 
 
-def told(lines: list[BenchLine]) -> list[tuple[str, str | None, str]]:
-    """Event, shape, and what there is to say."""
+def summary(lines: list[BenchLine]) -> list[tuple[str, str | None, str]]:
+    """Event, shape, and message of each line."""
     return [(line.event, line.shape, (line.timing.failure or "") if line.timing else line.text) for line in lines]
 
 
 async def test_units_are_built_and_timed(timed: Timed) -> None:
     async with timed.open() as daemon, following(daemon) as seen:
         lines = await lines_of(daemon)
-        assert told(lines) == [("timing", "small", ""), ("timing", "odd", ""), ("done", None, "")]
+        assert summary(lines) == [("timing", "small", ""), ("timing", "odd", ""), ("done", None, "")]
         timing = lines[0].timing
         assert timing is not None
         assert timing.verified
@@ -97,7 +97,7 @@ async def test_a_damaged_artifact_is_never_timed(
         await seen.until(lambda s: "one" in s.units and s.units["one"].fresh)
         path = Path(seen.units["one"].products[product])
         content = damaged(path)
-        assert told(await lines_of(daemon, shapes=["small"]))[0] == ("timing", "small", "")
+        assert summary(await lines_of(daemon, shapes=["small"]))[0] == ("timing", "small", "")
         assert damaged(path) == content
         assert len(timed.runs) == 2
         assert any(cause.what == ARTIFACT_LOST for cause in seen.units["one"].cause)
@@ -107,7 +107,7 @@ async def test_a_wrong_result_is_an_error_at_the_instance_and_no_timing(timed: T
     path = timed.write("k.kernel.toml", KERNEL.replace("Factor = 1", "Factor = 2"))
     async with timed.open() as daemon, following(daemon) as seen:
         lines = await lines_of(daemon, shapes=["small"])
-        assert told(lines) == [("timing", "small", "wrong result"), ("done", None, "")]
+        assert summary(lines) == [("timing", "small", "wrong result"), ("done", None, "")]
         await seen.until(lambda s: path in s.files and any(d.source == "benchmark" for d in s.files[path].diagnostics))
         (error,) = [found for found in seen.files[path].diagnostics if found.source == "benchmark"]
         assert (error.severity, error.code) == ("error", "benchmark/wrong")
@@ -121,7 +121,7 @@ async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed
     timed.write("k.kernel.toml", KERNEL + "Fault = 1\n")
     async with timed.open() as daemon:
         lines = await lines_of(daemon, shapes=["small"])
-        assert told(lines) == [("timing", "small", "crashed"), ("done", None, "")]
+        assert summary(lines) == [("timing", "small", "crashed"), ("done", None, "")]
         (detail,) = (await daemon.unit(None, UNIT)).diagnostics
         assert "SIGABRT" in detail.message
         assert "the kernel's last words" in detail.detail
@@ -131,7 +131,7 @@ async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed
 async def test_a_shape_that_the_instance_does_not_support(timed: Timed) -> None:
     timed.write("k.kernel.toml", KERNEL + "Fault = 2\n")
     async with timed.open() as daemon:
-        assert told(await lines_of(daemon, shapes=["odd"]))[0] == ("timing", "odd", "not supported")
+        assert summary(await lines_of(daemon, shapes=["odd"]))[0] == ("timing", "odd", "not supported")
         ranked = await daemon.benchmarks.best("k", "odd")
         assert [(row.rank, row.unit) for row in ranked] == [(None, UNIT)]
 
@@ -153,7 +153,7 @@ async def test_comparisons_and_baselines(timed: Timed) -> None:
             await daemon.benchmarks.remove_baseline("first")
 
 
-async def test_mistakes_are_told_at_once(timed: Timed) -> None:
+async def test_mistakes_are_reported_at_once(timed: Timed) -> None:
     async with timed.open() as daemon:
         with pytest.raises(UnknownUnitError):
             await lines_of(daemon, "nothing")
@@ -169,7 +169,7 @@ async def test_mistakes_are_told_at_once(timed: Timed) -> None:
 async def test_units_that_do_not_compile_are_skipped(timed: Timed) -> None:
     timed.write("templates/k.cpp.j2", "this is no C\n")
     async with timed.open() as daemon:
-        assert told(await lines_of(daemon)) == [("skipped", None, "it was not built"), ("done", None, "")]
+        assert summary(await lines_of(daemon)) == [("skipped", None, "it was not built"), ("done", None, "")]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ async def test_units_that_do_not_compile_are_skipped(timed: Timed) -> None:
         ('worker = ["echo", "welcome"]\n', "welcome"),
     ],
 )
-async def test_a_worker_that_does_not_start_is_told_and_is_no_error_of_the_kernel(
+async def test_a_worker_that_does_not_start_is_reported_and_is_no_error_of_the_kernel(
     tmp_path: Path, settings: str, says: str
 ) -> None:
     timed = Timed(tmp_path, SETTINGS + settings)

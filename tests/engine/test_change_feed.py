@@ -5,7 +5,6 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from ckwatch.engine import change_feed as feed_module
 from ckwatch.engine.change_feed import ChangeFeed
 from patience import PATIENCE_S
 
@@ -51,9 +50,8 @@ def test_numbers_of_other_daemons_are_not_known(monkeypatch: pytest.MonkeyPatch)
     assert new.is_known(new.seq)
 
 
-def test_what_was_forgotten_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed_module, "TOPICS_KEPT", 10)
-    feed = ChangeFeed()
+def test_what_was_forgotten_is_not_known() -> None:
+    feed = ChangeFeed(topics_kept=10)
     start = feed.seq
     for number in range(11):
         feed.mark("", f"unit/{number}")

@@ -27,7 +27,7 @@ def why(unit: Unit) -> list[str]:
     return [cause.what for cause in unit.cause]
 
 
-async def test_nothing_is_compiled_that_nobody_wants(bench: Bench) -> None:
+async def test_nothing_is_compiled_without_a_request(bench: Bench) -> None:
     async with bench.open() as daemon, following(daemon) as seen:
         await seen.until(lambda s: [unit.phase for unit in s.units.values()] == ["idle", "idle"])
         assert bench.runs == []
@@ -127,7 +127,7 @@ async def test_what_is_no_input_to_the_compiler_compiles_nothing(bench: Bench, f
         assert all(line.unit and line.unit.fresh and line.unit.outcome == "built" for line in lines.values())
 
 
-async def test_breaking_and_mending(bench: Bench) -> None:
+async def test_breaking_and_fixing(bench: Bench) -> None:
     path = str(bench.root / "templates/macros.j2")
     async with bench.open() as daemon, following(daemon) as seen:
         await build(daemon)
@@ -217,15 +217,15 @@ async def test_the_workspace_deleted_and_made_again(bench: Bench) -> None:
         assert {unit.outcome for unit in seen.units.values()} == {"built"}
 
 
-async def test_a_full_disk_is_told_and_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_and_forgotten(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench.open() as daemon, following(daemon) as seen:
         with monkeypatch.context() as patch:
             patch.setattr("ckwatch.system.durable_files.os.fsync", _no_space)
             bench.write("templates/macros.j2", "BROKEN x;\n")
             lines = await build(daemon)
             # What the compiler said is shown all the same.
-            told = [{found.source for found in line.diagnostics} for line in lines.values()]
-            assert told == [{"clang", "host"}] * 2
+            sources = [{found.source for found in line.diagnostics} for line in lines.values()]
+            assert sources == [{"clang", "host"}] * 2
             assert {line.unit.outcome for line in lines.values() if line.unit} == {"faulted"}
             await seen.until(lambda s: "no space left" in s.workspace.warnings.get("store", ""))
         assert {line.unit.outcome for line in (await build(daemon)).values() if line.unit} == {"failed"}

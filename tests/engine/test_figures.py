@@ -49,7 +49,7 @@ async def seen_fresh(follower: Follower, key: str | None = None) -> Figures:
     return figures(follower)
 
 
-async def test_a_build_tells_figures_and_warnings(bench: CodeBench) -> None:
+async def test_a_build_reports_figures_and_warnings(bench: CodeBench) -> None:
     bench.compiles_to(with_figures(**SPILLS), tile=2)
     async with bench.open() as daemon:
         lines = await build(daemon)
@@ -98,7 +98,7 @@ async def test_reports_outlive_the_history(bench: CodeBench) -> None:
     bench.history.unlink()
     async with bench.open() as daemon, following(daemon) as seen:
         await seen.until(lambda s: len(s.units) == 2 and all(unit.fresh for unit in s.units.values()))
-        assert seen.units["one"].figures is None, "nobody has cared for it yet"
+        assert seen.units["one"].figures is None, "nothing has asked for it yet"
         unit = (await build(daemon, "k/one"))["one"].unit
         assert unit is not None
         assert unit.from_store
@@ -163,7 +163,7 @@ async def test_unsaved_text_is_compared_with_the_file(bench: CodeBench) -> None:
 
 
 async def baseline(daemon: DaemonApi, bench: CodeBench) -> None:
-    """A baseline of what `one` has compiled to, by a timing that nobody took."""
+    """A baseline of what `one` has compiled to, by a timing that was never taken."""
     (unit,) = await daemon.units(None, ["k/one"])
     assert unit.figures is not None
     history = History(bench.history)
@@ -241,7 +241,7 @@ async def test_an_edit_ends_the_tools(bench: CodeBench) -> None:
         assert not bench.alive
 
 
-async def test_a_code_object_of_which_nothing_can_be_told(bench: CodeBench) -> None:
+async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
     bench.compiles_to(b"\x7fELF" + bytes(60))
     async with bench.open() as daemon:
         line = (await build(daemon, "k/one"))["one"]

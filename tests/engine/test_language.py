@@ -49,7 +49,7 @@ def gemm(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 async def known(daemon: DaemonApi) -> None:
-    """Return when the daemon has taken note of what it was told."""
+    """Return when the daemon has handled the events so far."""
     async with daemon.build("editor", [], force=False, check_only=True) as lines:
         async for _ in lines:
             pass

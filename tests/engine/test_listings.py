@@ -191,7 +191,7 @@ async def test_of_an_earlier_input(daemon: DaemonApi, bench: IsaBench) -> None:
     assert len(bench.lined) == 1
 
 
-async def test_of_an_earlier_input_that_nobody_has_looked_at(daemon: DaemonApi, bench: IsaBench) -> None:
+async def test_of_an_earlier_input_without_a_listing(daemon: DaemonApi, bench: IsaBench) -> None:
     await daemon.overlay("ann", str(bench.root / "templates/k.hip.j2"), TEMPLATE + "int more;\n")
     async with daemon.build("ann", [UNIT], force=False, check_only=True) as lines:
         assert [line.event async for line in lines][-1] == "done"

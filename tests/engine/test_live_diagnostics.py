@@ -1,4 +1,4 @@
-"""What compilers say while they run."""
+"""Diagnostics that are reported while the compiler runs."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.engine.handlers import compile
-from ckwatch.engine.handlers.compile import LiveDiagnostics
+from ckwatch.engine.handlers.compiler_messages import COALESCE_S, LiveDiagnostics
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.text import span
 from patience import PATIENCE_S
 
-Told = tuple[Diagnostic, ...]
+Diagnostics = tuple[Diagnostic, ...]
 
 
-def place(log: str) -> Told:
+def place(log: str) -> Diagnostics:
     """One diagnostic per line with an error, in the order of the log, each text once."""
     texts = dict.fromkeys(re.findall(r"error: (.*)", log))
     return tuple(Diagnostic(Severity.ERROR, Source.CLANG, "clang/x", text, span("/k", 0, 0, 0, 1)) for text in texts)
 
 
-class Heard:
-    """What was told, to wait for."""
+class Reports:
+    """What was reported, to wait for."""
 
-    def __init__(self) -> None:
-        self.told: list[list[str]] = []
+    def __init__(self, coalesce_s: float = COALESCE_S) -> None:
+        self.messages: list[list[str]] = []
         self.logs: list[str] = []
         self._news = anyio.Event()
-        self.listener = LiveDiagnostics(self.place, self.tell)
+        self.live = LiveDiagnostics(self.place, self.report, coalesce_s=coalesce_s, interval_s=0.0)
 
-    def place(self, log: str) -> Told:
+    def place(self, log: str) -> Diagnostics:
         self.logs.append(log)
         return place(log)
 
-    def tell(self, found: Told) -> None:
-        self.told.append([one.message for one in found])
+    def report(self, found: Diagnostics) -> None:
+        self.messages.append([one.message for one in found])
         self._news.set()
 
     async def until(self, so: Callable[[], bool]) -> None:
-        """Return when it is so; looked at whenever something is told."""
+        """Return when it is so; checked after every report."""
         with anyio.fail_after(PATIENCE_S):
             while not so():
                 await self._news.wait()
@@ -52,66 +51,65 @@ class Heard:
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
-    monkeypatch.setattr(compile, "REPORT_INTERVAL_S", 0.0)
-    return Heard()
+def reports() -> Reports:
+    return Reports()
 
 
-async def test_an_error_is_told_while_the_compiler_runs(heard: Heard) -> None:
-    async with heard.listener.listening():
-        heard.listener.said(PassSide.HOST, "kernel.hip:1:1: error: one")
-        await heard.until(lambda: heard.told == [["one"]])
+async def test_an_error_is_reported_while_the_compiler_runs(reports: Reports) -> None:
+    async with reports.live.reporting():
+        reports.live.add_line(PassSide.HOST, "kernel.hip:1:1: error: one")
+        await reports.until(lambda: reports.messages == [["one"]])
 
 
-async def test_lines_that_come_together_are_told_together(heard: Heard) -> None:
+async def test_lines_that_come_together_are_reported_together(reports: Reports) -> None:
     """The host's come first; notes belong to what they follow."""
-    async with heard.listener.listening():
-        heard.listener.said(PassSide.DEVICE, "error: two")
-        heard.listener.said(PassSide.HOST, "error: one")
-        heard.listener.said(PassSide.DEVICE, "note: of two")
-        await heard.until(lambda: bool(heard.told))
-    assert heard.told == [["one", "two"]]
-    assert heard.logs == ["error: one\nerror: two\nnote: of two\n"]
+    async with reports.live.reporting():
+        reports.live.add_line(PassSide.DEVICE, "error: two")
+        reports.live.add_line(PassSide.HOST, "error: one")
+        reports.live.add_line(PassSide.DEVICE, "note: of two")
+        await reports.until(lambda: bool(reports.messages))
+    assert reports.messages == [["one", "two"]]
+    assert reports.logs == ["error: one\nerror: two\nnote: of two\n"]
 
 
-async def test_one_call_for_both_passes(heard: Heard) -> None:
-    async with heard.listener.listening():
-        heard.listener.said(None, "error: one")
-        await heard.until(lambda: heard.told == [["one"]])
+async def test_one_call_for_both_passes(reports: Reports) -> None:
+    async with reports.live.reporting():
+        reports.live.add_line(None, "error: one")
+        await reports.until(lambda: reports.messages == [["one"]])
 
 
-async def test_what_the_second_pass_repeats_is_not_told_again(heard: Heard) -> None:
-    async with heard.listener.listening():
-        heard.listener.said(PassSide.HOST, "error: one")
-        await heard.until(lambda: len(heard.told) == 1)
-        heard.listener.said(PassSide.DEVICE, "error: one")
-        heard.listener.said(PassSide.DEVICE, "error: two")
-        await heard.until(lambda: len(heard.told) == 2)
-    assert heard.told == [["one"], ["one", "two"]]
+async def test_what_the_second_pass_repeats_is_not_reported_again(reports: Reports) -> None:
+    async with reports.live.reporting():
+        reports.live.add_line(PassSide.HOST, "error: one")
+        await reports.until(lambda: len(reports.messages) == 1)
+        reports.live.add_line(PassSide.DEVICE, "error: one")
+        reports.live.add_line(PassSide.DEVICE, "error: two")
+        await reports.until(lambda: len(reports.messages) == 2)
+    assert reports.messages == [["one"], ["one", "two"]]
 
 
-async def test_only_errors_are_told_before_the_end(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What came after the last of them is told by the result."""
-    monkeypatch.setattr(compile, "COALESCE_S", 0.0)
-    async with heard.listener.listening():
-        heard.listener.said(PassSide.HOST, "warning: w")
+async def test_only_errors_are_reported_before_the_end() -> None:
+    """The result reports what came after the last of them."""
+    reports = Reports(coalesce_s=0.0)
+    async with reports.live.reporting():
+        reports.live.add_line(PassSide.HOST, "warning: w")
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
-        assert heard.logs == []
-        heard.listener.said(PassSide.HOST, "error: one")
-        await heard.until(lambda: heard.told == [["one"]])
-    assert heard.logs == ["warning: w\nerror: one\n"]
+        assert reports.logs == []
+        reports.live.add_line(PassSide.HOST, "error: one")
+        await reports.until(lambda: reports.messages == [["one"]])
+    assert reports.logs == ["warning: w\nerror: one\n"]
 
 
-async def test_an_error_of_the_body_comes_through_as_itself(heard: Heard) -> None:
+async def test_an_error_of_the_body_comes_through_as_itself(reports: Reports) -> None:
     with pytest.raises(ToolchainError, match="cannot start"):
-        async with heard.listener.listening():
+        async with reports.live.reporting():
             raise ToolchainError("cannot start")
 
 
-async def test_cancelled_while_listening(heard: Heard) -> None:
+async def test_cancelled_while_reporting(reports: Reports) -> None:
     with anyio.CancelScope() as scope:
-        async with heard.listener.listening():
+        async with reports.live.reporting():
             scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught

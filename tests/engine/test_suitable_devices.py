@@ -58,6 +58,6 @@ def test_code_of_an_older_version_does_not_run() -> None:
     ],
 )
 def test_why_there_is_none(found: Devices, arch: str, wanted: str, says: str) -> None:
-    told = suitable_device(found, unit("k.hip.j2", arch), wanted)
-    assert isinstance(told, str)
-    assert told.startswith(says)
+    problem = suitable_device(found, unit("k.hip.j2", arch), wanted)
+    assert isinstance(problem, str)
+    assert problem.startswith(says)

@@ -113,11 +113,11 @@ async def test_a_link_stays_one(daemon: DaemonApi, tmp_path: Path) -> None:
         ("gone/t.json", "cannot write .*/gone/t.json: No such file or directory"),
         ("folder", "cannot write .*/folder: it is a folder"),
         ("file/t.json", "cannot write .*/file/t.json: Not a directory"),
-        ("pipe", "cannot write .*/pipe: it is no plain file"),
+        ("pipe", "cannot write .*/pipe: it is not a regular file"),
         ("x" * 300, "cannot write .*x: File name too long"),
     ],
 )
-async def test_a_file_that_cannot_be_written_is_told_before_the_compile(
+async def test_a_file_that_cannot_be_written_is_reported_before_the_compile(
     daemon: DaemonApi, bench: Bench, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -150,7 +150,7 @@ async def test_a_unit_that_does_not_render(daemon: DaemonApi, bench: Bench) -> N
 
 
 async def test_as_a_client_sees_it(daemon: DaemonApi, bench: Bench) -> None:
-    await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "BROKEN lent;\n")
+    await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "BROKEN unsaved;\n")
     await checked(daemon, "ann")
     assert (await daemon.time_trace("ann", UNIT, None)).diagnostics
     assert (await daemon.time_trace(None, UNIT, None)).passes

@@ -18,21 +18,22 @@ from ckwatch.model.targets import Language
 log = logging.getLogger(__name__)
 
 IDLE_S = 1.0
-"""Nothing must have been to do for so long before a header is made."""
+"""How long the daemon must be idle before a header is made."""
 
 KERNELS_KEPT = 16
-"""Kernels of which is known what they need: those compiled, found or edited last."""
+"""Kernels whose headers are made: those compiled, found or edited last."""
 
 
 class BackgroundPch:
-    """Notes what is compiled, and makes what helps it while `is_busy` says that nothing else is to be done.
+    """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
-    `making` tells whether a header is being made. A compile that comes meanwhile does not wait for it.
+    `making` says whether a header is being made. A compile that comes meanwhile does not wait for it.
     """
 
-    def __init__(self, tools: BuildTools, is_busy: Callable[[], bool]) -> None:
+    def __init__(self, tools: BuildTools, is_busy: Callable[[], bool], idle_s: float = IDLE_S) -> None:
         self._tools = tools
         self._is_busy = is_busy
+        self._idle_s = idle_s
         self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool, bool]] = {}
         self._news = anyio.Event()
         self.making = False
@@ -43,9 +44,9 @@ class BackgroundPch:
         return self.making or bool(self._noted)
 
     def note(self, request: CompileRequest, *, built: bool, compiled: bool) -> None:
-        """A request like this may come again; `built`: its source compiles, `compiled`: it was just now.
+        """Expect a request like this again. `built`: its source compiles; `compiled`: it was compiled just now.
 
-        Only for kernels that are being worked on, templates are instantiated ahead: that takes half a minute.
+        Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute.
         """
         if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
             return
@@ -57,13 +58,13 @@ class BackgroundPch:
         self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             await self._news.wait()
             rested_s = 0.0
-            while rested_s < IDLE_S:
-                await anyio.sleep(IDLE_S / 4)
-                rested_s = 0.0 if self._is_busy() else rested_s + IDLE_S / 4
+            while rested_s < self._idle_s:
+                await anyio.sleep(self._idle_s / 4)
+                rested_s = 0.0 if self._is_busy() else rested_s + self._idle_s / 4
             if not self._noted:
                 self._news = anyio.Event()
                 continue
@@ -72,7 +73,7 @@ class BackgroundPch:
             made = False
             try:
                 made = await self._make_one(*self._noted[key])
-            except CkwatchError as error:  # a compile would meet it too, and tells it
+            except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
                 self.making = False
@@ -80,7 +81,7 @@ class BackgroundPch:
                 self._noted.pop(key, None)
 
     async def _make_one(self, request: CompileRequest, built: bool, compiled: bool) -> bool:
-        """Make one header that is lacking; False when there is none to make, or none can be made."""
+        """Make one missing header; False when none is missing, or none can be made."""
         compiler = self._tools.compiler
         ladder = None if compiler is None else compiler.builder.ladder
         plan = None if ladder is None else await ladder.plan(request)

@@ -45,7 +45,7 @@ class CompilerWithStore:
 
 
 class BuildTools:
-    """Found anew when the settings change. `compiler` is None while `problem` says why there is none."""
+    """Configured again when the settings change. `compiler` is None while `problem` says why there is none."""
 
     def __init__(
         self,
@@ -66,16 +66,10 @@ class BuildTools:
         self.compiler: CompilerWithStore | None = None
         self.problem: str | None = None
 
-    def _nvcc_alone(self) -> NvccToolchain | None:
-        """What a machine without ROCm can compile with, where it has that."""
-        with suppress(ToolchainError):
-            return find_nvcc(self._environment)
-        return None
+    def configure(self, settings: Settings, *, cuda: bool = False) -> None:
+        """Find the compiler and open the store; for a thread, one call at a time.
 
-    def find(self, settings: Settings, *, cuda: bool = False) -> None:
-        """Look for the compiler and open the store; runs in a thread, one call at a time.
-
-        `cuda`: where there is no HIP compiler, nvcc alone will do.
+        `cuda`: without a HIP compiler, nvcc alone will do.
         """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
@@ -98,14 +92,26 @@ class BuildTools:
         self._precompile = settings.compile.precompile
         self.store, self.problem = store, None
 
-    @property
-    def precompiles(self) -> bool:
-        """Whether precompiled headers are wanted, and there is what could use them."""
-        return self._precompile and self.takes_apart
+    def require_compiler(self) -> CompilerWithStore:
+        """The compiler. The core starts no compiles without one."""
+        if self.compiler is None:
+            raise RuntimeError("a compile was requested without a compiler")
+        return self.compiler
+
+    def _nvcc_alone(self) -> NvccToolchain | None:
+        """The compiler of a machine without ROCm, if it has one."""
+        with suppress(ToolchainError):
+            return find_nvcc(self._environment)
+        return None
 
     @property
-    def takes_apart(self) -> bool:
-        """Whether the passes of a compile can be run apart, as far as is known."""
+    def precompiles(self) -> bool:
+        """Whether precompiled headers are enabled, and the compiler can use them."""
+        return self._precompile and self.runs_passes_apart
+
+    @property
+    def runs_passes_apart(self) -> bool:
+        """Whether the passes of a compile can run as processes of their own, as far as is known."""
         builder = None if self.compiler is None else self.compiler.builder
         return builder is not None and builder.takes_apart
 
@@ -127,7 +133,7 @@ class BuildTools:
         return pool
 
     def render_cache(self, folders: tuple[Path, ...]) -> RenderCache | None:
-        """Kept renders of earlier runs."""
+        """Renders of earlier daemons."""
         store = self.store
         return None if store is None else RenderCache(store.folder / "renders", folders, store.contents.look().digest)
 
@@ -136,7 +142,7 @@ class BuildTools:
         return verified(path) if self.store is None else self.store.load(path)
 
     def headers_of(self, artifact: Artifact) -> HeaderFacts | None:
-        """The headers that a compile read, one object per set; runs in a thread."""
+        """The headers that a compile read, one object per set; for a thread."""
         known = self._headers.get(artifact.headers)
         compiler, store = self.compiler, self.store
         if known is not None or compiler is None or store is None:
@@ -154,8 +160,8 @@ class BuildTools:
             del self._headers[next(iter(self._headers))]
         return self._headers.setdefault(artifact.headers, facts)
 
-    async def tidy(self) -> None:
-        """Keep the store and the kept renders within their size, and write memos."""
+    async def collect_garbage(self) -> None:
+        """Keep the stores and the render cache within their sizes, and save the content hashes."""
         for store in list(self._stores.values()):
             await to_thread.run_sync(store.collect_garbage)
             await to_thread.run_sync(store.contents.save)
@@ -175,5 +181,5 @@ class BuildTools:
 
 
 def default_jobs() -> int:
-    """Compilers at a time: one per core; memory is minded when each starts."""
+    """Compilers at a time: one per core; each starts only when there is memory for it."""
     return len(os.sched_getaffinity(0))

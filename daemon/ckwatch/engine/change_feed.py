@@ -14,34 +14,35 @@ import anyio
 from ckwatch.core.events import MAIN
 
 TOPICS_KEPT = 50_000
-"""Topics per scope, those of removed units included. Beyond, the oldest half is forgotten and those who were that far
-behind are told to begin anew."""
+"""Topics per scope, those of removed units included. Beyond, the oldest half is forgotten, and followers that are that
+far behind have to start again."""
 
 
 class ChangeFeed:
     """The order of changes in every scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics_kept: int = TOPICS_KEPT) -> None:
+        self._topics_kept = topics_kept
         self.seq = int(time.time() * 1_000_000)
         self._first = self.seq
         self._marks: dict[str, dict[str, int]] = {MAIN: {}}
         self._news = anyio.Event()
 
     def mark(self, scope: str, topic: str) -> None:
-        """The topic is another from now on."""
+        """The topic changed."""
         self.seq += 1
         marks = self._marks.setdefault(scope, {})
         marks.pop(topic, None)
         marks[topic] = self.seq
-        if len(marks) > TOPICS_KEPT:
-            for old in list(marks)[: TOPICS_KEPT // 2]:
+        if len(marks) > self._topics_kept:
+            for old in list(marks)[: self._topics_kept // 2]:
                 self._first = max(self._first, marks.pop(old))
         if self._news.statistics().tasks_waiting:
             self._news.set()
             self._news = anyio.Event()
 
     def forget(self, scope: str) -> None:
-        """The scope's client has gone."""
+        """Drop the scope of a client that has disconnected."""
         self._marks.pop(scope, None)
 
     def is_known(self, seq: int) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ckwatch.engine.handlers.scan import Digest
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.kernel_globs import compile_glob, is_skipped
 from ckwatch.workspace.loading import Workspace
 
-Digest = Callable[[str], str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class TrackedPaths:
-    """What of the disk matters: files with known readers, the workspace's own, where kernels and templates lie."""
+    """The paths that matter: files with known readers, the workspace's own, where kernels and templates lie."""
 
     kernel_folders: tuple[str, ...]
     tracked: Collection[str]
@@ -47,7 +46,7 @@ class RelevantChanges:
 
 
 def relevant_changes(paths: Iterable[str], interest: TrackedPaths, digest: Digest) -> RelevantChanges:
-    """What changed paths mean. A folder that came or went may hide any number of files: look at everything again."""
+    """What changed paths mean. A folder that came or went may hide any number of files: then everything is scanned."""
     digests: dict[str, str | None] = {}
     reload, complete = False, True
     for path in paths:
@@ -62,12 +61,6 @@ def relevant_changes(paths: Iterable[str], interest: TrackedPaths, digest: Diges
     return RelevantChanges(digests, reload, complete)
 
 
-def changed_digests(known: Mapping[str, str | None], always: Collection[str], digest: Digest) -> dict[str, str | None]:
-    """The files that are not what was last read of them, and those of `always`, with what they are now."""
-    found = {path: digest(path) for path in known}
-    return {path: now for path, now in found.items() if path in always or now != known[path]}
-
-
 def _may_be_kernel(path: str, interest: TrackedPaths) -> bool:
     for folder in interest.kernel_folders:
         prefix = folder.rstrip(os.sep) + os.sep
@@ -80,7 +73,7 @@ def _may_be_kernel(path: str, interest: TrackedPaths) -> bool:
 
 
 def _may_be_template(path: str, interest: TrackedPaths) -> bool:
-    """A template that nobody has read yet may be one that a kernel file names."""
+    """A template that was not read yet may be one that a kernel file names."""
     return (
         path not in interest.tracked
         and path.endswith(".j2")

@@ -1,7 +1,8 @@
-"""The diagnostics of a file: which units have any in it, folded into one list."""
+"""The diagnostics of a file: which units have some in it, folded into one list."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 
 from ckwatch.checks.fold import fold
@@ -19,7 +20,7 @@ def fold_diagnostics(
 ) -> tuple[wire.Diagnostic, ...]:
     """The workspace's own diagnostics, then the units', equal ones once.
 
-    One is stale when all units in which it arises are being worked on.
+    A diagnostic is stale when all units in which it arises are being worked on.
     """
     own = (diagnostic_to_wire(diagnostic, stale=False) for diagnostic in workspace)
     units = fold({**fresh, **stale}, unit_count)
@@ -60,8 +61,8 @@ class DiagnosedFiles:
 def file_diagnostics(
     state: State, diagnosed: DiagnosedFiles, scope: str, path: str
 ) -> tuple[tuple[model.Diagnostic, ...], DiagnosticsByUnit, DiagnosticsByUnit, int]:
-    """What `folded` makes the diagnostics of a file of."""
-    view = state.scopes.get(scope, state.main)
+    """The arguments of `fold_diagnostics` for a file."""
+    view = state.views.get(scope, state.main)
     own = view if view.workspace is not None else state.main
     names = dict.fromkeys(diagnosed.units(MAIN, path))
     if scope != MAIN:
@@ -72,7 +73,12 @@ def file_diagnostics(
         unit = state.seen(scope, name)
         here = () if unit is None else tuple(one for one in unit.diagnostics if one.span.path == path)
         if unit is not None and here:
-            (fresh if unit.fresh or unit.heard else stale)[name] = here
+            (fresh if unit.settled or unit.compile.live_diagnostics else stale)[name] = here
     readers = sum(key.scope == MAIN for key in state.graph.readers(path))
     kernels = sum(len(kernel.units) for kernel in own.kernels.values() if kernel.kernel.path == path)
     return own.diagnostics.get(path, ()), fresh, stale, max(readers, kernels, len(names))
+
+
+def normal_path(path: str) -> str:
+    """An absolute path without `..` and doubled slashes; links are not followed."""
+    return os.path.normpath(path)

@@ -1,4 +1,4 @@
-"""Judges a timing: wrong results, and regressions against the previous artifact and the baseline."""
+"""Diagnostics of a timing: wrong results, and regressions against the previous artifact and the baseline."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ MeasureInterleaved = Callable[[TimingRecord, TimingRecord], Awaitable[BenchmarkR
 """Measures two records' artifacts in turns, the first one's first."""
 
 CLOSE_RATIO = 0.05
-"""Medians that differ by less than this part are measured in turns before it is said which is faster."""
+"""Medians that differ by less than this part are measured in turns before one is called faster."""
 
 RECORDS_SEARCHED = 50
-"""So many records of a unit and shape are looked through for the artifact before."""
+"""How many records of a unit and shape are searched for one of the previous artifact."""
 
 
 class RegressionCheck:
     """Compares records with what the history has."""
 
-    def __init__(self, memoirs: HistoryRecorder) -> None:
-        self._memoirs = memoirs
+    def __init__(self, history: HistoryRecorder) -> None:
+        self._history = history
 
-    async def of(
+    async def check(
         self, unit: Unit, shape: Shape, record: TimingRecord, regression: float, again: MeasureInterleaved | None
     ) -> tuple[tuple[Timing, ...], tuple[Diagnostic, ...]]:
         """The record as it is shown, and what is wrong or has become slower by more than `regression`.
 
-        Where the artifact before is nearly as fast, both are measured in turns if `again` can.
+        When the previous artifact is nearly as fast, both are measured in turns, if `again` is given.
         """
         rows = await to_thread.run_sync(record_to_wire, record, record.artifact_key)
         if record.failure is not None:
@@ -66,8 +66,8 @@ class RegressionCheck:
         return shown, slower
 
     def _others(self, record: TimingRecord) -> tuple[TimingRecord | None, TimingRecord | None]:
-        """The record of the artifact before on the same device, and that of the baseline."""
-        timings = self._memoirs.timings
+        """The record of the previous artifact on the same device, and that of the baseline."""
+        timings = self._history.timings
         if timings is None:
             return None, None
         try:
@@ -104,7 +104,7 @@ def _is_close(found: Sequence[Comparison]) -> bool:
 
 
 def _decided(report: BenchmarkReport, row: Timing, found: tuple[Comparison, ...]) -> tuple[Comparison, ...]:
-    """The comparisons, that with the artifact before replaced by what both in turns have shown."""
+    """The comparisons, the one with the previous artifact replaced by what both in turns have shown."""
     cache = CacheState(row.cache)
     ours, theirs = report.measured
     samples = ours.of(cache)
@@ -113,7 +113,7 @@ def _decided(report: BenchmarkReport, row: Timing, found: tuple[Comparison, ...]
 
 
 def failure_diagnostic(unit: Unit, shape: Shape, failure: BenchmarkFailure) -> Diagnostic:
-    """What a benchmark has shown to be wrong with a kernel, at its instance."""
+    """The error that a benchmark has found in a kernel, at its instance."""
     where = "" if failure.device is None else f" on {failure.device.name}"
     hint = f"; {failure.hint}" if failure.hint else ""
     return Diagnostic(

@@ -12,12 +12,12 @@ from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.core.events import ArtifactFigures, KernelUnits, ShapeTiming
 from ckwatch.engine.handlers.analyze import code_version
 from ckwatch.engine.regressions import failure_diagnostic
-from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.engine.timings_to_wire import record_to_wire, timings_to_json
 from ckwatch.model.kernels import Shape, Unit
 
 
 def remembered_timings(kernels: Iterable[KernelUnits], timings: Timings) -> dict[str, Mapping[str, ShapeTiming]]:
-    """The newest of each unit and shape that is as it was; for a thread. Nothing where the history cannot be read."""
+    """The newest of each unit and shape that is as it was; for a thread. Nothing when the history cannot be read."""
     found: dict[str, Mapping[str, ShapeTiming]] = {}
     try:
         for kernel in kernels:
@@ -33,7 +33,7 @@ def remembered_timings(kernels: Iterable[KernelUnits], timings: Timings) -> dict
                 if shape is not None and _is_of_shape(record, shape):
                     found[unit] = {**found.get(unit, {}), name: _shape_timing(units[unit], shape, record)}
     except HistoryError:
-        return {}  # the user is told of it where the history is opened
+        return {}  # opening the history has warned the user
     return found
 
 
@@ -42,13 +42,13 @@ def _is_of_shape(record: TimingRecord, shape: Shape) -> bool:
 
 
 def _shape_timing(unit: Unit, shape: Shape, record: TimingRecord) -> ShapeTiming:
-    rows = tuple(record_to_wire(record, record.artifact_key))
+    rows = timings_to_json(record_to_wire(record, record.artifact_key))
     wrong = () if record.failure is None else (failure_diagnostic(unit, shape, record.failure),)
     return ShapeTiming(shape.name, record.artifact_key, rows, wrong)
 
 
 def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, ArtifactFigures]:
-    """The figures that each unit had last; for a thread. Nothing where the history cannot be read."""
+    """The last figures of each unit; for a thread. Nothing when the history cannot be read."""
     found: dict[str, ArtifactFigures] = {}
     try:
         for unit, (artifact, content) in artifacts.latest(units, form=code_version()).items():
@@ -56,5 +56,5 @@ def remembered_figures(units: Iterable[str], artifacts: Artifacts) -> dict[str, 
             warned = tuple(KernelWarning(**one) for one in known["warned"])
             found[unit] = ArtifactFigures(artifact, known["shown"].encode(), warned)
     except (HistoryError, ValueError, KeyError, TypeError):
-        return found  # the user is told of a history that is damaged; figures are looked up again
+        return found  # the user is warned of a damaged history; figures are looked up again
     return found

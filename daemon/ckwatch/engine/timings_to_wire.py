@@ -1,9 +1,12 @@
-"""Timings as clients see them: medians, rates and parts of the roofline, computed from a stored record. None of it is stored."""
+"""Timings as clients see them: medians, rates and parts of the roofline, computed from a stored record each time."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from pydantic import TypeAdapter
 
 from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples
@@ -12,6 +15,7 @@ from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.roofline import CacheState, bound
 from ckwatch.wire.benchmarks import Timing, TimingDetail
 
+_TIMINGS = TypeAdapter(tuple[Timing, ...])
 READINGS = ("clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
@@ -21,6 +25,16 @@ def record_to_wire(record: TimingRecord, present_key: str | None) -> list[Timing
     `present_key`: the key of the unit's present artifact; a timing of another one is stale.
     """
     return [timing for timing, _ in _wire_timings(record, present_key)]
+
+
+def timings_to_json(timings: Iterable[Timing]) -> bytes:
+    """Timings as the core keeps them; `timings_of_json` reads them."""
+    return json.dumps([timing.model_dump() for timing in timings], separators=(",", ":")).encode()
+
+
+def timings_of_json(wire_json: bytes) -> tuple[Timing, ...]:
+    """The timings that `timings_to_json` wrote."""
+    return _TIMINGS.validate_json(wire_json)
 
 
 def record_details_to_wire(record: TimingRecord, present_key: str | None) -> list[TimingDetail]:

@@ -1,8 +1,8 @@
-"""Analyzes code objects: the figures of a unit, compared with its previous artifact and its baseline.
+"""Analyze: the figures of a unit's code object, compared with its previous artifact and its baseline.
 
-A report is made once for each artifact and kept on disk with it, and goes with it when it is evicted from the store.
-It is made anew where it was made by other code of ours, or by other tools, than what is there now, and where it is
-damaged. What came of a tool that was killed or took too long is shown, but not kept.
+A report is made once for each artifact, kept on disk with it, and evicted from the store with it. It is made again
+when this package's code or the tools changed, or when it is damaged. The report of a tool that was killed or took too
+long is shown, but not kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REPORTS_KEPT = 100
 
 
 class ReportCache:
-    """By artifact (`CompileFacts.artifact`). `launch` starts LLVM's tools."""
+    """Reports by artifact (`CompileFacts.artifact`). `launch` starts LLVM's tools."""
 
     def __init__(self, tools: BuildTools, launch: Launcher = run_process) -> None:
         self._tools = tools
@@ -52,14 +52,13 @@ class ReportCache:
         self._known: dict[str, CodeObjectReport] = {}
         self._turn = anyio.Lock()
 
-    async def of(self, artifact: str, path: Path, arch: str) -> CodeObjectReport:
-        """What the code object at `path` tells.
+    async def report(self, artifact: str, path: Path, arch: str) -> CodeObjectReport:
+        """The report of the code object at `path`.
 
-        Raises CkwatchError where no tools are there that could read it, LostArtifactError where it is not what was
-        stored.
+        Raises CkwatchError without tools that could read it, LostArtifactError when it is not what was stored.
         """
         async with self._turn:
-            known = await self.kept(artifact)
+            known = await self.kept_report(artifact)
             if known is not None:
                 return known
             await to_thread.run_sync(self._tools.load_product, path)  # what the tools read is what was compiled
@@ -74,7 +73,7 @@ class ReportCache:
                 await to_thread.run_sync(self._keep, artifact, found)
             return found
 
-    async def kept(self, artifact: str) -> CodeObjectReport | None:
+    async def kept_report(self, artifact: str) -> CodeObjectReport | None:
         """The report if it is kept."""
         known = self._known.get(artifact)
         if known is None:
@@ -83,18 +82,18 @@ class ReportCache:
                 self._remember(artifact, known)
         return known
 
-    def holds(self, artifact: str) -> bool:
-        """Whether the report is one that may be relied upon later: no tool was disturbed."""
+    def is_kept(self, artifact: str) -> bool:
+        """Whether the report is kept: every tool finished by itself."""
         return artifact in self._known
 
-    async def past(self, artifact: str, arch: str) -> CodeObjectReport | None:
+    async def earlier_report(self, artifact: str, arch: str) -> CodeObjectReport | None:
         """The report of an artifact that may have been evicted; None then."""
-        known = await self.kept(artifact)
+        known = await self.kept_report(artifact)
         path = None if known is not None else await to_thread.run_sync(self._code_object, artifact)
         if path is None:
             return known
         try:
-            return await self.of(artifact, path, arch)
+            return await self.report(artifact, path, arch)
         except CkwatchError:
             return None
 
@@ -122,7 +121,7 @@ class ReportCache:
 
 
 class _WatchedLauncher:
-    """Starts tools, and knows whether each came to its end by itself."""
+    """Starts tools, and knows whether each finished by itself."""
 
     def __init__(self, launch: Launcher) -> None:
         self._launch = launch
@@ -140,7 +139,7 @@ class _WatchedLauncher:
 
 @cache
 def code_version() -> int:
-    """A number for the code that makes reports and figures, for a thread: what was kept by another is not shown."""
+    """A number for the code that makes reports and figures; for a thread. What other code made is not shown."""
     room = Path(ckwatch.codeobject.__file__).parent
     digest = hashlib.sha256()
     for path in (*sorted(room.rglob("*.py")), Path(__file__)):
@@ -149,19 +148,19 @@ def code_version() -> int:
 
 
 def report_to_bytes(report: CodeObjectReport, tools: str) -> bytes:
-    """A line that says what follows, and the report as JSON."""
+    """A header line, and the report as JSON."""
     body = _report_adapter().dump_json(report)
     head = {"made_by": code_version(), "tools": tools, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(head).encode() + b"\n" + body
 
 
-def report_from_bytes(content: bytes, tools: str) -> CodeObjectReport | None:
-    """The report; None where it is damaged, made by other code or by other tools than `tools`, if there are any."""
+def report_from_bytes(content: bytes, tools: str, version: int | None = None) -> CodeObjectReport | None:
+    """The report; None when it is damaged, made by other code, or by tools other than `tools`, if there are any."""
     head, _, body = content.partition(b"\n")
     try:
-        said = json.loads(head)
-        written_by = {"made_by": code_version(), "tools": tools or said["tools"]}
-        if said != {**written_by, "sha256": hashlib.sha256(body).hexdigest()}:
+        found = json.loads(head)
+        written_by = {"made_by": code_version() if version is None else version, "tools": tools or found["tools"]}
+        if found != {**written_by, "sha256": hashlib.sha256(body).hexdigest()}:
             return None
         return _report_adapter().validate_json(body)
     except (ValueError, KeyError, TypeError):
@@ -181,7 +180,7 @@ def _report_adapter() -> TypeAdapter[CodeObjectReport]:
 
 @dataclass(frozen=True, slots=True)
 class EarlierReports:
-    """What a unit's artifact is compared with; None where there is nothing, or it was evicted."""
+    """What a unit's artifact is compared with; None when there is nothing, or it was evicted."""
 
     previous: CodeObjectReport | None = None
     baseline: CodeObjectReport | None = None
@@ -189,61 +188,61 @@ class EarlierReports:
 
 
 class ArtifactAnalyzer:
-    """Looks into what units compiled to, and remembers it in the history."""
+    """Analyzes what units compiled to, and records the figures in the history."""
 
-    def __init__(self, reports: ReportCache, memoirs: HistoryRecorder) -> None:
+    def __init__(self, reports: ReportCache, history: HistoryRecorder) -> None:
         self.reports = reports
-        self._memoirs = memoirs
+        self._history = history
 
     async def analyze(self, effect: Analyze) -> AnalyzeFinished:
-        """The figures of a unit's artifact; none where nothing is kept, or nothing can be told.
+        """The figures of a unit's artifact; none when no report is kept or can be made.
 
-        Raises CkwatchError where no tools are there.
+        Raises CkwatchError without tools.
         """
         result = effect.result
         if effect.depth is AnalysisDepth.KEPT:
-            report = await self.reports.kept(result.artifact)
+            report = await self.reports.kept_report(result.artifact)
         else:
             path = Path(result.products[ProductKind.CODE_OBJECT.value])
-            report = await self.reports.of(result.artifact, path, effect.unit.arch)
+            report = await self.reports.report(result.artifact, path, effect.unit.arch)
         if report is None:
             return AnalyzeFinished(effect.work, None, at=time.time())
-        earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.before)
+        earlier = await self.earlier(effect.unit.id, result.artifact, effect.unit.arch, effect.previous_artifact)
         figures = await to_thread.run_sync(figures_of, result.artifact, report, earlier)
-        if figures is not None and effect.work.key.scope == MAIN and self.reports.holds(result.artifact):
+        if figures is not None and effect.work.key.scope == MAIN and self.reports.is_kept(result.artifact):
             await self._record(effect.unit.id, figures)
         return AnalyzeFinished(effect.work, figures, at=time.time())
 
     async def earlier(self, unit: str, artifact: str, arch: str, before: str = "") -> EarlierReports:
-        """What the artifact is compared with. `before` counts where the history knows of none before."""
+        """What the artifact is compared with. `before` counts when the history knows no previous one."""
         known, baseline = await to_thread.run_sync(self._keys, unit, artifact)
         previous = known or (before if before != artifact else "")
         return EarlierReports(
-            await self.reports.past(previous, arch) if previous else None,
-            await self.reports.past(baseline[1], arch) if baseline is not None else None,
+            await self.reports.earlier_report(previous, arch) if previous else None,
+            await self.reports.earlier_report(baseline[1], arch) if baseline is not None else None,
             "" if baseline is None else baseline[0],
         )
 
     def _keys(self, unit: str, artifact: str) -> tuple[str | None, tuple[str, str] | None]:
-        artifacts, timings = self._memoirs.artifacts, self._memoirs.timings
+        artifacts, timings = self._history.artifacts, self._history.timings
         if artifacts is None or timings is None:
             return None, None
         try:
             return artifacts.before(unit, artifact), timings.baseline_artifact(unit)
         except HistoryError:
-            return None, None  # the user is told of a history that cannot be used
+            return None, None  # the user is warned of a history that cannot be used
 
     async def _record(self, unit: str, figures: ArtifactFigures) -> None:
-        artifacts = self._memoirs.artifacts
+        artifacts = self._history.artifacts
         if artifacts is not None:
             with suppress(HistoryError):
                 await to_thread.run_sync(_add_to_history, artifacts, unit, figures)
 
 
 def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports) -> ArtifactFigures | None:
-    """The figures of the kernel that does the work; None for a code object in which nothing could be read.
+    """The figures of the main kernel; None for a code object in which nothing could be read.
 
-    `shown` is JSON: the fields of `ckwatch.wire.state.Figures` but for those that tell how they stand.
+    `wire_json` has the fields of `ckwatch.wire.state.Figures` without `artifact_key` and `standing`.
     """
     kernel = main_kernel(report)
     if kernel is None:
@@ -279,6 +278,5 @@ def _changes(before: CodeObjectReport | None, now: CodeObjectReport, kernel: Ker
 
 
 def _add_to_history(artifacts: Artifacts, unit: str, figures: ArtifactFigures) -> None:
-    assert isinstance(figures.shown, bytes)  # noqa: S101  # `figures_of` has made it
-    content = {"shown": figures.shown.decode(), "warned": [asdict(one) for one in figures.warned]}
+    content = {"shown": figures.wire_json.decode(), "warned": [asdict(one) for one in figures.warned]}
     artifacts.add(unit, figures.artifact, time.time(), json.dumps(content), form=code_version())

@@ -1,4 +1,4 @@
-"""Records results in the history, and reads them back at the next start."""
+"""Record: writes results to the history, which the next daemon reads when it starts."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.runs import History, UnitRecord
 from ckwatch.bench.history.timings import Timings
 from ckwatch.core.effects import Record
-from ckwatch.core.events import Cause, RememberedUnit, UnitKey, Work, WorkKind
-from ckwatch.core.state import State, UnitState
-from ckwatch.wire.messages import Run
-from ckwatch.wire.state import Cause as WireCause
+from ckwatch.core.events import Cause, RecordFinished, RememberedUnit, UnitKey, Work, WorkKind
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 
 UNITS_AT_ONCE = 50
-"""Units that are looked at before others have their turn on the event loop: two milliseconds."""
+"""Units that are examined before other tasks get the event loop: two milliseconds."""
 
 RETRY_S = 30.0
-"""After a history could not be written, it is left alone for so long; results go on in memory."""
-
+"""After a failed write the history is left alone for so long; results stay in memory."""
 
 Mark = tuple[int, float]
-"""A hash of what makes a record another one, and when it was made: all that has to be known of what is written."""
+"""A hash of what distinguishes a record, and when it was made: enough to tell whether it is written already."""
 
 
 class HistoryRecorder:
     """The history of one workspace, used by one task at a time. `problem` is shown to users."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: State) -> None:
         self._history = History(path)
+        self._state = state
         self._opened = False
         self._unwritten: dict[str, UnitRecord] = {}
         self._removed: dict[str, None] = {}
@@ -49,30 +48,34 @@ class HistoryRecorder:
 
     @property
     def artifacts(self) -> Artifacts | None:
-        """The artifacts that units had, None while the history cannot be used."""
+        """The previous artifacts of units, None while the history cannot be used."""
         return self._history.artifacts if self._opened else None
 
     async def open(self) -> Mapping[str, RememberedUnit]:
-        """What earlier daemons left; nothing, and a problem, where it cannot be read."""
+        """What earlier daemons recorded; nothing, and a `problem`, when it cannot be read."""
         try:
             return await to_thread.run_sync(self._remember)
         except HistoryError as error:
             self.problem = str(error)
             return {}
 
-    async def record(self, state: State, effect: Record) -> str | None:
+    async def record(self, effect: Record) -> RecordFinished:
+        """Write new results."""
+        return RecordFinished(effect.work, await self._write(effect), at=time.time())
+
+    async def _write(self, effect: Record) -> str | None:
         """Write what is new; what is wrong with the history, if anything."""
         for count, name in enumerate(effect.units):
             if count % UNITS_AT_ONCE == UNITS_AT_ONCE - 1:
                 await anyio.lowlevel.checkpoint()
-            unit = state.main.units.get(name)
+            unit = self._state.main.units.get(name)
             record = None if unit is None else _record_of(unit)
             if record is not None and not _is_known(self._known.get(name), record):
                 self._known[name] = _mark_of(record)
                 self._unwritten[name] = record
                 self._removed.pop(name, None)
         for name in effect.removed:
-            if name not in state.main.units:
+            if name not in self._state.main.units:
                 self._known.pop(name, None)
                 self._unwritten.pop(name, None)
                 self._removed[name] = None
@@ -97,34 +100,23 @@ class HistoryRecorder:
         self.problem = self._history.notice
         return self.problem
 
-    async def runs(self, unit: str, limit: int) -> list[Run]:
+    async def runs(self, unit: str, limit: int) -> list[UnitRecord]:
         """The unit's past compiles, newest first. Raises HistoryError."""
-        records = await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
-        return [
-            Run(
-                outcome=record.outcome,
-                key=record.key,
-                finished_at=record.finished_at,
-                seconds=record.seconds,
-                from_store=record.from_store,
-                cause=tuple(WireCause(what=what, at=at) for what, at in record.cause),
-            )
-            for record in records
-        ]
+        return await to_thread.run_sync(self._history.runs, unit, limit) if self._opened else []
 
     async def note_start(self, pid: int, version: str) -> None:
-        """A daemon has started."""
+        """Record that a daemon started."""
         if self._opened:
             try:
                 await to_thread.run_sync(self._history.note_start, time.time(), pid, version)
             except HistoryError as error:
                 self.problem = str(error)
 
-    async def close(self, state: State) -> None:
-        """A daemon ends; what it has told of units and not yet written is written now."""
+    async def close(self) -> None:
+        """The daemon ends: write what is not written yet."""
         if self._opened and self.problem is None:
             last = Work(0, WorkKind.RECORD, UnitKey("", ""))
-            await self.record(state, Record(last, tuple(state.main.units), tuple(state.removed)))
+            await self._write(Record(last, tuple(self._state.main.units), tuple(self._state.removed)))
         if self._opened:
             await to_thread.run_sync(self._close)
 
@@ -150,8 +142,8 @@ class HistoryRecorder:
 
 
 def _record_of(unit: UnitState) -> UnitRecord | None:
-    result, render = unit.result, unit.render
-    if render is None or not render.ok or not unit.fresh:
+    result, render = unit.compile.result, unit.render.facts
+    if render is None or not render.ok or not unit.settled:
         return None
     cause = tuple((link.what, link.at) for link in unit.cause.chain)
     if result is None or result.tokens != render.tokens:
@@ -175,7 +167,7 @@ def _mark_of(record: UnitRecord) -> Mark:
 
 
 def _is_known(old: Mark | None, new: UnitRecord) -> bool:
-    """Whether it is the same result, perhaps found once more."""
+    """Whether `new` is the same result, perhaps found in the store once more."""
     mark = _mark_of(new)
     return old is not None and old[0] == mark[0] and (new.from_store or old[1] == mark[1])
 

@@ -1,39 +1,80 @@
-"""Loads the workspace for each view: its units for the core, its settings for the other handlers."""
+"""Load: reads the workspace for each view, its units for the core and its settings for the other handlers."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-from ckwatch.core.events import MAIN, BenchmarkPolicy, KernelUnits, LoadedWorkspace, ViewOverrides
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+from ckwatch.core.effects import Load
+from ckwatch.core.events import MAIN, BenchmarkPolicy, KernelUnits, LoadedWorkspace, LoadFinished, ViewOverrides
 from ckwatch.engine.build_tools import BuildTools, default_jobs
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
-from ckwatch.model.kernels import Kernel
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Kernel, units_of
 from ckwatch.model.targets import HOST, NATIVE, Language, arch_has_language, language_of
-from ckwatch.model.unit_patterns import units_of
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
 
+LOAD_DELAY_S = 0.3
+"""How long a load that is not urgent waits."""
+
+LOAD_WAIT_S = 2.0
+"""How long renders wait for an urgent load. It may change what is to be rendered, and beside a thousand renders it
+would take three times as long."""
+
 
 class ViewLoader:
-    """Loads of one workspace for all scopes. `workspaces` holds the last one of each."""
+    """Loads one workspace for all views. `workspaces` holds the last load of each."""
 
-    def __init__(self, root: Path, tools: BuildTools) -> None:
+    def __init__(self, root: Path, tools: BuildTools, threads: CapacityLimiter | None = None) -> None:
         self._loader = WorkspaceLoader(root)
         self._tools = tools
+        self._threads = threads
         self._lock = threading.Lock()
+        self._urgent: dict[int, anyio.Event] = {}
         self._kernels: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
         self._native: dict[Language, str | None] = {}
         self.workspaces: dict[str, Workspace] = {}
 
+    async def run(self, effect: Load) -> LoadFinished:
+        """Load the workspace as the effect's view sees it."""
+        read = partial(self.load, effect.work.key.scope, effect.overlays, effect.options)
+        if not effect.urgent:
+            await anyio.sleep(LOAD_DELAY_S)
+            return await self._finished(effect, read)
+        loaded = self._urgent[effect.work.number] = anyio.Event()
+        try:
+            return await self._finished(effect, read)
+        finally:
+            del self._urgent[effect.work.number]
+            loaded.set()
+
+    async def _finished(self, effect: Load, read: partial[LoadedWorkspace]) -> LoadFinished:
+        try:
+            return LoadFinished(effect.work, await to_thread.run_sync(read, limiter=self._threads), at=time.time())
+        except CkwatchError as error:
+            return LoadFinished(effect.work, None, str(error), at=time.time())
+
+    async def wait_for_urgent(self) -> None:
+        """Return when no urgent load runs, or when the wait takes too long."""
+        if self._urgent:
+            with anyio.move_on_after(LOAD_WAIT_S):
+                for loaded in list(self._urgent.values()):
+                    await loaded.wait()
+
     def load(self, scope: str, overlays: Mapping[str, str], options: ViewOverrides) -> LoadedWorkspace:
-        """Read it, in a thread. Raises CkwatchError when there is no `ckwatch.toml` any more."""
+        """Read the workspace; for a thread. Raises CkwatchError when there is no `ckwatch.toml` any more."""
         with self._lock:
             workspace = self._loader.load(overlays)
             if scope == MAIN:
                 cuda = any(language_of(kernel.template) is Language.CU for kernel in workspace.kernels)
-                self._tools.find(workspace.settings, cuda=cuda)
+                self._tools.configure(workspace.settings, cuda=cuda)
             diagnostics = list(workspace.diagnostics)
             used: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
             kernels = []
@@ -58,17 +99,22 @@ class ViewLoader:
                 workspace.settings.compile.jobs or default_jobs(),
                 self._tools.problem,
                 workspace.settings.daemon.build == "everything",
-                self._tools.takes_apart,
+                self._tools.runs_passes_apart,
                 _benchmarks(workspace),
             )
 
     def kernels(self) -> tuple[KernelUnits, ...]:
-        """The kernels of the workspace's own last load."""
+        """The kernels of the last load of the workspace on disk."""
         return tuple(self._kernels.values())
 
     def workspace(self, scope: str) -> Workspace:
         """The workspace as `scope` sees it. Raises KeyError before the first load."""
         return self.workspaces.get(scope) or self.workspaces[MAIN]
+
+    def shows_header_warnings(self, scope: str, options: ViewOverrides) -> bool:
+        """Whether warnings in headers are shown: the view's choice, or the workspace's."""
+        chosen = options.header_warnings
+        return self.workspace(scope).settings.compile.header_warnings if chosen is None else chosen
 
     def _archs(self, kernel: Kernel, asked: tuple[str, ...], diagnostics: list[Diagnostic]) -> tuple[str, ...]:
         language = language_of(kernel.template)

@@ -1,6 +1,6 @@
-"""Times units: chooses a device, asks a worker, and keeps the timing in the history.
+"""Measure: times units. Chooses a device, has a worker measure, and keeps the timing in the history.
 
-Two benchmarks are one where the same code was measured on the same problem, device and driver, in the same way.
+Two benchmarks are the same when the same code was measured on the same problem, device and driver, in the same way.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.queries.comparison import LIBRARY
 from ckwatch.engine.regressions import RegressionCheck
+from ckwatch.engine.timings_to_wire import timings_to_json
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
@@ -43,7 +44,7 @@ from ckwatch.model.targets import Language, language_of
 from ckwatch.workspace.settings import BenchSection
 
 LoadProduct = Callable[[Path], bytes]
-"""Reads a file of an artifact as it was stored: `ckwatch.store.verified`."""
+"""Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
 
 DEVICE_KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
 """The kind of device that runs what a template of a language renders to."""
@@ -130,38 +131,38 @@ def benchmark_key(
 
 
 DEVICES_RETRY_S = 30.0
-"""Where there was no device, it is looked for again after so long."""
+"""When there was no device, the worker is asked again after so long."""
 
 PREVIOUS_CONTESTANT = "before"
 """The contestant that is an earlier artifact."""
 
 DETAIL_CHARACTERS = 2000
-"""Characters of what a worker printed that are told where it, and not the kernel, is at fault."""
+"""How much of a worker's output is shown when the worker, not the kernel, is at fault."""
 
 OnStage = Callable[[str, str, str], None]
-"""Is told unit, shape, and what is done."""
+"""Gets the unit, the shape, and what the worker does."""
 
 
 class MeasureRunner:
-    """Times units, one at a time. `on_stage` is told what the worker does."""
+    """Times units, one at a time. `on_stage` is called when the worker starts something else."""
 
-    def __init__(self, root: Path, loads: ViewLoader, tools: BuildTools, memoirs: HistoryRecorder) -> None:
+    def __init__(self, root: Path, view_loader: ViewLoader, tools: BuildTools, history: HistoryRecorder) -> None:
         self._root = root
-        self._loads = loads
+        self._view_loader = view_loader
         self._tools = tools
-        self._memoirs = memoirs
-        self._verdicts = RegressionCheck(memoirs)
+        self._history = history
+        self._regressions = RegressionCheck(history)
         self._asking = anyio.Lock()
         self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
         self.on_stage: OnStage = lambda _unit, _shape, _stage: None
 
     @property
     def settings(self) -> BenchSection:
-        """The workspace's."""
-        return self._loads.workspace(MAIN).settings.bench
+        """`[bench]` of the workspace."""
+        return self._view_loader.workspace(MAIN).settings.bench
 
     async def devices(self, *, again: bool = False) -> Devices | BenchmarkFailure:
-        """What the worker's machine has. What is known is told; where there was nothing, it is looked anew in time."""
+        """The devices of the worker's machine, as last found; asked again after a while when there was none."""
         worker = WorkerCommand.of(self.settings)
         async with self._asking:
             known, now = self._found, time.monotonic()
@@ -176,7 +177,7 @@ class MeasureRunner:
     async def measure(self, effect: Measure) -> MeasureFinished:
         """A timing, from the history where it has one.
 
-        Raises CkwatchError when the host cannot, LostArtifactError when the store has not what was compiled.
+        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
         """
         unit, settings = effect.unit, self.settings
         shape = next((shape for shape in unit.kernel.shapes if shape.name == effect.shape), None)
@@ -212,7 +213,7 @@ class MeasureRunner:
         )
         known = None if effect.force else await self._known(key)
         if known is not None:
-            return await self._told(effect, shape, await self._taken_over(record, known), 0.0)
+            return await self._finished(effect, shape, await self._taken_over(record, known), 0.0)
         began = time.monotonic()
         commit = await commit_of(self._root)
         outcome = await self._ask_for(effect, record, device)
@@ -222,16 +223,16 @@ class MeasureRunner:
         elif outcome.kind in KERNEL_FAILURES:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
         else:
-            self._found = None  # perhaps it is another device by now
+            self._found = None  # the devices may have changed
             return MeasureFinished(effect.work, None, _sentence(outcome), at=time.time())
-        return await self._told(effect, shape, await self._kept(record), time.monotonic() - began)
+        return await self._finished(effect, shape, await self._kept(record), time.monotonic() - began)
 
     async def _known(self, key: str) -> TimingRecord | None:
-        timings = self._memoirs.timings
+        timings = self._history.timings
         try:
             return None if timings is None else await to_thread.run_sync(timings.by_key, key)
         except HistoryError:
-            return None  # the user is told of a history that cannot be used; measuring goes on without it
+            return None  # the user is warned of a history that cannot be used; measuring goes on without it
 
     async def _taken_over(self, record: TimingRecord, known: TimingRecord) -> TimingRecord:
         """The record of the same code under this unit's name."""
@@ -249,7 +250,7 @@ class MeasureRunner:
         )
 
     async def _kept(self, record: TimingRecord) -> TimingRecord:
-        timings = self._memoirs.timings
+        timings = self._history.timings
         try:
             numbers = [] if timings is None else await to_thread.run_sync(timings.add, [record])
         except HistoryError:
@@ -272,7 +273,7 @@ class MeasureRunner:
         worker = WorkerCommand.of(self.settings)
         name = job.contestants[0].name
 
-        def heard(message: WorkerMessage) -> None:
+        def report(message: WorkerMessage) -> None:
             if isinstance(message, WaitingForDevice):
                 self.on_stage(name, shape, f"waits for the device: {message.holder}")
             elif isinstance(message, WorkerStage):
@@ -284,15 +285,15 @@ class MeasureRunner:
             command=worker.command,
             launcher=worker.launcher,
             time_limit_s=self.settings.time_limit_s,
-            on_message=heard,
+            on_message=report,
             folder=self._root,
         )
 
-    async def _told(self, effect: Measure, shape: Shape, record: TimingRecord, seconds: float) -> MeasureFinished:
+    async def _finished(self, effect: Measure, shape: Shape, record: TimingRecord, seconds: float) -> MeasureFinished:
         """The record as it is shown, compared with others."""
         again = partial(self._interleaved, effect) if seconds else None
-        rows, diagnostics = await self._verdicts.of(effect.unit, shape, record, self.settings.regression, again)
-        timing = ShapeTiming(shape.name, effect.result.artifact, rows, diagnostics, seconds)
+        rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
+        timing = ShapeTiming(shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds)
         return MeasureFinished(effect.work, timing, at=time.time())
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:

@@ -1,4 +1,4 @@
-"""Renders units, and keeps the texts that will be needed again soon.
+"""Render: renders units, checks them without a compiler, and keeps the texts that will be needed again soon.
 
 Five thousand texts would not fit in memory; they can be rendered again. What renders have read is kept once for all
 units that have read the same.
@@ -6,12 +6,30 @@ units that have read the same.
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from sys import intern
 
-from ckwatch.core.events import UnitKey
-from ckwatch.render.outcome import Rendered
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+import ckwatch_templates
+from ckwatch.checks.static_checks import static_checks
+from ckwatch.core.effects import Check, Compile, LookUp, Render
+from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.diagnostics import Source
+from ckwatch.model.kernels import Unit
+from ckwatch.render.cache import RenderCache
+from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
+from ckwatch.workspace.files import writable_by_others
+from ckwatch.workspace.loading import Workspace
 
 CHARACTERS_KEPT = 2_000_000
 """Their maps take three times as much."""
@@ -20,9 +38,16 @@ TEXTS_KEPT = 500
 
 READS_KEPT = 50
 
+CACHE_DELAY_S = 0.2
+"""A render is written to disk so long after it, unless more than `FEW_RENDERS` wait: each holds its text."""
+
+FEW_RENDERS = 20
+
+NOTHING: frozenset[str] = frozenset()
+
 
 class TextCache:
-    """The most recently used texts, by unit and tokens."""
+    """The most recently used texts, by unit and generation."""
 
     def __init__(self, limit: int = CHARACTERS_KEPT) -> None:
         self._limit = limit
@@ -30,7 +55,7 @@ class TextCache:
         self._texts: OrderedDict[UnitKey, tuple[int, Rendered]] = OrderedDict()
 
     def put(self, key: UnitKey, generation: int, rendered: Rendered) -> None:
-        """Keep the text of this generation, and drop what was not used for longest."""
+        """Keep the text of this generation, and drop the least recently used ones."""
         self.drop(key)
         self._texts[key] = (generation, rendered)
         self._size += len(rendered.text)
@@ -68,3 +93,135 @@ class SharedReads:
             if len(self._last) > READS_KEPT:
                 del self._last[next(iter(self._last))]
         return known
+
+
+class RenderHandler:
+    """Renders units for the core, for the other handlers, and for queries."""
+
+    def __init__(self, tools: BuildTools, view_loader: ViewLoader, threads: CapacityLimiter) -> None:
+        self._tools = tools
+        self._view_loader = view_loader
+        self._threads = threads
+        self._reads = SharedReads()
+        self._to_cache: dict[int, Callable[[], None]] = {}
+        self.text_cache = TextCache()
+
+    async def run(self, effect: Render) -> RenderFinished:
+        """Render a unit and check it without a compiler, after any urgent load."""
+        await self._view_loader.wait_for_urgent()
+        workspace = self._view_loader.workspace(effect.work.key.scope)
+        outcome, cache = await self._outcome(workspace, effect.unit, effect.overlays, effect.options)
+        text = outcome.rendered
+        if text is not None:
+            self.text_cache.put(effect.work.key, effect.work.generation, text)
+        if cache is not None:
+            self._to_cache[effect.work.number] = cache
+        reads = outcome.read
+        if not reads:
+            reads = await to_thread.run_sync(_template_digest, effect.unit, workspace, limiter=self._threads)
+        failed = text is None or any(diagnostic.severity == "error" for diagnostic in outcome.diagnostics)
+        facts = RenderFacts(
+            not failed,
+            outcome.diagnostics,
+            self._reads.shared(reads),
+            frozenset(map(intern, outcome.missed)) if outcome.missed else NOTHING,
+            "" if text is None else intern(f"{text.symbol}:{text.token_key}"),
+            "" if text is None else text.symbol,
+        )
+        return RenderFinished(effect.work, facts, at=time.time())
+
+    async def finish(self, effect: Render) -> None:
+        """Write the render to disk for the next daemon; after an edit, not before its compiler starts."""
+        if effect.work.number not in self._to_cache:
+            return
+        try:
+            if len(self._to_cache) <= FEW_RENDERS:
+                await anyio.sleep(CACHE_DELAY_S)
+        finally:
+            cache = self._to_cache.pop(effect.work.number)
+        await to_thread.run_sync(cache, limiter=self._threads)
+
+    async def text_of(self, effect: LookUp | Check | Compile) -> Rendered | None:
+        """The text with the effect's tokens; None when the template changed since, or has errors now."""
+        work = effect.work
+        text = await self.text(work.key, work.generation, effect.unit, effect.overlays, effect.options)
+        return None if text is None or f"{text.symbol}:{text.token_key}" != work.tokens else text
+
+    async def text(
+        self, key: UnitKey, generation: int, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
+    ) -> Rendered | None:
+        """The unit's text: the kept one, else rendered again; None when the template has errors."""
+        kept = self.text_cache.get(key, generation)
+        if kept is not None:
+            return kept
+        outcome = await self.outcome(key, unit, overlays, options)
+        if outcome.rendered is not None:
+            self.text_cache.put(key, generation, outcome.rendered)
+        return outcome.rendered
+
+    async def outcome(
+        self, key: UnitKey, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
+    ) -> RenderOutcome:
+        """The unit's render with its diagnostics."""
+        outcome, cache = await self._outcome(self._view_loader.workspace(key.scope), unit, overlays, options)
+        if cache is not None:
+            await to_thread.run_sync(cache, limiter=self._threads)
+        return outcome
+
+    async def _outcome(
+        self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
+    ) -> tuple[RenderOutcome, Callable[[], None] | None]:
+        """The render, and what to call in a thread to write it to disk."""
+        cache = None
+        if not overlays and options.rules:
+            cache = self._tools.render_cache(workspace.template_folders)
+            if cache is not None:
+                get = partial(_cached_render, cache, unit, workspace)
+                kept = await to_thread.run_sync(get, limiter=self._threads)
+                if kept is not None:
+                    return kept, None
+        settings = workspace.settings.render
+        limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
+        outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
+        if outcome.rendered is not None:
+            checks = partial(_with_static_checks, unit, outcome, workspace, overlays, rules=options.rules)
+            outcome = await to_thread.run_sync(checks, limiter=self._threads)
+        return outcome, None if cache is None else partial(cache.put, unit, outcome)
+
+
+def _cached_render(cache: RenderCache, unit: Unit, workspace: Workspace) -> RenderOutcome | None:
+    kept = cache.get(unit)
+    return None if kept is None else _refuse_foreign_files(kept, workspace, {})
+
+
+def _with_static_checks(
+    unit: Unit, outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str], *, rules: bool
+) -> RenderOutcome:
+    """The render with the diagnostics that need no compiler."""
+    assert outcome.rendered is not None  # noqa: S101  # the caller has checked
+    found = static_checks(unit, outcome.rendered, rules=rules)
+    outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+    return _refuse_foreign_files(outcome, workspace, overlays)
+
+
+def _refuse_foreign_files(outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str]) -> RenderOutcome:
+    """The render, unless other users can write a template that it read: what is compiled of it runs here."""
+    builtin = f"{ckwatch_templates.ROOT}{os.sep}"
+    for path, digest in outcome.read.items():
+        refusal = None if path in overlays or path.startswith(builtin) else workspace.writers.refusal(path)
+        if refusal is not None:
+            found = writable_by_others(path, Source.JINJA, refusal)
+            # A new mode leaves the contents as they are: any event of the file has to lead to another render.
+            return RenderOutcome(None, (found,), {**outcome.read, path: f"{digest} refused"}, outcome.missed)
+    return outcome
+
+
+def _template_digest(unit: Unit, workspace: Workspace) -> dict[str, str]:
+    """What a render that was stopped has read at the least: its template. A fix of it has to lead to another render."""
+    for folder in workspace.template_folders:
+        path = folder / unit.kernel.template
+        try:
+            return {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
+        except OSError:
+            continue
+    return {}

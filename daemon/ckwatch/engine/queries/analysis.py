@@ -1,4 +1,4 @@
-"""What a unit's code object tells: analysis, predicted ranking, and how far predictions were off."""
+"""The code objects of units: analysis, predicted ranking, and how far predictions were off."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from ckwatch.codeobject.prediction import (
 from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.compile.request import ProductKind
-from ckwatch.core.events import AnalyzeRequested
-from ckwatch.core.state import UnitState
+from ckwatch.core.events import MAIN, AnalyzeRequested
+from ckwatch.core.phases import Phase
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
@@ -42,7 +45,7 @@ ReportOf = Callable[[UnitState], Awaitable[CodeObjectReport]]
 
 
 async def calibration_of(units: Iterable[UnitState], report_of: ReportOf, timings: Timings | None) -> Calibrated:
-    """Over all timings with a cold cache of the units' present artifacts. `timings` tell more of the devices."""
+    """Over all timings with a cold cache of the units' present artifacts. `timings` know more about the devices."""
     pairs: list[MeasuredPrediction] = []
     notes: dict[str, None] = {}
     timed = 0
@@ -56,9 +59,9 @@ async def calibration_of(units: Iterable[UnitState], report_of: ReportOf, timing
         except CkwatchError as error:
             notes[error.message] = None
             continue
-        found, told = await to_thread.run_sync(_pairs, unit, report, rows, timings)
+        found, reasons = await to_thread.run_sync(_pairs, unit, report, rows, timings)
         pairs += found
-        notes |= dict.fromkeys(told)
+        notes |= dict.fromkeys(reasons)
     return Calibrated(calibration=await to_thread.run_sync(calibrate, pairs), timed=timed, notes=tuple(notes))
 
 
@@ -97,7 +100,7 @@ def _pairs(
 
 
 def _device_facts(row: Timing, timings: Timings | None) -> DeviceFacts:
-    """As it was measured, with its number of compute units; else as far as the timing tells."""
+    """The device as it was measured, with its number of compute units; else what the timing says of it."""
     try:
         record = None if timings is None else timings.one(row.id)
     except HistoryError:
@@ -108,26 +111,30 @@ def _device_facts(row: Timing, timings: Timings | None) -> DeviceFacts:
 
 
 class AnalysisQueries:
-    """Answers by the reports of artifacts."""
+    """Answers from the reports of artifacts."""
 
-    def __init__(self, runtime: EngineLoop, insights: ArtifactAnalyzer) -> None:
-        self._runtime = runtime
-        self._insights = insights
+    def __init__(
+        self, loop: EngineLoop, analyzer: ArtifactAnalyzer, history: HistoryRecorder, lookup: UnitLookup
+    ) -> None:
+        self._loop = loop
+        self._analyzer = analyzer
+        self._history = history
+        self._lookup = lookup
 
-    async def of(self, unit: UnitState) -> Analysis:
-        """What the unit's last artifact tells. Raises CkwatchError for a unit without a code object."""
+    async def analysis(self, unit: UnitState) -> Analysis:
+        """The report of the unit's last artifact. Raises CkwatchError for a unit without a code object."""
         report = await self._report(unit)
-        assert unit.result is not None  # noqa: S101  # `_report` has looked
-        before = "" if unit.figures is None else unit.figures.artifact
-        earlier = await self._insights.earlier(unit.key.unit, unit.result.artifact, unit.unit.arch, before)
-        await self._runtime.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
+        assert unit.compile.result is not None  # noqa: S101  # `_report` has checked
+        before = "" if unit.figures.latest is None else unit.figures.latest.artifact
+        earlier = await self._analyzer.earlier(unit.key.unit, unit.compile.result.artifact, unit.unit.arch, before)
+        await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
         limits = limits_of(report.arch)
         target = target_of(unit.unit.arch)
         shapes = () if target is None else await to_thread.run_sync(_predictions, unit, report, target)
         return Analysis(
             unit=unit.key.unit,
-            artifact_key=unit.result.key,
-            fresh=unit.fresh,
+            artifact_key=unit.compile.result.key,
+            fresh=unit.settled,
             report=report,
             shapes=shapes,
             previous=earlier.previous,
@@ -136,11 +143,24 @@ class AnalysisQueries:
             lds_limit_bytes=None if limits is None else limits.workgroup_lds_bytes,
         )
 
-    async def calibration(self, units: list[UnitState], timings: Timings | None) -> Calibrated:
-        """How far predictions were off, of the units with a fresh timing on a part that predictions know."""
-        return await calibration_of(units, self._report, timings)
+    async def calibration(self) -> Calibrated:
+        """How far predictions were off, for the units with a fresh timing on a part that predictions know."""
+        await self._lookup.loaded()
+        units = list(self._loop.state.main.units.values())
+        return await calibration_of(units, self._report, self._history.timings)
 
-    async def ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
+    async def predicted(self, kernel: str, shape: str, arch: str | None, part: str) -> PredictedRanking:
+        """A kernel's instances by predicted time, once they are rendered. Raises UnknownUnitError and CkwatchError."""
+        await self._lookup.loaded()
+        units = [unit for unit in self._loop.state.main.units.values() if unit.unit.kernel.name == kernel]
+        if not units:
+            raise await self._lookup.unknown(MAIN, kernel)
+        mine = of_arch(units, arch or units[0].unit.arch)
+        while any(unit.phase in (Phase.WAITING, Phase.RENDERING, Phase.LOOKING) for unit in mine):
+            await self._loop.feed.wait(self._loop.feed.seq)
+        return await self._ranked(kernel, mine, shape, part)
+
+    async def _ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
         """The units of one kernel and arch on a shape. Raises CkwatchError for an unknown shape or part."""
         first = units[0].unit
         known = next((one for one in first.kernel.shapes if one.name == shape), None)
@@ -153,7 +173,7 @@ class AnalysisQueries:
             raise CkwatchError(str(error)) from None
         if target is None:
             raise CkwatchError(
-                f"there is no prediction for {first.arch}", "`ckwatch inspect` tells resources and loops"
+                f"there is no prediction for {first.arch}", "`ckwatch inspect` shows resources and loops"
             )
         entries, measured = [], {}
         for unit in units:
@@ -179,12 +199,12 @@ class AnalysisQueries:
         )
 
     async def _report(self, unit: UnitState) -> CodeObjectReport:
-        result = unit.result
+        result = unit.compile.result
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None or not unit.unit.arch.startswith("gfx"):
             why = _why_not(unit) or "it has no AMD code object"
             raise CkwatchError(f"'{unit.key.unit}' cannot be inspected: {why}", "build it first")
-        return await self._insights.reports.of(result.artifact, Path(path), unit.unit.arch)
+        return await self._analyzer.reports.report(result.artifact, Path(path), unit.unit.arch)
 
 
 def of_arch(units: list[UnitState], arch: str) -> list[UnitState]:
@@ -199,7 +219,7 @@ def of_arch(units: list[UnitState], arch: str) -> list[UnitState]:
 
 def _why_not(unit: UnitState) -> str:
     """Why the unit has no artifact; empty where it has one."""
-    if unit.result is not None and unit.result.outcome is Outcome.BUILT:
+    if unit.compile.result is not None and unit.compile.result.outcome is Outcome.BUILT:
         return ""
     errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
     return errors[0] if errors else "it was not built"

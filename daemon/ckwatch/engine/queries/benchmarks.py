@@ -1,6 +1,6 @@
-"""Benchmarks: running ones that somebody follows, and questions about timings, rankings and baselines.
+"""Benchmarks that clients follow, and questions about timings, rankings and baselines.
 
-Units are built first, then timed, and each timing is reported when it is there.
+A benchmark builds its units first, then times them, and reports each timing as soon as it is taken.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested
-from ckwatch.core.state import State, UnitState
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.build import FollowedBuilds
 from ckwatch.engine.queries.comparison import compare_timings
 from ckwatch.engine.queries.ranking import rank_units
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.roofline import CacheState
-from ckwatch.model.unit_patterns import select_units, suggest_pattern
+from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
 
 NOT_BUILT = "it was not built"
-REMOVED = "it is no more"
+REMOVED = "it was removed"
 CHANGED = "it was edited or cancelled meanwhile"
 
 
 @dataclass(slots=True)
 class _FollowedBenchmark:
-    """One request. `pending`: shapes that are not told yet, by unit, and the number of the request for them."""
+    """One request. `pending`: by unit, the shapes that are not reported yet, and the number of the request for them."""
 
     send: MemoryObjectSendStream[BenchLine]
     shapes: tuple[str, ...] | None
@@ -54,15 +56,15 @@ class _FollowedBenchmark:
     built: bool = False
     ended: bool = False
 
-    def tell(self, line: BenchLine) -> None:
-        """Lines are no more than a few for each unit and shape."""
+    def report(self, line: BenchLine) -> None:
+        """Send a line. There are no more than a few for each unit and shape."""
         if not self.ended:
             self.send.send_nowait(line)
 
-    def end_if_all_is_told(self) -> None:
-        """Tell the end, once."""
+    def end_if_complete(self) -> None:
+        """Report the end, once."""
         if self.built and not self.pending and not self.ended:
-            self.tell(BenchLine(event="done"))
+            self.report(BenchLine(event="done"))
             self.ended = True
             self.send.close()
 
@@ -70,12 +72,12 @@ class _FollowedBenchmark:
 class FollowedBenchmarks:
     """The benchmarks that are followed now."""
 
-    def __init__(self, runtime: EngineLoop, builds: FollowedBuilds, measurements: MeasureRunner) -> None:
-        self._runtime = runtime
+    def __init__(self, loop: EngineLoop, builds: FollowedBuilds, measure: MeasureRunner) -> None:
+        self._loop = loop
         self._builds = builds
         self._numbers = itertools.count(1)
         self._followed: list[_FollowedBenchmark] = []
-        measurements.on_stage = self._stage
+        measure.on_stage = self._stage
 
     @asynccontextmanager
     async def bench(
@@ -86,39 +88,39 @@ class FollowedBenchmarks:
         device: str | None = None,
         force: bool = False,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
-        """The lines of a benchmark; leaving the context before `done` gives up what nobody else wants.
+        """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
 
         Raises UnknownUnitError when a pattern means no unit, CkwatchError when no unit has such a shape.
         """
-        async with self._builds.build(MAIN, patterns, force=False, check_only=False) as lines:
+        async with self._builds.build(None, patterns, force=False, check_only=False) as lines:
             self._require_shapes(patterns, shapes)
             send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-            following = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device)
-            self._followed.append(following)
+            benchmark = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device)
+            self._followed.append(benchmark)
             try:
                 async with plain_errors(), anyio.create_task_group() as tasks:
 
                     async def build() -> None:
                         async for line in lines:
                             if line.event == "unit" and line.id is not None:
-                                await self._built(following, line.id, line.problem)
-                        following.built = True
-                        following.end_if_all_is_told()
+                                await self._built(benchmark, line.id, line.problem)
+                        benchmark.built = True
+                        benchmark.end_if_complete()
 
                     tasks.start_soon(build)
-                    tasks.start_soon(self._watch, following)
+                    tasks.start_soon(self._watch, benchmark)
                     yield receive
                     tasks.cancel_scope.cancel()
             finally:
-                self._followed.remove(following)
+                self._followed.remove(benchmark)
                 send.close()
                 receive.close()
-                if following.pending:
+                if benchmark.pending:
                     with CancelScope(shield=True):
-                        await self._runtime.post(MeasureDropped(tuple(following.pending), at=time.time()))
+                        await self._loop.post(MeasureDropped(tuple(benchmark.pending), at=time.time()))
 
     def _require_shapes(self, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
-        members = self._runtime.state.members(MAIN)
+        members = self._loop.state.members(MAIN)
         names, _ = select_units(members, None if patterns is None else tuple(patterns))
         there = dict.fromkeys(shape.name for name in names for shape in members[name].kernel.shapes)
         for shape in shapes or ():
@@ -126,63 +128,63 @@ class FollowedBenchmarks:
                 known = f"there are {', '.join(there)}" if there else "their kernel files have no [[shape]]"
                 raise CkwatchError(f"none of these units has a shape '{shape}'", known)
 
-    async def _built(self, following: _FollowedBenchmark, name: str, problem: str | None) -> None:
-        unit = self._runtime.state.main.units.get(name)
+    async def _built(self, benchmark: _FollowedBenchmark, name: str, problem: str | None) -> None:
+        unit = self._loop.state.main.units.get(name)
         if unit is None or problem is not None or unit.outcome != "built":
-            following.tell(BenchLine(event="skipped", unit=name, text=problem or NOT_BUILT))
+            benchmark.report(BenchLine(event="skipped", unit=name, text=problem or NOT_BUILT))
             return
         shapes = [shape.name for shape in unit.unit.kernel.shapes]
-        wanted = dict.fromkeys(name for name in shapes if following.shapes is None or name in following.shapes)
+        wanted = dict.fromkeys(name for name in shapes if benchmark.shapes is None or name in benchmark.shapes)
         if not wanted:
-            text = "its kernel file has no [[shape]] to be timed on" if not shapes else "it has none of these shapes"
-            following.tell(BenchLine(event="skipped", unit=name, text=text))
+            text = "its kernel file has no [[shape]] to time it on" if not shapes else "it has none of these shapes"
+            benchmark.report(BenchLine(event="skipped", unit=name, text=text))
             return
         number = next(self._numbers)
-        following.pending[name] = (number, wanted)
-        await self._runtime.post(
-            MeasureRequested(number, (name,), tuple(wanted), following.force, following.device, at=time.time())
+        benchmark.pending[name] = (number, wanted)
+        await self._loop.post(
+            MeasureRequested(number, (name,), tuple(wanted), benchmark.force, benchmark.device, at=time.time())
         )
 
-    async def _watch(self, following: _FollowedBenchmark) -> None:
-        """Tell what is there after each change, until cancelled."""
-        feed = self._runtime.feed
+    async def _watch(self, benchmark: _FollowedBenchmark) -> None:
+        """After each change, report what is done; until cancelled."""
+        feed = self._loop.feed
         while True:
             seq = feed.seq
-            for name in list(following.pending):
-                self._look(following, name)
-            following.end_if_all_is_told()
+            for name in list(benchmark.pending):
+                self._report_done(benchmark, name)
+            benchmark.end_if_complete()
             await feed.wait(seq)
 
-    def _look(self, following: _FollowedBenchmark, name: str) -> None:
-        number, shapes = following.pending[name]
-        state = self._runtime.state
+    def _report_done(self, benchmark: _FollowedBenchmark, name: str) -> None:
+        number, shapes = benchmark.pending[name]
+        state = self._loop.state
         if state.measure_requests < number:
             return
         unit = state.main.units.get(name)
         for shape in list(shapes):
-            if unit is None or shape not in unit.to_measure:
+            if unit is None or shape not in unit.timing.requested:
                 del shapes[shape]
-                self._tell(following, name, unit, shape)
+                self._report_shape(benchmark, name, unit, shape)
         if not shapes:
-            del following.pending[name]
+            del benchmark.pending[name]
 
-    def _tell(self, following: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
+    def _report_shape(self, benchmark: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
         rows = [] if unit is None else [row for row in unit_timings_to_wire(unit) if row.shape == shape]
         fresh = [row for row in rows if row.standing == "fresh"]
         for row in fresh:
-            following.tell(BenchLine(event="timing", unit=name, shape=shape, timing=row))
+            benchmark.report(BenchLine(event="timing", unit=name, shape=shape, timing=row))
         if not fresh:
-            why = REMOVED if unit is None else unit.unmeasured or CHANGED
-            following.tell(BenchLine(event="skipped", unit=name, shape=shape, text=why))
+            why = REMOVED if unit is None else unit.timing.untimed_because or CHANGED
+            benchmark.report(BenchLine(event="skipped", unit=name, shape=shape, text=why))
 
     def _stage(self, unit: str, shape: str, stage: str) -> None:
-        for following in self._followed:
-            if unit not in following.pending or shape not in following.pending[unit][1]:
+        for benchmark in self._followed:
+            if unit not in benchmark.pending or shape not in benchmark.pending[unit][1]:
                 continue
-            if (unit, shape) not in following.begun:
-                following.begun.add((unit, shape))
-                following.tell(BenchLine(event="began", unit=unit, shape=shape))
-            following.tell(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
+            if (unit, shape) not in benchmark.begun:
+                benchmark.begun.add((unit, shape))
+                benchmark.report(BenchLine(event="began", unit=unit, shape=shape))
+            benchmark.report(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
 
 
 NOT_UNITS = ("previous", "library", "baseline")
@@ -197,23 +199,29 @@ class BenchmarkQueries:
     """Fits `ckwatch.server.engine_api.BenchmarkEngine`."""
 
     def __init__(
-        self, runtime: EngineLoop, benches: FollowedBenchmarks, measurements: MeasureRunner, memoirs: HistoryRecorder
+        self,
+        loop: EngineLoop,
+        followed: FollowedBenchmarks,
+        measure: MeasureRunner,
+        history: HistoryRecorder,
+        lookup: UnitLookup,
     ) -> None:
-        self._runtime = runtime
-        self._benches = benches
-        self._measurements = measurements
-        self._memoirs = memoirs
+        self._loop = loop
+        self._followed = followed
+        self._measure = measure
+        self._history = history
+        self._lookup = lookup
 
     @property
     def _state(self) -> State:
-        return self._runtime.state
+        return self._loop.state
 
     async def devices(self, *, again: bool) -> Devices:
         """What units can be timed on. Raises CkwatchError when the worker cannot be asked."""
-        found = await self._measurements.devices(again=again)
+        found = await self._measure.devices(again=again)
         if isinstance(found, BenchmarkFailure):
             raise CkwatchError(found.message, found.hint or None)
-        launcher = self._measurements.settings.launcher
+        launcher = self._measure.settings.launcher
         return Devices(
             devices=tuple(
                 Device(name=one.name, description=one.description, arch=one.arch, pci=one.pci, driver=one.driver)
@@ -226,15 +234,15 @@ class BenchmarkQueries:
     def bench(
         self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
-        """As the protocol says."""
-        return self._benches.bench(patterns, shapes, device=device, force=force)
+        """The lines of a benchmark, as `FollowedBenchmarks.bench`."""
+        return self._followed.bench(patterns, shapes, device=device, force=force)
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
-        """Past timings, newest first; those of a unit that is no more too. Raises UnknownUnitError, HistoryError."""
+        """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
         timings = self._timings()
         records = await to_thread.run_sync(timings.of_unit, unit, shape, limit)
         if not records and unit not in self._state.main.members:
-            raise await self._unknown(unit)
+            raise await self._lookup.unknown(MAIN, unit)
         present = self._present([unit])[unit]
         return await to_thread.run_sync(lambda: [row for one in records for row in record_to_wire(one, present)])
 
@@ -242,7 +250,7 @@ class BenchmarkQueries:
         """A measurement with its samples, one for each cache state. Raises CkwatchError for an unknown number."""
         record = await to_thread.run_sync(self._timings().one, number)
         if record is None:
-            raise CkwatchError(f"there is no measurement {number}", "`ckwatch history UNIT --json` tells the numbers")
+            raise CkwatchError(f"there is no measurement {number}", "`ckwatch history UNIT --json` shows the numbers")
         present = self._present([record.unit])[record.unit]
         return await to_thread.run_sync(record_details_to_wire, record, present)
 
@@ -259,7 +267,7 @@ class BenchmarkQueries:
         units = [unit.id for unit in known.units]
         records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
         present, refused = self._present(units), self._refused(units)
-        cache = CacheState.COLD if CacheState.COLD in self._measurements.settings.caches else CacheState.HOT
+        cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
         return await to_thread.run_sync(rank_units, records, present, refused, cache)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
@@ -275,15 +283,13 @@ class BenchmarkQueries:
         return await to_thread.run_sync(lambda: compare_timings(timings, ours, theirs, shape, present=present))
 
     async def set_baseline(self, name: str, patterns: Sequence[str] | None) -> list[str]:
-        """Let `name` mean the latest timings of units; those that have any. Raises UnknownUnitError, CkwatchError."""
-        names, unknown = select_units(self._state.members(MAIN), None if patterns is None else tuple(patterns))
-        if unknown is not None:
-            raise await self._unknown(unknown)
+        """Set a baseline to the latest timings of units; those that have any. Raises UnknownUnitError, CkwatchError."""
+        names = await self._lookup.names(MAIN, patterns)
         timings, at = self._timings(), time.time()
         found = await to_thread.run_sync(lambda: [unit for unit in names if timings.set_baseline(unit, name, at) > 0])
         if not found:
             raise CkwatchError("none of these units has been timed", "`ckwatch bench` takes timings")
-        await self._compare_anew(found)
+        await self._compare_again(found)
         return found
 
     async def baselines(self) -> list[Baseline]:
@@ -292,24 +298,24 @@ class BenchmarkQueries:
         return [Baseline(name=one.name, set_at=one.set_at, units=one.units, timings=one.timings) for one in found]
 
     async def remove_baseline(self, name: str) -> int:
-        """Let `name` mean nothing; of how many units. Raises CkwatchError when it means nothing already."""
+        """Remove a baseline; the number of its units. Raises CkwatchError when there is none of this name."""
         units = await to_thread.run_sync(self._timings().units_of_baseline, name)
         count = await to_thread.run_sync(self._timings().remove_baseline, name)
         if not count:
             raise CkwatchError(f"there is no baseline '{name}'", "`ckwatch baseline list` lists them")
-        await self._compare_anew(units)
+        await self._compare_again(units)
         return count
 
-    async def _compare_anew(self, units: Sequence[str]) -> None:
-        """The figures of these units have another baseline."""
+    async def _compare_again(self, units: Sequence[str]) -> None:
+        """Compare the figures of these units with their new baseline."""
         for first in range(0, len(units), UNITS_AT_ONCE):
             some = tuple(units[first : first + UNITS_AT_ONCE])
-            await self._runtime.post(AnalyzeRequested(MAIN, some, again=True, at=time.time()))
+            await self._loop.post(AnalyzeRequested(MAIN, some, again=True, at=time.time()))
 
     def _timings(self) -> Timings:
-        timings = self._memoirs.timings
+        timings = self._history.timings
         if timings is None:
-            raise HistoryError(self._memoirs.problem or "the history cannot be used")
+            raise HistoryError(self._history.problem or "the history cannot be used")
         return timings
 
     def _present(self, units: Sequence[str]) -> dict[str, str | None]:
@@ -328,21 +334,14 @@ class BenchmarkQueries:
 
     async def _one(self, pattern: str) -> str:
         """The one unit that a pattern names."""
-        names, unknown = select_units(self._state.members(MAIN), (pattern,))
-        if unknown is not None:
-            raise await self._unknown(pattern)
+        names = await self._lookup.names(MAIN, (pattern,))
         if len(names) != 1:
             listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
             raise CkwatchError(f"'{pattern}' names {len(names)} units", f"name one of them: {listed}")
         return names[0]
 
-    async def _unknown(self, name: str) -> CkwatchError:
-        units = list(self._state.members(MAIN).values())
-        hint = await to_thread.run_sync(suggest_pattern, units, name)
-        return UnknownUnitError(f"no kernel, instance or unit is called '{name}'", hint)
-
 
 def _present_artifact(unit: UnitState | None) -> str | None:
-    if unit is None or not unit.fresh or unit.outcome is not Outcome.BUILT or unit.result is None:
+    if unit is None or not unit.settled or unit.outcome is not Outcome.BUILT or unit.compile.result is None:
         return None
-    return unit.result.artifact
+    return unit.compile.result.artifact

@@ -1,4 +1,4 @@
-"""Builds that somebody follows: each settled unit becomes a line of the answer."""
+"""Builds that clients follow: each settled unit becomes a line of the answer. Cancelling them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.core.effects import Notify
-from ckwatch.core.events import ArtifactsLost, BuildRequested, CompileFacts, RequestDropped
+from ckwatch.core.events import (
+    MAIN,
+    ArtifactsLost,
+    BuildRequested,
+    CancelRequested,
+    CompileFacts,
+    MeasureDropped,
+    RequestDropped,
+)
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.handlers.compile import ArtifactFiles
+from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import diagnostic_to_wire, unit_to_wire
-from ckwatch.model.errors import UnknownUnitError
-from ckwatch.model.unit_patterns import select_units, suggest_pattern
+from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.messages import BuildLine
 
 
@@ -36,105 +44,119 @@ class _FollowedBuild:
 
 
 class FollowedBuilds:
-    """The builds that are followed now."""
+    """The builds that are followed now. `len` counts them."""
 
-    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
-        self._runtime = runtime
+    def __init__(self, loop: EngineLoop, tools: BuildTools, lookup: UnitLookup) -> None:
+        self._loop = loop
         self._tools = tools
+        self._lookup = lookup
         self._numbers = itertools.count(1)
-        self._buildings: dict[str, _FollowedBuild] = {}
-        runtime.on_stepped = self._stepped
+        self._builds: dict[str, _FollowedBuild] = {}
+        loop.on_notify = self._notified
 
     def __len__(self) -> int:
-        return len(self._buildings)
+        return len(self._builds)
 
     @asynccontextmanager
     async def build(
-        self, scope: str, patterns: Sequence[str] | None, *, force: bool, check_only: bool
+        self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
     ) -> AsyncIterator[AsyncIterator[BuildLine]]:
         """The lines of a build, once it is known which units it means.
 
         Raises UnknownUnitError when a pattern means none.
         """
+        scope = client or MAIN
         if not check_only:
-            await self._note_lost(scope, patterns)
+            await self._report_lost(scope, patterns)
         name = f"build-{next(self._numbers)}"
         send, receive = anyio.create_memory_object_stream[BuildLine](float("inf"))
-        building = self._buildings[name] = _FollowedBuild(scope, check_only, send)
+        build = self._builds[name] = _FollowedBuild(scope, check_only, send)
         asked = None if patterns is None else tuple(patterns)
         try:
-            await self._runtime.post(BuildRequested(name, scope, asked, force, check_only, at=time.time()))
-            await building.resolved.wait()
-            if building.unknown is not None:
-                units = list(self._runtime.state.members(scope).values())
-                hint = await to_thread.run_sync(suggest_pattern, units, building.unknown)
-                raise UnknownUnitError(f"no kernel, instance or unit is called '{building.unknown}'", hint)
+            await self._loop.post(BuildRequested(name, scope, asked, force, check_only, at=time.time()))
+            await build.resolved.wait()
+            if build.unknown is not None:
+                raise await self._lookup.unknown(scope, build.unknown)
             yield receive
         finally:
-            if self._buildings.pop(name, None) is not None:
+            if self._builds.pop(name, None) is not None:
                 with CancelScope(shield=True):
-                    await self._runtime.post(RequestDropped(name, at=time.time()))
+                    await self._loop.post(RequestDropped(name, at=time.time()))
             send.close()
             receive.close()
 
-    async def _note_lost(self, scope: str, patterns: Sequence[str] | None) -> None:
-        """Look whether the store still has what is said to be built."""
-        state = self._runtime.state
+    async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
+        """Stop compiling and timing units; those that were stopped. Raises UnknownUnitError."""
+        scope, state = client or MAIN, self._loop.state
+        names = await self._lookup.names(scope, patterns)
+        units = [unit for name in names if (unit := state.seen(scope, name))]
+        stopped = [unit.key.unit for unit in units if not unit.settled]
+        timed = [unit.key.unit for unit in units if unit.timing.requested]
+        await self._loop.post(CancelRequested(scope, frozenset(stopped), at=time.time()))
+        if timed:
+            await self._loop.post(MeasureDropped(tuple(timed), everything=True, at=time.time()))
+        return list(dict.fromkeys([*stopped, *timed]))
+
+    async def _report_lost(self, scope: str, patterns: Sequence[str] | None) -> None:
+        """Report the results that the store no longer has."""
+        state = self._loop.state
         names, _ = select_units(state.members(scope), None if patterns is None else tuple(patterns))
-        results = [unit.result for name in names if (unit := state.seen(scope, name)) is not None and unit.fresh]
+        results = [
+            unit.compile.result for name in names if (unit := state.seen(scope, name)) is not None and unit.settled
+        ]
         found = [one for one in results if one is not None and isinstance(one.products, ArtifactFiles)]
         store = self._tools.store
         if found and store is not None:
             lost = await to_thread.run_sync(_lost_artifacts, found, store)
             if lost:
-                await self._runtime.post(ArtifactsLost(lost, at=time.time()))
+                await self._loop.post(ArtifactsLost(lost, at=time.time()))
 
-    def _stepped(self, tells: Sequence[Notify]) -> None:
-        """After each step: what it told, and builds whose units have become known by it."""
-        if not self._buildings:
+    def _notified(self, notifications: Sequence[Notify]) -> None:
+        """After each step: send its notifications, and the units of builds that have become known."""
+        if not self._builds:
             return
-        state = self._runtime.state
-        for name, building in self._buildings.items():
+        state = self._loop.state
+        for name, build in self._builds.items():
             request = state.requests.get(name)
-            told = [tell.unit for tell in tells if tell.request == name and tell.unit is not None]
-            over = any(tell.request == name and tell.unit is None and tell.problem is None for tell in tells)
-            if not building.started and (told or over or (request is not None and request.pending is not None)):
-                building.started = True
-                building.resolved.set()
-                names = {*told, *((request.pending or ()) if request is not None else ())}
-                units = tuple(unit for unit in state.members(building.scope) if unit in names)
-                building.send.send_nowait(BuildLine(event="start", units=units))
-        for tell in tells:
-            self._tell(tell)
+            settled = [one.unit for one in notifications if one.request == name and one.unit is not None]
+            over = any(one.request == name and one.unit is None and one.problem is None for one in notifications)
+            if not build.started and (settled or over or (request is not None and request.pending is not None)):
+                build.started = True
+                build.resolved.set()
+                names = {*settled, *((request.pending or ()) if request is not None else ())}
+                units = tuple(unit for unit in state.members(build.scope) if unit in names)
+                build.send.send_nowait(BuildLine(event="start", units=units))
+        for notification in notifications:
+            self._send(notification)
 
-    def _tell(self, tell: Notify) -> None:
-        building = self._buildings.get(tell.request)
-        if building is None:
+    def _send(self, notification: Notify) -> None:
+        build = self._builds.get(notification.request)
+        if build is None:
             return
-        if tell.unit is None:
-            del self._buildings[tell.request]
-            building.unknown = tell.problem
-            building.resolved.set()
-            if tell.problem is None:
-                building.send.send_nowait(BuildLine(event="done"))
-            building.send.close()
+        if notification.unit is None:
+            del self._builds[notification.request]
+            build.unknown = notification.problem
+            build.resolved.set()
+            if notification.problem is None:
+                build.send.send_nowait(BuildLine(event="done"))
+            build.send.close()
             return
-        unit = self._runtime.state.seen(building.scope, tell.unit)
+        unit = self._loop.state.seen(build.scope, notification.unit)
         diagnostics = () if unit is None else unit.diagnostics
-        if building.check_only and unit is not None:
-            diagnostics = () if unit.render is None else unit.render.diagnostics
+        if build.check_only and unit is not None:
+            diagnostics = () if unit.render.facts is None else unit.render.facts.diagnostics
         line = BuildLine(
             event="unit",
-            id=tell.unit,
+            id=notification.unit,
             unit=None if unit is None else unit_to_wire(unit),
-            problem=tell.problem,
+            problem=notification.problem,
             diagnostics=tuple(diagnostic_to_wire(diagnostic, stale=False) for diagnostic in diagnostics),
         )
-        building.send.send_nowait(line)
+        build.send.send_nowait(line)
 
 
-def _lost_artifacts(results: Sequence[CompileFacts], store: ArtifactStore) -> frozenset[str]:  # for a thread
-    """The artifacts that the store does not have as they were stored."""
+def _lost_artifacts(results: Sequence[CompileFacts], store: ArtifactStore) -> frozenset[str]:
+    """The artifacts that the store does not have as they were stored; for a thread."""
     lost = set()
     for result in results:
         key, _, headers = result.artifact.partition(".")

@@ -1,5 +1,4 @@
-"""Compares a unit's timings with other kept timings: of another unit, its previous artifact, a baseline, or the vendor's
-library.
+"""Compares a unit's timings with those of another unit, its previous artifact, a baseline, or the vendor's library.
 
 Only like is compared with like: the same shape with the same sizes, the same device, the same cache state.
 """

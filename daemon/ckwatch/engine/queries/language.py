@@ -14,9 +14,12 @@ from ckwatch.checks.rules.instances import RenderedInstance, rendered_instances
 from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.checks.rules.rule import Violation
 from ckwatch.core.events import MAIN
-from ckwatch.core.state import State, UnitState
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ParameterValue as Parameter
@@ -31,17 +34,23 @@ from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 class LanguageQueries:
     """Fits `ckwatch.server.engine_api.LanguageEngine`."""
 
-    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        lookup: UnitLookup,
+    ) -> None:
+        self._state = loop.state
         self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
+        self._lookup = lookup
         self._vocabulary: Vocabulary | None = None
 
-    @property
-    def _state(self) -> State:
-        return self._runtime.state
-
     async def vocabulary(self) -> Vocabulary:
-        """Words and keys."""
+        """The words of templates, and the keys of kernel files and settings."""
         if self._vocabulary is None:
             self._vocabulary = await to_thread.run_sync(_vocabulary)
         return self._vocabulary
@@ -70,7 +79,7 @@ class LanguageQueries:
 
     async def readers(self, client: str | None, path: str) -> list[str]:
         """The units that read a file: as a template or header when they were last made, or as their kernel file."""
-        await self._loaded()
+        await self._lookup.loaded()
         scope = client or MAIN
         graph = self._state.graph
         readers = (*graph.readers(path), *graph.includers(path))
@@ -79,11 +88,11 @@ class LanguageQueries:
         return [name for name, unit in members.items() if name in seen or unit.kernel.path == path]
 
     async def values(self, request: ValuesRequest) -> list[ParameterValue]:
-        """What the instance rules say of a parameter's values: accepted ones first, then the nearest.
+        """A parameter's values as the instance rules judge them: accepted ones first, then the nearest.
 
         Raises UnknownUnitError.
         """
-        await self._loaded()
+        await self._lookup.loaded()
         scope = request.client or MAIN
         state = self._state.seen(scope, request.unit) or self._state.seen(MAIN, request.unit)
         if state is None:
@@ -95,7 +104,7 @@ class LanguageQueries:
         text = await self._text(state, unit, scope)
         emitted = () if text is None else await to_thread.run_sync(rendered_instances, text)
         present = unit.instance.parameters.get(request.parameter)
-        asked, wrong = self._asked(request, unit, emitted)
+        asked, invalid = self._asked(request, unit, emitted)
         judged = None
         if text is not None and present is not None:
             judged = await to_thread.run_sync(
@@ -107,12 +116,12 @@ class LanguageQueries:
             known = () if text is None else await to_thread.run_sync(instance_errors, emitted, text, unit.arch)
             found = {_typed(value): await self._tried(unit, request, value, known, scope) for value in asked}
         ordered = [found[_typed(value)] for value in nearest_first(asked, present)]
-        return [*sorted(ordered, key=lambda one: not one.accepted), *wrong]
+        return [*sorted(ordered, key=lambda one: not one.accepted), *invalid]
 
     def _asked(
         self, request: ValuesRequest, unit: Unit, emitted: Sequence[RenderedInstance]
     ) -> tuple[list[Parameter], list[ParameterValue]]:
-        """The values to judge, and what is said of those that no parameter can have."""
+        """The values to judge, and the answers for those that no parameter can have."""
         if request.values is None:
             operations = (parameter_description(one.device_operation, request.parameter) for one in emitted)
             allowed = next((one.values for one in operations if one is not None), ())
@@ -120,33 +129,33 @@ class LanguageQueries:
             others = [one.parameters[request.parameter] for one in instances if request.parameter in one.parameters]
             return candidate_values(unit.instance.parameters.get(request.parameter), allowed, others), []
         asked: dict[object, Parameter] = {}
-        wrong = []
+        invalid = []
         for one in request.values:
             value = _from_json(one)
             if value is None:
                 kinds = ", ".join(ARTICLE.values())
-                wrong.append(ParameterValue(value=one, accepted=False, why_not=f"a parameter is {kinds} of integers"))
+                invalid.append(ParameterValue(value=one, accepted=False, why_not=f"a parameter is {kinds} of integers"))
             else:
                 asked.setdefault(_typed(value), value)
-        return list(asked.values()), wrong
+        return list(asked.values()), invalid
 
     async def _text(self, state: UnitState, unit: Unit, scope: str) -> str | None:
         """The unit's rendered text; None where its template has errors."""
         if unit is not state.unit:
             return (await self._rendered(unit, scope))[0]
-        view = self._state.scopes[state.key.scope]
-        generation, overlays = state.generation, dict(view.overlays)
-        text = await self._runtime.workshop.text(state.key, generation, unit, overlays, view.options)
+        view = self._state.views[state.key.scope]
+        generation, overlays = state.input.generation, dict(view.overlays)
+        text = await self._renders.text(state.key, generation, unit, overlays, view.options)
         return None if text is None else text.text
 
     async def _tried(
         self, unit: Unit, request: ValuesRequest, value: Parameter, known: Sequence[Violation], scope: str
     ) -> ParameterValue:
-        """What rendering the unit with the value shows."""
+        """The answer for a value, by rendering the unit with it."""
         changed = _with_parameters(unit, {**unit.instance.parameters, request.parameter: value})
-        text, mistake = await self._rendered(changed, scope)
+        text, problem = await self._rendered(changed, scope)
         if text is None:
-            return ParameterValue(value=_to_json(value), accepted=False, why_not=mistake)
+            return ParameterValue(value=_to_json(value), accepted=False, why_not=problem)
         found = await to_thread.run_sync(lambda: instance_errors(rendered_instances(text), text, unit.arch))
         before = {one.rule for one in known}
         return _parameter_value(
@@ -155,7 +164,7 @@ class LanguageQueries:
 
     async def _rendered(self, unit: Unit, scope: str) -> tuple[str | None, str]:
         """The text, or None and why there is none."""
-        workspace = self._runtime.workshop.loads.workspace(scope)
+        workspace = self._view_loader.workspace(scope)
         limits = RenderLimits(workspace.settings.render.time_limit_s, workspace.settings.render.output_limit_bytes)
         renderers = self._tools.renderers(workspace.template_folders)
         outcome = await renderers.render(unit, limits, self._overlays(scope))
@@ -165,33 +174,28 @@ class LanguageQueries:
         return None, next(iter(errors), "the template cannot be rendered")
 
     def _overlays(self, client: str | None) -> Mapping[str, str]:
-        view = self._state.scopes.get(client or MAIN)
+        view = self._state.views.get(client or MAIN)
         return {} if view is None else dict(view.overlays)
 
     async def _workspace(self, client: str | None) -> Workspace:
-        await self._loaded()
+        await self._lookup.loaded()
         problem = self._state.main.problem
         if problem is not None:
             raise CkwatchError(problem)
-        return self._runtime.workshop.loads.workspace(client or MAIN)
-
-    async def _loaded(self) -> None:
-        main = self._state.main
-        while not main.started and main.problem is None:
-            await self._runtime.feed.wait(self._runtime.feed.seq)
+        return self._view_loader.workspace(client or MAIN)
 
 
-# Jinja2 takes a tenth of a second to load, and a daemon that nobody writes with does without: it renders elsewhere.
+# Jinja2 takes a tenth of a second to load. A daemon needs it only for editors: renders run in other processes.
 
 
 def _names_of(path: str, folders: Sequence[Path]) -> list[str]:
-    """What the template at `path` is called, by each folder of the search path that holds it."""
+    """The names of the template at `path`, one for each folder of the search path that holds it."""
     place = Path(path)
     return [place.relative_to(folder).as_posix() for folder in folders if place.is_relative_to(folder)]
 
 
 def _template_files(folders: Sequence[Path], overlays: Mapping[str, str]) -> dict[str, str]:
-    """Every template that a kernel file could name, with its file, in order of the search path. In a thread."""
+    """Every template that a kernel file could name, with its file, in order of the search path; for a thread."""
     search = TemplateSearch(folders, overlays)
     found = {name: search.find(name) for name in search.names() if name.endswith(TEMPLATE_SUFFIXES)}
     return {name: path for name, path in found.items() if path is not None}

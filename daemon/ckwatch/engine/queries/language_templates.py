@@ -1,4 +1,7 @@
-"""What a template needs: the files that it is made of, and the parameters that it mentions. Imports Jinja2."""
+"""What a template needs: the files that it is made of, and the parameters that it mentions.
+
+Imports Jinja2, so it is loaded when an editor first asks.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import parameter_description, parameter_kind_name, rules_of
 from ckwatch.engine.queries.language_vocabulary import BLOCK_WORDS, VARIABLES
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.toml import toml_value
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.wire.language import ParameterDetail, RuleDetail, TemplateDetail
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.template_search import TemplateSearch
 
 FILE_LIMIT = 500
-"""Templates that one template is looked for in at most."""
+"""Templates that are searched for one answer at most."""
 
 TEXT_LIMIT_BYTES = 16 * 1024 * 1024
 
@@ -34,7 +37,7 @@ _NAMED_IN_TEXT = re.compile(r"\bDevice\w+")
 
 @dataclass(frozen=True, slots=True)
 class _TemplateFile:
-    """What the text of one template says. `mentioned` are names that it does not set itself, in order.
+    """What one template refers to. `mentioned` are names that it does not set itself, in order.
 
     `own` are names that it sets, `optional` those with a `default` filter or a question whether they are defined,
     `docs` lines `NAME: text` in its comments, `operations` CK's device operations.
@@ -73,14 +76,14 @@ class _References:
         return list(dict.fromkeys(name for part in self.parts for name in part.operations))
 
     def doc(self, name: str) -> str:
-        """What a template says of a parameter; empty if nothing."""
+        """The description of a parameter in a template's comments; empty if there is none."""
         return next((part.docs[name] for part in self.parts if name in part.docs), "")
 
 
 def template_detail(
     name: str, folders: Sequence[Path], overlays: Mapping[str, str], tensors: Iterable[str], units: Sequence[str]
 ) -> TemplateDetail | None:
-    """What the template `name` is; None if there is none. `tensors` are names that operations give. In a thread."""
+    """What the template `name` is; None if there is none. `tensors` are names that operations give. For a thread."""
     search = TemplateSearch(folders, overlays)
     path = search.find(name)
     if path is None:
@@ -113,17 +116,6 @@ def template_detail(
     )
 
 
-def as_toml(value: ParameterValue) -> str:
-    """A value as a kernel file writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value)
-
-
 def _read(path: str, overlays: Mapping[str, str]) -> str | None:
     if path in overlays:
         return overlays[path]
@@ -137,7 +129,7 @@ def _read(path: str, overlays: Mapping[str, str]) -> str | None:
 
 @lru_cache(maxsize=PARTS_KEPT)
 def _references_of(text: str) -> _TemplateFile:
-    """What a template's text says; nothing where it cannot be parsed."""
+    """What a template's text refers to; little when it cannot be parsed."""
     operations = tuple(dict.fromkeys(word for word in _NAMED_IN_TEXT.findall(text) if word in OPERATIONS))
     docs = {name: doc for comment in _COMMENT.findall(text) for name, doc in _DESCRIBED.findall(comment)}
     try:
@@ -197,7 +189,7 @@ def _parameter_detail(name: str, found: _References, operations: Sequence[str]) 
         name=name,
         kind="" if operation is None else parameter_kind_name(operation, name),
         default="" if name in found.optional else None,
-        values=() if description is None else tuple(map(as_toml, description.values)),
+        values=() if description is None else tuple(map(toml_value, description.values)),
         doc=doc if description is None else description.doc,
         rules=tuple(
             RuleDetail(slug=one.slug, condition=one.condition, explanation=one.explanation, source=one.source)

@@ -1,6 +1,6 @@
 """The disassembly of a unit's kernels, with the source lines that the instructions came from.
 
-Source lines take a second compile of the device code, with line tables. Loaded when somebody looks at instructions.
+Source lines take a second compile of the device code, with line tables. Loaded with the first question for a listing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.checks.places import RenderedFile
-from ckwatch.checks.rebase import AnchoredText, position_rebaser
+from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
@@ -30,20 +30,21 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
 from ckwatch.core.events import CompileFacts
-from ckwatch.core.state import UnitState
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.to_wire import span_to_wire
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.keys import TokenIndex
 from ckwatch.render.outcome import Rendered
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
 
-STALE = "the kernel is of an earlier input: build it to see its source lines"
+STALE = "the kernel was built from an earlier input: build it to see its source lines"
 DOES_NOT_COMPILE = "no source lines: the device code does not compile with line tables"
 NOT_YET = "source lines take a compile of the device code"
 
@@ -68,23 +69,25 @@ class KnownKernel:
         file = RenderedFile(self.path, self.rendered.source_map)
         if self.rendered.text == self.source:
             return self.frames, file
-        move = position_rebaser(self.path, old=_anchored(self.source), new=_anchored(self.rendered.text))
+        move = position_rebaser(self.path, old=self.source, new=self.rendered.text)
         return move_call_chains(self.frames, self.path, move), file
 
 
 class SourceLines:
-    """One compile at a time: it is done to understand, and builds come first."""
+    """Finds the source lines of instructions, with one compile at a time: builds come first."""
 
-    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
-        self._runtime = runtime
+    def __init__(self, loop: EngineLoop, tools: BuildTools, view_loader: ViewLoader, renders: RenderHandler) -> None:
+        self._state = loop.state
         self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
         self._turn = anyio.Lock()
         self._failed: dict[str, str] = {}
 
     async def add(
         self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
     ) -> str:
-        """Find out where the instructions of a kernel of `result` came from; why that cannot be told, or "".
+        """Find out where the instructions of a kernel of `result` came from; why that is not known, or "".
 
         With `compile_it` the device code is compiled when that has not been done. Raises nothing of its own.
         """
@@ -100,7 +103,7 @@ class SourceLines:
         self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
     ) -> str:
         compiler, store = self._tools.compiler, self._tools.store
-        fresh = unit.fresh and unit.result is result
+        fresh = unit.settled and unit.compile.result is result
         rendered = await self._rendered(unit, result) if fresh else None
         if rendered is None:
             return STALE if known.frames is None else ""
@@ -113,7 +116,7 @@ class SourceLines:
         if result.artifact in self._failed:
             return self._failed[result.artifact]
         stored = await to_thread.run_sync(_stored_lines, code_object)
-        workspace = self._runtime.workshop.loads.workspace(unit.key.scope)
+        workspace = self._view_loader.workspace(unit.key.scope)
         source = await to_thread.run_sync(lambda: stored.source_text)
         request = replace(compile_request(workspace, unit.unit, rendered), source=source, symbol=stored.record.symbol)
         found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
@@ -165,9 +168,9 @@ class SourceLines:
 
     async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
         """The unit's text, if it still is what the result is of."""
-        scope = self._runtime.state.scopes[unit.key.scope]
-        overlays = dict(scope.overlays)
-        outcome = await self._runtime.workshop.outcome(unit.key, unit.unit, overlays, scope.options)
+        view = self._state.views[unit.key.scope]
+        overlays = dict(view.overlays)
+        outcome = await self._renders.outcome(unit.key, unit.unit, overlays, view.options)
         found = outcome.rendered
         if found is None or f"{found.symbol}:{found.token_key}" != result.tokens:
             return None
@@ -178,10 +181,6 @@ def _stored_lines(code_object: Path) -> Artifact:
     return artifact_from_json((code_object.parent / META).read_bytes(), code_object.parent)
 
 
-def _anchored(text: str) -> AnchoredText:
-    return AnchoredText(text, TokenIndex(text))
-
-
 KERNELS_KEPT = 20
 """Kernels whose instructions are kept; each has some megabytes with its lines."""
 
@@ -189,21 +188,29 @@ KERNELS_KEPT = 20
 class IsaListings:
     """Listings of artifacts."""
 
-    def __init__(self, runtime: EngineLoop, tools: BuildTools, analyses: AnalysisQueries) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        analyses: AnalysisQueries,
+    ) -> None:
+        self._state = loop.state
         self._tools = tools
+        self._view_loader = view_loader
         self._analyses = analyses
-        self._lines = SourceLines(runtime, tools)
+        self._lines = SourceLines(loop, tools, view_loader, renders)
         self._known: dict[tuple[str, str], KnownKernel] = {}
 
-    async def of(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
+    async def listing(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
         """The listing of a kernel, by its name or symbol, the main one for None; with `lines` it may take a compile.
 
-        Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. Why there are no
-        lines is told in a note.
+        Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. A note says why
+        there are no lines.
         """
-        result, fresh = unit.result, unit.fresh  # may change while the report is made
-        report = (await self._analyses.of(unit)).report
+        result, fresh = unit.compile.result, unit.settled  # may change while the report is made
+        report = (await self._analyses.analysis(unit)).report
         compiler = self._tools.compiler
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None:
@@ -221,8 +228,8 @@ class IsaListings:
         if len(self._known) > KERNELS_KEPT:
             del self._known[next(iter(self._known))]
         why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
-        workspace = self._runtime.workshop.loads.workspace(unit.key.scope)
-        folders = (Path(self._runtime.state.root), *workspace.template_folders, *toolchain.roots.values())
+        workspace = self._view_loader.workspace(unit.key.scope)
+        folders = (Path(self._state.root), *workspace.template_folders, *toolchain.roots.values())
         roots = {str(folder): str(folder) for folder in folders}
         found = await to_thread.run_sync(_laid_out, known, kernel, roots)
         notes = (*((why_not,) if why_not else ()), *known.notes)

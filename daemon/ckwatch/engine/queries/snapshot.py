@@ -1,37 +1,54 @@
-"""Units as clients are sent them, converted once for everybody who sees the same state.
+"""The state of a workspace: everything at once, what changed since, the diagnostics of a file.
 
-In a snapshot each is converted when it is its turn to be sent.
+Each unit is converted once for everybody who sees the same state, and in a snapshot only when it is its turn to be
+sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
 
 from ckwatch.core.events import MAIN
-from ckwatch.core.state import UnitState
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, normal_path
 from ckwatch.engine.loop import EngineLoop
-from ckwatch.engine.to_wire import unit_to_wire
+from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
 from ckwatch.wire import state as wire
 
 SENT_UNITS_KEPT = 1000
 """Units whose last states are kept: followers want the same ones at one time."""
 
+TOPICS_AT_ONCE = 200
+"""Topics that one answer of `changes` holds at most: two milliseconds of work."""
+
+CHANGES_DELAY_S = 0.01
+"""Changes that follow one another within this time are sent together."""
+
+TopicState = wire.Unit | wire.File | wire.Workspace
+
 
 class SentUnitCache:
-    """The last ones that were asked for."""
+    """The units that were asked for last, as they were sent."""
 
-    def __init__(self, runtime: EngineLoop) -> None:
-        self._runtime = runtime
+    def __init__(self, loop: EngineLoop) -> None:
+        self._loop = loop
         self._kept: dict[tuple[str, str], tuple[int, wire.Unit]] = {}
 
     def named(self, scope: str, name: str) -> wire.Unit | None:
         """The unit as a client sees it; None if there is none."""
-        unit = self._runtime.state.seen(scope, name)
+        unit = self._loop.state.seen(scope, name)
         return None if unit is None else self.of(scope, unit)
 
     def of(self, scope: str, unit: UnitState) -> wire.Unit:
         """This state of a unit, which `scope` sees."""
-        seq = self._runtime.feed.last(unit.key.scope, f"unit/{unit.key.unit}")
+        seq = self._loop.feed.last(unit.key.scope, f"unit/{unit.key.unit}")
         key = (unit.key.scope, unit.key.unit)
         kept = self._kept.get(key)
         if kept is not None and kept[0] == seq:
@@ -45,11 +62,8 @@ class SentUnitCache:
         return shown
 
     def forget(self, client: str) -> None:
-        """The client has gone, and its view."""
+        """Drop the units of a client's view."""
         self._kept = {key: value for key, value in self._kept.items() if key[0] != client}
-
-
-TopicState = wire.Unit | wire.File | wire.Workspace
 
 
 class LazySnapshot(Mapping[str, TopicState]):
@@ -79,3 +93,83 @@ class LazySnapshot(Mapping[str, TopicState]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class SnapshotQueries:
+    """Questions that followers ask."""
+
+    def __init__(self, loop: EngineLoop, lookup: UnitLookup, sent: SentUnitCache) -> None:
+        self._loop = loop
+        self._lookup = lookup
+        self._sent = sent
+        self._turns = anyio.Lock()
+
+    @property
+    def _state(self) -> State:
+        return self._loop.state
+
+    async def snapshot(self, client: str | None) -> wire.Snapshot:
+        """Everything; each unit as it is when it is read."""
+        scope = client or MAIN
+        seq = self._loop.feed.seq
+        states: dict[str, TopicState] = {"workspace": workspace_to_wire(self._state, scope)}
+        paths = {*self._loop.diagnosed.paths(MAIN), *self._state.main.diagnostics}
+        view = self._state.views.get(scope)
+        if view is not None:
+            paths |= {*self._loop.diagnosed.paths(scope), *view.diagnostics}
+        for path in sorted(paths):
+            states[f"file/{path}"] = await self.file(client, path)
+        # What changes until a unit is read comes again as a change after `seq`.
+        units = LazySnapshot(states, self._state.members(scope), partial(self._sent.named, scope))
+        return wire.Snapshot.model_construct(seq=seq, states=units)  # type: ignore[arg-type]  # sent item by item
+
+    async def changes(self, client: str | None, after: int) -> list[wire.Change]:
+        """The topics that changed after `after`, as they are now; waits until there is one."""
+        feed, scope = self._loop.feed, client or MAIN
+        if not feed.is_known(after):
+            return [wire.Change(seq=feed.seq, topic="reset")]
+        found = feed.after(scope, after, TOPICS_AT_ONCE)
+        if not found:
+            while not found:
+                # What changes may be other clients' views only.
+                await feed.wait(feed.seq)
+                found = feed.after(scope, after, TOPICS_AT_ONCE)
+            await anyio.sleep(CHANGES_DELAY_S)
+        async with self._turns:  # fifty followers that wake up together take turns on the event loop
+            await anyio.lowlevel.checkpoint()
+            found = feed.after(scope, after, TOPICS_AT_ONCE)
+            changes = []
+            for seq, topic in found:
+                state = await self._topic(scope, topic)
+                changes.append(wire.Change.model_construct(seq=seq, topic=topic, state=state))
+        return changes
+
+    async def units(self, client: str | None, patterns: Sequence[str] | None) -> list[wire.Unit]:
+        """The units that the patterns mean. Raises UnknownUnitError for a pattern that means none."""
+        await self._lookup.loaded()
+        scope = client or MAIN
+        found = []
+        for count, name in enumerate(await self._lookup.names(scope, patterns)):
+            unit = self._state.seen(scope, name)
+            if unit is not None:
+                found.append(self._sent.of(scope, unit))
+            if count % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
+                await anyio.lowlevel.checkpoint()
+        return found
+
+    async def file(self, client: str | None, path: str) -> wire.File:
+        """The diagnostics of a file."""
+        scope = client or MAIN
+        inputs = file_diagnostics(self._state, self._loop.diagnosed, scope, normal_path(path))
+        seen = {name: self._state.seen(scope, name) for name in inputs[1]}
+        generations = {name: unit.input.generation for name, unit in seen.items() if unit is not None}
+        diagnostics = await to_thread.run_sync(fold_diagnostics, *inputs) if any(inputs[:3]) else ()
+        return wire.File.model_construct(path=path, diagnostics=diagnostics, generations=generations)
+
+    async def _topic(self, scope: str, topic: str) -> TopicState | None:
+        kind, _, name = topic.partition("/")
+        if kind == "unit":
+            return self._sent.named(scope, name)
+        if kind == "file":
+            return await self.file(scope or None, name)
+        return workspace_to_wire(self._state, scope)

@@ -1,4 +1,4 @@
-"""Where a unit's compile time goes: it is compiled once more with clang's time trace, and nothing is kept."""
+"""Where a unit's compile time goes: compiles it once more with clang's time trace, and keeps nothing of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
 from ckwatch.compile.rendered_unit import build_diagnostics, compile_request
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
-from ckwatch.core.state import UnitState
+from ckwatch.core.events import MAIN
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.handlers.compile import line_reader
+from ckwatch.engine.handlers.compiler_messages import line_reader
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -31,24 +35,35 @@ TEMPLATES_BY_SELF_TIME, TEMPLATES_BY_INCLUSIVE_TIME = 200, 50
 
 
 class TimeTraceQuery:
-    """Makes time traces, of one unit at a time: it is done to understand, and what is built comes first."""
+    """Makes time traces, of one unit at a time: builds come first."""
 
-    def __init__(self, runtime: EngineLoop, tools: BuildTools) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        lookup: UnitLookup,
+    ) -> None:
+        self._state = loop.state
         self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
+        self._lookup = lookup
         self._turn = anyio.Lock()
 
-    async def trace(self, unit: UnitState, target: Path | None) -> TimeTrace:
-        """Where the time of each pass goes, or why the unit does not compile. `target`: a file for the traces.
+    async def time_trace(self, client: str | None, name: str, path: str | None) -> TimeTrace:
+        """Where the time of each pass goes, or why the unit does not compile. `path`: a file for the traces.
 
-        Raises CkwatchError when `target` cannot be written, ToolchainError when there is no compiler, or when it fails
-        in a way that says nothing of the kernel.
+        Raises UnknownUnitError, CkwatchError when `path` cannot be written, ToolchainError when there is no compiler,
+        or when it fails for a reason other than the kernel.
         """
+        unit = await self._lookup.one(client or MAIN, name)
+        target = None if path is None else Path(path)
         answer = TimeTrace(unit=unit.key.unit, granularity_us=GRANULARITY_US)
-        workshop = self._runtime.workshop
-        scope = self._runtime.state.scopes[unit.key.scope]
-        overlays = dict(scope.overlays)
-        outcome = await workshop.outcome(unit.key, unit.unit, overlays, scope.options)
+        view = self._state.views[unit.key.scope]
+        overlays = dict(view.overlays)
+        outcome = await self._renders.outcome(unit.key, unit.unit, overlays, view.options)
         rendered = outcome.rendered
         if rendered is None or any(found.severity is Severity.ERROR for found in outcome.diagnostics):
             return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
@@ -56,8 +71,8 @@ class TimeTraceQuery:
         if compiler is None:
             message, _, hint = (self._tools.problem or "there is no compiler").rpartition("\n")
             raise ToolchainError(message or hint, hint if message else None)
-        request = compile_request(workshop.loads.workspace(unit.key.scope), unit.unit, rendered)
-        limiter = CapacityLimiter(min(2, self._runtime.state.jobs))
+        request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
+        limiter = CapacityLimiter(min(2, self._state.jobs))
         async with (
             self._turn,
             _partial_file(target) as traces,
@@ -68,7 +83,7 @@ class TimeTraceQuery:
                 await to_thread.run_sync(_place, traces, target)
         if traced.failure is not None:
             if traced.failure.fault is not None:
-                raise ToolchainError(traced.failure.message, "this says nothing of the kernel; try again")
+                raise ToolchainError(traced.failure.message, "this says nothing about the kernel; try again")
             found = await to_thread.run_sync(_placed, unit, rendered, request, traced.failure, overlays)
             return answer.model_copy(update={"diagnostics": _diagnostics(found)})
         return answer.model_copy(
@@ -111,7 +126,7 @@ def _placed(
 
 @asynccontextmanager
 async def _partial_file(target: Path | None) -> AsyncIterator[Path | None]:
-    """An empty file in the folder of `target`, gone afterwards. That it can be written is known before the compile.
+    """An empty file in the folder of `target`, removed afterwards; made before the compile to find out that it can be.
 
     Raises CkwatchError.
     """
@@ -130,7 +145,7 @@ def _create(target: Path) -> Path:
     try:
         real = Path(os.path.realpath(target))
         if real.exists() and not real.is_file():
-            raise CkwatchError(f"cannot write {target}: it is {'a folder' if real.is_dir() else 'no plain file'}")
+            raise CkwatchError(f"cannot write {target}: it is {'a folder' if real.is_dir() else 'not a regular file'}")
         made = real.with_name(f".{real.name[:100]}.{secrets.token_hex(4)}.partial")
         os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     except OSError as error:

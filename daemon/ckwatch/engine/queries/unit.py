@@ -1,4 +1,4 @@
-"""One unit in detail: its rendered text and source map, its artifact, its status, and a standalone runner."""
+"""One unit in detail: its state, rendered text, artifact, past compiles, and a standalone runner."""
 
 from __future__ import annotations
 
@@ -12,20 +12,112 @@ from ckwatch.compile.request import CompilerToolchain, ProductKind
 from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import Artifact as Stored
 from ckwatch.compile.store.entries import artifact_from_json, verified
-from ckwatch.core.state import Phase, UnitState
+from ckwatch.core.events import MAIN
+from ckwatch.core.phases import Phase
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.to_wire import diagnostic_to_wire, span_to_wire
+from ckwatch.engine.handlers.history_recorder import HistoryRecorder
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, span_to_wire, unit_to_wire
 from ckwatch.model.errors import CkwatchError, TemplateError
 from ckwatch.model.kernels import Outcome, ParameterValue, Unit
 from ckwatch.model.source_map import Segment, SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.render.worker_pool import RenderPool
-from ckwatch.wire.messages import Artifact, ChainLink, RenderedText
+from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
+from ckwatch.wire.state import Cause
 
 RUNNER_TEMPLATES = {Language.HIP: "runner/gemm_runner.hip.j2", Language.CPP: "runner/gemm_runner.cpp.j2"}
 DEFAULT_SIZES: dict[str, ParameterValue] = {"M": 1024, "N": 1024, "K": 1024, "kBatch": 1}
+
+
+class UnitQueries:
+    """Questions about one unit; all of them raise UnknownUnitError."""
+
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        history: HistoryRecorder,
+        lookup: UnitLookup,
+    ) -> None:
+        self._state = loop.state
+        self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
+        self._history = history
+        self._lookup = lookup
+
+    async def unit(self, client: str | None, unit: str) -> UnitDetail:
+        """All about one unit."""
+        state = await self._lookup.one(client or MAIN, unit)
+        render = state.render.facts
+        instance = state.unit.instance
+        workspace = self._state.views[state.key.scope].workspace or self._state.main.workspace
+        reason = None if workspace is None else workspace.toolchain_problem
+        artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
+        return UnitDetail(
+            unit=unit_to_wire(state),
+            parameters=dict(instance.parameters),
+            parameter_places={name: span_to_wire(span) for name, span in instance.spans.items()},
+            template=state.unit.kernel.template,
+            reads={} if render is None else dict(render.reads),
+            missed=() if render is None else tuple(sorted(render.missed)),
+            headers=self._state.graph.header_count(state.key),
+            token_key=None if render is None else render.tokens or None,
+            standing=status_text(state, reason),
+            cause=causes_to_wire(state.cause),
+            diagnostics=tuple(diagnostic_to_wire(one, stale=not state.settled) for one in state.diagnostics),
+            command=() if artifact is None else artifact.commands,
+            peak_memory_bytes=0 if state.compile.result is None else state.compile.result.peak_memory_bytes,
+        )
+
+    async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
+        """The unit's text as it renders now."""
+        state = await self._lookup.one(client or MAIN, unit)
+        view = self._state.views[state.key.scope]
+        outcome = await self._renders.outcome(state.key, state.unit, dict(view.overlays), view.options)
+        return await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
+
+    async def artifact(self, client: str | None, unit: str) -> Artifact | None:
+        """The unit's last result in the store; None when there is none."""
+        state = await self._lookup.one(client or MAIN, unit)
+        return await to_thread.run_sync(artifact_to_wire, state, self._tools)
+
+    async def runs(self, unit: str, limit: int) -> list[Run]:
+        """Past compiles, newest first; those of a removed unit too. Raises HistoryError."""
+        records = await self._history.runs(unit, limit)
+        if not records:
+            await self._lookup.one(MAIN, unit)
+        return [
+            Run(
+                outcome=record.outcome,
+                key=record.key,
+                finished_at=record.finished_at,
+                seconds=record.seconds,
+                from_store=record.from_store,
+                cause=tuple(Cause(what=what, at=at) for what, at in record.cause),
+            )
+            for record in records
+        ]
+
+    async def runner(self, client: str | None, unit: str, path: str) -> None:
+        """Write a standalone program for the unit. Raises CkwatchError when it has none, or was not built."""
+        state = await self._lookup.one(client or MAIN, unit)
+        artifact = await to_thread.run_sync(artifact_to_wire, state, self._tools)
+        compiler = self._tools.compiler
+        if artifact is None or artifact.outcome != "built" or compiler is None:
+            raise CkwatchError(f"'{unit}' has not been built", "build it first")
+        workspace = self._view_loader.workspace(state.key.scope)
+        renderers = self._tools.renderers(workspace.template_folders)
+        await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
 
 
 async def write_runner(
@@ -63,11 +155,8 @@ async def write_runner(
         await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)
 
 
-LOG_READ_BYTES = 1_000_000
-
-
-def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> RenderedText:  # for a thread
-    """A render as an answer."""
+def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> RenderedText:
+    """A render as an answer; for a thread."""
     text = outcome.rendered
     return RenderedText(
         unit=unit,
@@ -106,8 +195,8 @@ def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
 
 
 def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
-    """The stored result of the unit; None when there is none, or it was evicted."""
-    result, compiler, store = unit.result, tools.compiler, tools.store
+    """The stored result of the unit; None when there is none, or it was evicted. For a thread."""
+    result, compiler, store = unit.compile.result, tools.compiler, tools.store
     if result is None or not result.key or compiler is None or store is None:
         return None
     stored: Stored | None = None
@@ -123,7 +212,7 @@ def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
         return Artifact(
             unit=unit.key.unit,
             key=result.key,
-            fresh=unit.fresh,
+            fresh=unit.settled,
             outcome="built" if stored.ok else "failed",
             folder=str(stored.folder),
             symbol=stored.record.symbol,
@@ -141,7 +230,7 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.WAITING | Phase.RENDERING:
             return "being rendered"
         case Phase.LOOKING:
-            return "rendered; looking into the store"
+            return "rendered; looking it up in the store"
         case Phase.QUEUED:
             return "waiting for a free compiler"
         case Phase.COMPILING:
@@ -149,25 +238,11 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.IDLE if toolchain_problem is not None:
             return "checked; there is no compiler"
         case Phase.IDLE:
-            return "checked; not compiled, because nobody has asked for it since it changed"
-    if unit.render is not None and not unit.render.ok:
+            return "checked; not compiled, because nothing has asked for it since it changed"
+    if unit.render.facts is not None and not unit.render.facts.ok:
         return "refused before any compiler ran: the template or the instance has errors"
     if unit.outcome is Outcome.FAULTED:
-        return "the host failed; nothing was learned of the kernel"
+        return "the host failed; this says nothing about the kernel"
     if unit.outcome is Outcome.FAILED:
         return "the compiler found errors"
     return "built: nothing to do"
-
-
-def log_tail(log_file: Path | None, lines: int) -> str:
-    """The last lines of the log."""
-    if log_file is None:
-        return ""
-    try:
-        with log_file.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - LOG_READ_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-lines:]) if lines > 0 else ""

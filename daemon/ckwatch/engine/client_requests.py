@@ -1,0 +1,80 @@
+"""Requests that clients make for their own view: unsaved text, focus, options. Each becomes an event."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+
+from anyio import to_thread
+
+from ckwatch.core.events import (
+    AutoBuild,
+    ClientLost,
+    FocusChanged,
+    OptionsChanged,
+    OverlayChanged,
+    ViewOverrides,
+)
+from ckwatch.engine.file_diagnostics import normal_path
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.snapshot import SentUnitCache
+from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.model.errors import UnknownUnitError
+
+
+class ClientRequests:
+    """The clients that have a view of their own. `len` counts them."""
+
+    def __init__(self, loop: EngineLoop, lookup: UnitLookup, sent: SentUnitCache) -> None:
+        self._loop = loop
+        self._lookup = lookup
+        self._sent = sent
+        self._clients: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def overlay(self, client: str, path: str, text: str | None) -> None:
+        """Use an unsaved text in place of a file; None: the file again."""
+        self._clients.add(client)
+        name = normal_path(path)
+        digest = None if text is None else await to_thread.run_sync(_text_digest, text)
+        await self._loop.post(OverlayChanged(client, name, text, digest, at=time.time()))
+
+    async def focus(
+        self, client: str, patterns: Sequence[str], files: Sequence[str], *, everything: bool, unsaved: AutoBuild
+    ) -> None:
+        """What the client views. Raises UnknownUnitError, but not for the id of a unit, which may be gone."""
+        self._clients.add(client)
+        names: set[str] = set()
+        if patterns:
+            await self._lookup.loaded()
+        for pattern in patterns:
+            try:
+                names.update(await self._lookup.names(client, [pattern]))
+            except UnknownUnitError:
+                if "@" not in pattern:
+                    raise
+        state = self._loop.state
+        for file in files:
+            path = normal_path(file)
+            names |= {key.unit for key in state.graph.readers(path)}
+            names |= {name for name, unit in state.members(client).items() if unit.kernel.path == path}
+        await self._loop.post(FocusChanged(client, frozenset(names), everything, unsaved, at=time.time()))
+
+    async def view(self, client: str, options: ViewOverrides) -> None:
+        """How the client's view differs."""
+        self._clients.add(client)
+        await self._loop.post(OptionsChanged(client, options, at=time.time()))
+
+    async def forget(self, client: str) -> None:
+        """The client has disconnected."""
+        self._clients.discard(client)
+        await self._loop.post(ClientLost(client, at=time.time()))
+        self._loop.feed.forget(client)
+        self._sent.forget(client)
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

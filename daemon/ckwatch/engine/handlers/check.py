@@ -1,0 +1,50 @@
+"""Check: runs the host pass of a unit, whose errors are known long before the device pass ends."""
+
+from __future__ import annotations
+
+import time
+
+from anyio import CapacityLimiter, to_thread
+
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.core.effects import Check
+from ckwatch.core.events import CheckFinished
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.compiler_messages import PostEvent, placing, reporting_for
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
+
+
+class CheckHandler:
+    """Runs host passes."""
+
+    def __init__(
+        self,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        post: PostEvent,
+        threads: CapacityLimiter,
+    ) -> None:
+        self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
+        self._post = post
+        self._threads = threads
+
+    async def run(self, effect: Check) -> CheckFinished:
+        """The errors of the host pass. Raises CkwatchError when the host cannot run it."""
+        compiler = self._tools.require_compiler()
+        text = await self._renders.text_of(effect)
+        if text is None:
+            return CheckFinished(effect.work, at=time.time())  # `compile` comes next and reports it
+        scope = effect.work.key.scope
+        request = compile_request(self._view_loader.workspace(scope), effect.unit, text)
+        header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
+        async with reporting_for(effect, placing(effect, text, header_warnings), self._post) as lines:
+            result = await compiler.builder.check(request, lines.add_line)
+        if result is None or result.ok or result.transient:
+            return CheckFinished(effect.work, at=time.time())
+        place = placing(effect, text, header_warnings)
+        found = await to_thread.run_sync(place, result.log, limiter=self._threads)
+        return CheckFinished(effect.work, found, at=time.time())

@@ -1,0 +1,115 @@
+"""Diagnostics of what a compiler prints, reported while it still runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.checks.places import ReadLine
+from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.rendered_unit import live_diagnostics
+from ckwatch.core.effects import Check, Compile
+from ckwatch.core.events import AnyEvent, CompilerOutput
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.errors import plain_errors
+from ckwatch.render.outcome import Rendered
+
+COALESCE_S = 0.02
+"""A message and its notes come in several pieces; they are waited for so long."""
+
+REPORT_INTERVAL_S = 0.25
+"""The shortest time between two reports of one compile: parsing a long log again takes a while."""
+
+PlaceLog = Callable[[str], tuple[Diagnostic, ...]]
+"""Makes diagnostics of a compiler's log; for a thread."""
+
+PostEvent = Callable[[AnyEvent], None]
+
+
+class LiveDiagnostics:
+    """Gathers the lines of both passes, and calls `report` with the diagnostics in them whenever these change."""
+
+    def __init__(
+        self,
+        place: PlaceLog,
+        report: Callable[[tuple[Diagnostic, ...]], None],
+        *,
+        coalesce_s: float = COALESCE_S,
+        interval_s: float = REPORT_INTERVAL_S,
+    ) -> None:
+        self._place = place
+        self._report = report
+        self._coalesce_s = coalesce_s
+        self._interval_s = interval_s
+        self._lines: dict[PassSide | None, list[str]] = {}
+        self._new_error = anyio.Event()
+        self._reported: tuple[Diagnostic, ...] = ()
+
+    def add_line(self, side: PassSide | None, line: str) -> None:
+        """A line that a pass printed."""
+        self._lines.setdefault(side, []).append(line)
+        if "error: " in line:
+            self._new_error.set()
+
+    @asynccontextmanager
+    async def reporting(self) -> AsyncIterator[None]:
+        """Report while the body runs."""
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._run)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await self._new_error.wait()
+            await anyio.sleep(self._coalesce_s)
+            self._new_error = anyio.Event()
+            sides = sorted(self._lines.items(), key=lambda one: one[0] is PassSide.DEVICE)
+            log = "".join(f"{line}\n" for _, lines in sides for line in lines)
+            found = await to_thread.run_sync(self._place, log)
+            if found and found != self._reported:
+                self._reported = found
+                self._report(found)
+            await anyio.sleep(self._interval_s)
+
+
+@asynccontextmanager
+async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEvent) -> AsyncIterator[LiveDiagnostics]:
+    """Post what the effect's compiler prints, as diagnostics, while the body runs."""
+    live = LiveDiagnostics(place, lambda found: post(CompilerOutput(effect.work, found, at=time.time())))
+    async with live.reporting():
+        yield live
+
+
+def placing(effect: Check | Compile, text: Rendered, header_warnings: bool) -> PlaceLog:
+    """What makes diagnostics of a log of the effect's compiler."""
+    read_line = line_reader(effect.overlays)
+
+    def place(log: str) -> tuple[Diagnostic, ...]:
+        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings)
+
+    return place
+
+
+def line_reader(overlays: Mapping[str, str]) -> ReadLine:
+    """Reads lines to place the messages of one result; each file once."""
+    files: dict[str, list[str]] = {}
+
+    def read_line(path: str, line: int) -> str | None:
+        lines = files.get(path)
+        if lines is None:
+            text = overlays.get(path)
+            if text is None:
+                try:
+                    text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+                except OSError:
+                    text = ""
+            lines = files[path] = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return lines[line] if 0 <= line < len(lines) else None
+
+    return read_line

@@ -1,0 +1,71 @@
+"""LookUp: asks the store for what a unit compiles to."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.store.content_hashes import ContentSnapshot
+from ckwatch.core.effects import LookUp
+from ckwatch.core.events import LookUpFinished
+from ckwatch.engine.background_pch import BackgroundPch
+from ckwatch.engine.build_tools import BuildTools, CompilerWithStore
+from ckwatch.engine.handlers.compile_facts import facts_of
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.render import RenderHandler
+from ckwatch.model.kernels import Outcome
+
+SNAPSHOT_S = 0.5
+"""All look-ups within this time share one look at the headers; later changes come as events of their own."""
+
+
+class RecentSnapshot:
+    """The contents of files as they were at most half a second ago."""
+
+    def __init__(self) -> None:
+        self._snapshot: ContentSnapshot | None = None
+        self._taken_at = 0.0
+
+    def of(self, compiler: CompilerWithStore) -> ContentSnapshot:
+        """The last snapshot, or a new one when that is too old."""
+        now = time.monotonic()
+        if self._snapshot is None or now - self._taken_at > SNAPSHOT_S:
+            self._snapshot, self._taken_at = compiler.builder.look(), now
+        return self._snapshot
+
+    def reset(self) -> None:
+        """Take a new one next time."""
+        self._snapshot = None
+
+
+class LookUpHandler:
+    """Finds results in the store."""
+
+    def __init__(
+        self,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        snapshot: RecentSnapshot,
+        background_pch: BackgroundPch,
+    ) -> None:
+        self._tools = tools
+        self._view_loader = view_loader
+        self._renders = renders
+        self._snapshot = snapshot
+        self._background_pch = background_pch
+
+    async def run(self, effect: LookUp) -> LookUpFinished:
+        """What the store has; nothing when the unit's text changed meanwhile."""
+        compiler = self._tools.require_compiler()
+        text = await self._renders.text_of(effect)
+        if text is None:
+            return LookUpFinished(effect.work, None, at=time.time())
+        scope = effect.work.key.scope
+        header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
+        take = partial(facts_of, self._tools, effect, text, header_warnings)
+        request = compile_request(self._view_loader.workspace(scope), effect.unit, text)
+        facts = await compiler.builder.find_and(request, take, self._snapshot.of(compiler))
+        self._background_pch.note(request, built=facts is not None and facts.outcome is Outcome.BUILT, compiled=False)
+        return LookUpFinished(effect.work, facts, at=time.time())

@@ -1,0 +1,118 @@
+"""The daemon and its workspace: status, settings that could be read, and the end of the log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from anyio import to_thread
+
+from ckwatch.core.events import MAIN
+from ckwatch.engine.background_pch import BackgroundPch
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.memory import resident_bytes
+from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.to_wire import diagnostic_to_wire, workspace_to_wire
+from ckwatch.model.version import __version__
+from ckwatch.wire.messages import Status, WorkspaceDetail
+
+LOG_READ_BYTES = 1_000_000
+
+
+class StatusQueries:
+    """`clients` counts those that are connected, `builds` those that are followed."""
+
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        lookup: UnitLookup,
+        background_pch: BackgroundPch,
+        log_file: Path | None,
+        *,
+        clients: Callable[[], int],
+        builds: Callable[[], int],
+    ) -> None:
+        self._loop = loop
+        self._tools = tools
+        self._view_loader = view_loader
+        self._lookup = lookup
+        self._background_pch = background_pch
+        self._log_file = log_file
+        self._clients = clients
+        self._builds = builds
+        self._started_at = time.time()
+        self._started = time.monotonic()
+
+    async def status(self) -> Status:
+        """What the daemon is and does."""
+        state = self._loop.state
+        units = list(state.main.units.values())
+        memory = await to_thread.run_sync(resident_bytes)
+        workspace = self._view_loader.workspaces.get(MAIN)
+        shown = workspace_to_wire(state, MAIN)
+        compiler = self._tools.compiler
+        return Status(
+            version=__version__,
+            pid=os.getpid(),
+            root=state.root,
+            started_at=self._started_at,
+            uptime_s=time.monotonic() - self._started,
+            seq=self._loop.feed.seq,
+            unit_count=len(units),
+            phases=dict(Counter(unit.phase.value for unit in units)),
+            outcomes=dict(Counter(unit.outcome.value for unit in units if unit.outcome is not None)),
+            busy=state.busy or bool(self._builds()),
+            precompiling=self._background_pch.pending,
+            clients=self._clients(),
+            memory_bytes=memory,
+            idle_exit_s=0.0 if workspace is None else workspace.settings.daemon.idle_exit_s,
+            log_file=None if self._log_file is None else str(self._log_file),
+            toolchain=None if compiler is None else compiler.toolchain.clang_version,
+            warnings=shown.warnings,
+        )
+
+    async def workspace(self, client: str | None) -> WorkspaceDetail:
+        """The workspace itself."""
+        await self._lookup.loaded()
+        scope = client or MAIN
+        state = self._loop.state
+        view = state.views.get(scope, state.main)
+        loaded = view.workspace or state.main.workspace
+        found = self._view_loader.workspace(scope)
+        compiler = self._tools.compiler
+        return WorkspaceDetail(
+            root=state.root,
+            problem=view.problem,
+            diagnostics=()
+            if loaded is None
+            else tuple(diagnostic_to_wire(one, stale=False) for one in loaded.diagnostics),
+            files=found.files,
+            template_folders=tuple(str(folder) for folder in found.template_folders),
+            toolchain=None if compiler is None else compiler.toolchain.clang_version,
+            toolchain_problem=None if loaded is None else loaded.toolchain_problem,
+        )
+
+    async def log(self, lines: int) -> str:
+        """The last lines of the daemon's log."""
+        return await to_thread.run_sync(log_tail, self._log_file, lines)
+
+
+def log_tail(log_file: Path | None, lines: int) -> str:
+    """The last lines of the log, of its last megabyte; empty when it cannot be read."""
+    if log_file is None:
+        return ""
+    try:
+        with log_file.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - LOG_READ_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:]) if lines > 0 else ""
