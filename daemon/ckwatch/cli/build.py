@@ -229,9 +229,7 @@ def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
             if source is not None:
                 cubin = kind == "code-object" and unit.arch.startswith("sm_")
                 target = stem.with_name(stem.name + (CUBIN if cubin else SUFFIXES[kind]))
-                partial_copy = target.with_name(target.name + ".partial")
-                partial_copy.write_bytes(verified(Path(source)))
-                partial_copy.replace(target)
+                replace_file(target, verified(Path(source)), flushed=False)
                 written.append(target)
     except OSError as error:
         raise CkwatchError(f"cannot write to {folder}: {error.strerror}") from error

@@ -81,7 +81,9 @@ def _be_daemon(root: Path) -> int:
     with logging_to(logging.StreamHandler()):
         ended = anyio.run(partial(run_daemon, root, open_engine=open_engine))
     if ended == TAKEN:
-        raise CkwatchError(f"the daemon of {root} is already running{_named(endpoint_of(root))}", "`ckwatch stop` stops it")
+        raise CkwatchError(
+            f"the daemon of {root} is already running{_named(endpoint_of(root))}", "`ckwatch stop` stops it"
+        )
     return ended
 
 

@@ -1,16 +1,34 @@
-"""`ckwatch doctor` and `ckwatch toolchain …`."""
+"""`ckwatch doctor` and `ckwatch toolchain install|list|remove`.
+
+Exit status 0, or 2 when something needed is missing. ToolchainError is left to the caller.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import anyio
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.text import Text
 
-from ckwatch.cli.toolchain_commands import doctor_command, install_command, list_command, remove_command
-from ckwatch.compile.toolchain.doctor import CheckState, DoctorCheck
-from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, ExtraCheck, examine
+from ckwatch.compile.toolchain.install import InstallStep
+from ckwatch.compile.toolchain.install import install as install_toolchain
+from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
+from ckwatch.model.errors import ToolchainError
+from ckwatch.workspace.trust import require_trusted
+
+_MARKS = {CheckState.OK: ("✓", "green"), CheckState.NOTE: ("·", "yellow"), CheckState.MISSING: ("✗", "red bold")}
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -70,3 +88,161 @@ def list_installed(_options: argparse.Namespace) -> int:
 def remove(options: argparse.Namespace) -> int:
     """Remove one of them."""
     return remove_command(options.name)
+
+
+async def install_command(*, mirror: str | None, force: bool, quiet: bool) -> int:
+    """Install a toolchain with a progress bar, or plain lines where there is no terminal.
+
+    Raises `ToolchainError` as `install` does.
+    """
+    console = Console(stderr=True, quiet=quiet)
+    begun = time.monotonic()
+    before = installations.current(installations.toolchains_folder(os.environ))
+    shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
+    with shown:
+        manifest = await install_toolchain(mirror=mirror, force=force, progress=shown.show)
+    out = Console(quiet=quiet, soft_wrap=True)
+    if before is not None and before.root == manifest.root and not force:
+        out.print(f"{manifest.name} is installed already: {manifest.root}", highlight=False)
+    else:
+        seconds = time.monotonic() - begun
+        out.print(f"{manifest.name} installed in {seconds:.0f} s: {manifest.root}", highlight=False)
+    return 0
+
+
+def list_command() -> int:
+    """List installed toolchains; the one in use is marked."""
+    folder = installations.toolchains_folder(os.environ)
+    used = installations.current(folder)
+    for manifest in installations.installed(folder):
+        mark = "*" if used is not None and manifest.name == used.name else " "
+        versions = f"CK {manifest.ck_version}, clang {manifest.llvm_major}"
+        sys.stdout.write(f"{mark} {manifest.name}  {versions}  {manifest.root}\n")
+    return 0
+
+
+def remove_command(name: str) -> int:
+    """Remove an installed toolchain. Raises `ToolchainError` when there is none of that name."""
+    folder = installations.toolchains_folder(os.environ)
+    tree = folder / name
+    if not name or name.startswith(".") or Path(name).name != name or tree.is_symlink() or not tree.is_dir():
+        known = ", ".join(manifest.name for manifest in installations.installed(folder)) or "none"
+        raise ToolchainError(f"no toolchain called {name!r} is installed", f"Installed: {known}.")
+    installations.remove_tree(tree)
+    left = installations.installed(folder)
+    if left:
+        installations.set_current(folder, left[0].name)
+    else:
+        (folder / "current").unlink(missing_ok=True)
+    return 0
+
+
+def doctor_command(
+    *, workspace: Path | None, as_json: bool, smoke: bool, quiet: bool = False, more: Sequence[ExtraCheck] = ()
+) -> int:
+    """Print the report on the environment; with `workspace`, on what its `ckwatch.toml` asks for.
+
+    Raises `UntrustedError` for a workspace whose compilers may not run here, `CkwatchError` when it cannot be read.
+    """
+    choice: ToolchainChoice | None = None
+    archs: tuple[str, ...] = ("gfx942",)
+    if workspace is not None:
+        from ckwatch.workspace.loading import load_workspace
+
+        require_trusted(workspace)
+        settings = load_workspace(workspace).settings
+        choice, archs = settings.toolchain, tuple(settings.workspace.archs)
+    report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=smoke, more=more))
+    if as_json and not quiet:
+        sys.stdout.write(json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")
+    elif not quiet:
+        print_report(report, Console(soft_wrap=True))
+    return 0 if report.ok else 2
+
+
+def print_report(report: DoctorReport, console: Console) -> None:
+    """Print a report for people."""
+    width = max(len(check.name) for check in report.checks)
+    for check in report.checks:
+        mark, style = _MARKS[check.state]
+        _print_line(console, (mark, style), check.name.ljust(width), check.detail)
+        if check.mend:
+            console.print(Text(f"{'':{width + 3}}→ {check.mend}", "cyan"))
+    for device in report.devices:
+        where = f" at {device.pci}" if device.pci else ""
+        _print_line(console, ("✓", "green"), device.name.ljust(width), f"{device.description}{where}")
+    if report.archs:
+        first = [arch for arch in report.archs if arch in XDL_ARCHS]
+        rest = f" and {len(report.archs) - len(first)} more" if len(report.archs) > len(first) else ""
+        _print_line(console, ("✓", "green"), "archs".ljust(width), f"{' '.join(first)}{rest} (all with --json)")
+    summary = ("All checks passed.", "green") if report.ok else ("Some requirements are missing.", "red bold")
+    console.print(Text(*summary))
+
+
+def _print_line(console: Console, mark: tuple[str, str], name: str, detail: str) -> None:
+    first, *others = detail.splitlines() or [""]
+    console.print(Text.assemble(mark, " ", (name, "bold"), " ", first))
+    for line in others:
+        console.print(Text(f"{'':{len(name) + 3}}{line.strip()}"))
+
+
+class _ProgressBars:
+    """Progress on a terminal: one line that is finished and followed by the next."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[amount]}"),
+            console=console,
+        )
+        self._task: TaskID | None = None
+        self._title = ""
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if failure[0] is None:
+            self._finish()
+        self._progress.stop()
+
+    def show(self, step: InstallStep) -> None:
+        if step.title != self._title:
+            self._finish()
+            self._title = step.title
+            self._task = self._progress.add_task(step.title, total=step.total or None, amount="")
+        if self._task is not None:
+            self._progress.update(self._task, completed=step.done, amount=_amount(step))
+
+    def _finish(self) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, total=1, completed=1)
+
+
+class _ProgressLines:
+    """Progress in a log: one line for each step."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, step: InstallStep) -> None:
+        if step.title != self._title:
+            self._title = step.title
+            total = f" ({step.total / 1e6:.0f} MB)" if step.unit == "bytes" else ""
+            self._console.print(f"{step.title}{total}", highlight=False)
+
+
+def _amount(step: InstallStep) -> str:
+    if step.unit == "bytes":
+        return f"{step.done / 1e6:.0f}/{step.total / 1e6:.0f} MB"
+    return f"{step.done}/{step.total} {step.unit}" if step.total else ""

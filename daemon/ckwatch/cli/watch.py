@@ -17,9 +17,8 @@ from anyio.abc import TaskGroup
 from ckwatch.cli.diagnostic_text import format_diagnostic
 from ckwatch.cli.live.board import Board, UnitFilter
 from ckwatch.cli.live.feed import WatchFeed
-from ckwatch.cli.live.messages import RenderedMessages, in_order
 from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput, reader_gone, write
-from ckwatch.cli.live.view import ViewOptions, one_line, view
+from ckwatch.cli.live.view import RenderedMessages, ViewOptions, in_order, one_line, view
 from ckwatch.cli.output import Output, SourceCache
 from ckwatch.cli.session import patterns_of, start_of
 from ckwatch.cli.signals import INTERRUPTED, stoppable

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from changes import error, file, unit, workspace
 from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.messages import RenderedMessages
-from ckwatch.cli.live.view import ViewOptions, one_line, view
+from ckwatch.cli.live.view import RenderedMessages, ViewOptions, one_line, view
 from ckwatch.wire.state import Change
 from fake_benchmarks import timing_of
 from fake_engine import figures_of

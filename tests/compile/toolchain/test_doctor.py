@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli.toolchain_commands import doctor_command, list_command, remove_command
+from ckwatch.cli.toolchain import doctor_command, list_command, remove_command
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.installations import toolchains_folder

@@ -1,15 +1,39 @@
-"""`ckwatch export`: checks the options, and exports a Python module or timings."""
+"""`ckwatch export`: a unit as a Python module, or timings as JSON or CSV for other programs."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
 import sys
+from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio import to_thread
 
-from ckwatch.cli.export.timings import asked_timings, timings_csv, timings_json, write_file
-from ckwatch.model.errors import CkwatchError
+from ckwatch.cli.output import JSON_SCHEMA
+from ckwatch.cli.session import asking, patterns_of, unit_of
+from ckwatch.client import Client
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+
+if TYPE_CHECKING:
+    from ckwatch.wire.benchmarks import Timing, TimingDetail
+
+LIMIT = 10_000
+"""Timings of one unit, the last ones; the history keeps fewer."""
+
+TABLES = ("sizes", "runtime", "parameters")
+"""Fields of a timing that are columns of their own, `sizes.M`."""
+
+OMITTED = ("comparisons",)
+"""Of a table: it says what was so when it was taken; `compare` says what is."""
+
+
+Found = Sequence[tuple["Timing", "TimingDetail | None"]]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,12 +59,114 @@ def _conflict(options: argparse.Namespace) -> tuple[str, str] | None:
     """Options that do not go together, and what to do."""
     if options.timings is None:
         if options.unit is None:
-            return "which unit is to be exported?", "name one, or ask for timings by --timings json or --timings csv"
+            return "no unit is given", "name a unit, or add --timings json or --timings csv"
         if options.samples or options.shape is not None:
-            return "--samples and --shape are of --timings", "add --timings json"
+            return "--samples and --shape need --timings", "add --timings json"
     else:
         if options.name is not None or options.json:
-            return "--name and --json are of the export of a module", "leave out --timings"
+            return "--name and --json cannot be used with --timings", "leave out --timings"
         if options.samples and options.timings != "json":
-            return "raw samples do not fit into a table", "use --timings json"
+            return "--samples cannot be written as CSV", "use --timings json"
     return None
+
+
+async def asked_timings(options: argparse.Namespace) -> Found:
+    """Timings by unit, oldest first, with their samples where these are asked for."""
+    async with asking(options) as client:
+        found: list[tuple[Timing, TimingDetail | None]] = []
+        for unit in await _units(client, options.unit):
+            timings = sorted(await client.timings(unit, shape=options.shape, limit=LIMIT), key=_order)
+            if not options.samples:
+                found += [(timing, None) for timing in timings]
+                continue
+            details: dict[tuple[int, str], TimingDetail] = {}
+            for number in dict.fromkeys(timing.id for timing in timings):
+                details |= {(number, one.timing.cache): one for one in await client.timing(number)}
+            found += [(timing, details.get((timing.id, timing.cache))) for timing in timings]
+        return found
+
+
+def _order(timing: Timing) -> tuple[int, str]:
+    return timing.id, timing.cache
+
+
+async def _units(client: Client, word: str | None) -> list[str]:
+    """The units that a word means; without one all that there are."""
+    here = await to_thread.run_sync(Path.cwd)
+    _, patterns = await to_thread.run_sync(patterns_of, () if word is None else (word,), here, client.root)
+    await client.sync()
+    try:
+        return [unit.id for unit in await client.units(*patterns)]
+    except UnknownUnitError:
+        if word is None:
+            return []
+        return [await unit_of(client, word)]
+
+
+def timings_json(found: Found) -> str:
+    rows: list[dict[str, Any]] = []
+    for timing, detail in found:
+        row = timing.model_dump(mode="json")
+        if detail is not None:
+            row |= detail.model_dump(mode="json", exclude={"timing"})
+        rows.append(row)
+    return json.dumps({"schema": JSON_SCHEMA, "timings": rows}, ensure_ascii=False, indent=1) + "\n"
+
+
+def timings_csv(timings: Sequence[Timing]) -> str:
+    """A line for each timing. Columns for all sizes, runtime arguments and parameters that any of them has."""
+    rows = [_flat(timing) for timing in timings]
+    columns = _columns(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(timing: Timing) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in timing.model_dump(mode="json").items():
+        if name in OMITTED:
+            continue
+        if name in TABLES:
+            row |= {f"{name}.{key}": _cell(one) for key, one in value.items()}
+        else:
+            row[name] = _cell(value)
+    return row
+
+
+def _cell(value: Any) -> Any:
+    """A value as it stands in a cell. A table of a spreadsheet takes what begins so for a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return " ".join(str(one) for one in value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def _columns(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Plain fields first, then those of `TABLES`, each in the order of their first appearance."""
+    from ckwatch.wire.benchmarks import Timing
+
+    every = dict.fromkeys(name for row in rows for name in row)
+    plain = [name for name in Timing.model_fields if name not in (*TABLES, *OMITTED)]
+    return [*plain, *(name for table in TABLES for name in every if name.startswith(f"{table}."))]
+
+
+def write_file(path: Path, text: str) -> None:
+    """The file is whole or as it was."""
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {error.strerror}") from error

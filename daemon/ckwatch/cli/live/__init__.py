@@ -1,1 +1,1 @@
-"""The view of `ckwatch watch`: its state (`board`), how it looks (`view`, `messages`), and the terminal (`screen`)."""
+"""The view of `ckwatch watch`: its state (`board`), how it looks (`view`), and the terminal (`screen`)."""

@@ -18,8 +18,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ckwatch.cli.live.board import Board
-from ckwatch.cli.live.messages import Key, key_of
-from ckwatch.cli.live.view import MARKS, one_line, reason
+from ckwatch.cli.live.view import MARKS, Key, key_of, one_line, reason
 from ckwatch.cli.output import diagnostic_of
 from ckwatch.model import diagnostics as model
 from ckwatch.model.amounts import count, duration
