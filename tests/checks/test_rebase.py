@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ckwatch.checks.clang_output import ClangRange, parse_clang_log, position_in
-from ckwatch.checks.rebase import AnchoredText, rebase
-from ckwatch.model.keys import TokenIndex
+from ckwatch.checks.rebase import rebase
 from ckwatch.model.text import LineIndex
 from clang_logs import case
 
@@ -19,8 +18,8 @@ def moved(line: str, old: str = OLD, new: str = NEW) -> str:
     (message,) = rebase(
         parse_clang_log(line),
         path="/s/x.hip",
-        old=AnchoredText(old, TokenIndex(old)),
-        new=AnchoredText(new, TokenIndex(new)),
+        old=old,
+        new=new,
     )
     assert message.position is not None
     ranges = "".join(
@@ -50,7 +49,7 @@ def test_notes_fixits_and_inclusions_move_and_headers_stay() -> None:
         '/s/x.hip:2:15: error: name\nfix-it:"/s/x.hip":{2:15-2:19}:"blocks"\n'
     )
     header, name = rebase(
-        parse_clang_log(log), path="/s/x.hip", old=AnchoredText(OLD, TokenIndex(OLD)), new=AnchoredText(NEW, TokenIndex(NEW)), new_path="/t/y.hip"
+        parse_clang_log(log), path="/s/x.hip", old=OLD, new=NEW, new_path="/t/y.hip"
     )  # fmt: skip
     assert header.position is not None
     assert (header.path, header.position.line, header.position.column) == ("/s/a.hpp", 2, 2)
@@ -69,9 +68,7 @@ def test_a_saved_log_marks_the_same_tokens_in_spread_out_text(log: str) -> None:
     new = "// one more line\n" + old.replace("    ", "  ").replace(" = ", "   /* ü */\n =").replace("\t", " ")
     messages = [entry for entry in found.messages if entry.path == found.path and entry.ranges]
     assert messages
-    after = rebase(
-        messages, path=found.path, old=AnchoredText(old, TokenIndex(old)), new=AnchoredText(new, TokenIndex(new))
-    )
+    after = rebase(messages, path=found.path, old=old, new=new)
     for before, message in zip(messages, after, strict=True):
         assert [_text(old, entry) for entry in before.ranges] == [_text(new, entry) for entry in message.ranges]
 
@@ -84,5 +81,4 @@ def _text(text: str, found: ClangRange) -> str:
 
 def test_equal_texts_change_nothing() -> None:
     messages = parse_clang_log("/s/x.hip:2:15: error: bad")
-    anchored = AnchoredText(OLD, TokenIndex(OLD))
-    assert rebase(messages, path="/s/x.hip", old=anchored, new=anchored) == messages
+    assert rebase(messages, path="/s/x.hip", old=OLD, new=OLD) == messages

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from ckwatch.core.events import ViewOverrides
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
-from ckwatch.model.errors import CkwatchError, ConfigError, ToolchainError, UnknownUnitError, UntrustedError
+from ckwatch.model.errors import CkwatchError, TemplateError, ToolchainError, UnknownUnitError, UntrustedError
 from ckwatch.model.text import span
 from ckwatch.server.app import ROUTES
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking
@@ -199,7 +199,7 @@ MISTAKE = Diagnostic(Severity.ERROR, Source.WORKSPACE, "toml", "expected a value
         (CkwatchError("wrong"), 400, Problem(error="wrong")),
         (ToolchainError("no hipcc", "install"), 400, Problem(error="no hipcc", hint="install")),
         (
-            ConfigError((MISTAKE, MISTAKE)), 400,
+            TemplateError((MISTAKE, MISTAKE)), 400,
             Problem(
                 error="/w/ckwatch.toml:1:5: expected a value (and 1 more)",
                 details=("/w/ckwatch.toml:1:5: expected a value",) * 2,

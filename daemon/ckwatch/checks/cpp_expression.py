@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from ckwatch.model.arithmetic import ZeroDivisorError, divide, remainder
+
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F']+[uUlL]*|\d[\d']*[uUlL]*)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")|(?P<operator><=>|::|->|&&|\|\||==|!=|<=|>=|<<|.))",
@@ -317,10 +319,10 @@ def _apply(operator: str, left: int, right: int) -> int:
                 }[operator]
             )
         case "/" | "%":
-            if right == 0:
-                raise NotArithmeticError("division by zero")
-            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-            return quotient if operator == "/" else left - quotient * right
+            try:
+                return divide(left, right) if operator == "/" else remainder(left, right)
+            except ZeroDivisorError as error:
+                raise NotArithmeticError(str(error)) from None
         case "<<" | ">>":
             if not 0 <= right < 64:
                 raise NotArithmeticError("shift out of range")

@@ -8,45 +8,28 @@ keeps its distance from the token's start.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, Inclusion, byte_column, position_in
+from ckwatch.model.keys import TokenIndex
 from ckwatch.model.text import Position
 
 
-class TokenAnchors(Protocol):
-    """What is needed of `ckwatch.fingerprint.TokenIndex`: places as a token's number and a distance from it."""
-
-    def anchor(self, position: Position) -> tuple[int, int]:
-        """The token at or before `position`, and the characters between."""
-
-    def position(self, anchor: tuple[int, int]) -> Position:
-        """The inverse, in this index's text."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnchoredText:
-    """A rendered text with the index of its tokens."""
-
-    text: str
-    tokens: TokenAnchors
-
-
 def rebase(
-    messages: Sequence[ClangMessage], *, path: str, old: AnchoredText, new: AnchoredText, new_path: str | None = None
+    messages: Sequence[ClangMessage], *, path: str, old: str, new: str, new_path: str | None = None
 ) -> list[ClangMessage]:
     """`messages` with every place in the file `path`, whose text was `old`, moved to where it is in `new`.
 
     Places in other files stay. With `new_path`, the file's name changes too.
     """
-    mover = _Rebaser(path, path if new_path is None else new_path, old, new)
-    if old.text == new.text and mover.new_path == path:
+    new_path = path if new_path is None else new_path
+    if old == new and new_path == path:
         return list(messages)
+    mover = _Rebaser(path, new_path, old, new)
     return [mover.message(message) for message in messages]
 
 
-def position_rebaser(path: str, *, old: AnchoredText, new: AnchoredText) -> Callable[[ClangPosition], ClangPosition]:
+def position_rebaser(path: str, *, old: str, new: str) -> Callable[[ClangPosition], ClangPosition]:
     """Moves places in the file `path` as `rebase` does. A place without a column (0) moves with the first token of its
     line and gets none."""
     moves = _Rebaser(path, path, old, new)
@@ -58,13 +41,13 @@ def position_rebaser(path: str, *, old: AnchoredText, new: AnchoredText) -> Call
 
 
 class _Rebaser:
-    def __init__(self, path: str, new_path: str, old: AnchoredText, new: AnchoredText) -> None:
+    def __init__(self, path: str, new_path: str, old: str, new: str) -> None:
         self.path = path
         self.new_path = new_path
-        self.old = old
-        self.new = new
-        self.old_lines = old.text.split("\n")
-        self.new_lines = new.text.split("\n")
+        self.old_tokens = TokenIndex(old)
+        self.new_tokens = TokenIndex(new)
+        self.old_lines = old.split("\n")
+        self.new_lines = new.split("\n")
 
     def message(self, message: ClangMessage) -> ClangMessage:
         here = message.path == self.path
@@ -105,7 +88,7 @@ class _Rebaser:
         return self.clang(self.moved(position_in(_line(self.old_lines, place.line), place)))
 
     def moved(self, position: Position) -> Position:
-        return self.new.tokens.position(self.old.tokens.anchor(position))
+        return self.new_tokens.position(self.old_tokens.anchor(position))
 
     def clang(self, position: Position) -> ClangPosition:
         line = _line(self.new_lines, position.line + 1)

@@ -9,11 +9,10 @@ from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.checks.compiler_diagnostics import diagnose
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.checks.places import ReadLine
-from ckwatch.checks.rebase import AnchoredText, rebase
+from ckwatch.checks.rebase import rebase
 from ckwatch.compile.request import BuildOutcome, CompileRequest
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
-from ckwatch.model.keys import TokenIndex
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import Rendered
 from ckwatch.workspace.loading import Workspace
@@ -70,7 +69,7 @@ def live_diagnostics(
     path = language.source_name
     messages = parse_nvcc_log(log) if language is Language.CU else parse_clang_log(log)
     if messages and source is not None and source != rendered.text:
-        messages = rebase(messages, path=path, old=_anchored(source), new=_anchored(rendered.text))
+        messages = rebase(messages, path=path, old=source, new=rendered.text)
     return diagnose(
         messages,
         unit=unit,
@@ -79,10 +78,6 @@ def live_diagnostics(
         read_line=read_line,
         header_warnings=header_warnings,
     )
-
-
-def _anchored(text: str) -> AnchoredText:
-    return AnchoredText(text, TokenIndex(text))
 
 
 def _host_fault(unit: Unit, result: BuildOutcome, fault: str) -> Diagnostic:

@@ -27,17 +27,13 @@ class CkwatchError(Exception):
 
 
 class DiagnosedError(CkwatchError):
-    """An error in a user's file; `diagnostics` holds every mistake with its place, at least one."""
+    """An error in a user's file; `diagnostics` holds every problem with its place, at least one."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], hint: str | None = None) -> None:
         first = diagnostics[0]
         more = f" (and {len(diagnostics) - 1} more)" if len(diagnostics) > 1 else ""
         super().__init__(f"{first.span}: {first.message}{more}", hint)
         self.diagnostics = diagnostics
-
-
-class ConfigError(DiagnosedError):
-    """Mistakes in `ckwatch.toml` or in a kernel file."""
 
 
 class TemplateError(DiagnosedError):

@@ -14,6 +14,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ckwatch.model.arithmetic import apply_operator
+
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
@@ -95,19 +97,7 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
                 raise ValueError(f"`{name}` has no value")
             return sizes[name]
         case ast.BinOp(left=left, op=operator, right=right):
-            first, second = _value(left, sizes), _value(right, sizes)
-            match operator:
-                case ast.Add():
-                    return first + second
-                case ast.Sub():
-                    return first - second
-                case ast.Mult():
-                    return first * second
-            if second == 0:
-                raise ValueError("a division by zero")
-            # C rounds towards zero
-            quotient = abs(first) // abs(second) * (1 if (first < 0) == (second < 0) else -1)
-            return quotient if isinstance(operator, ast.Div) else first - second * quotient
+            return apply_operator(operator, _value(left, sizes), _value(right, sizes))
     raise ValueError("no size")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.checks.rules.expression import UnknownValueError, Value, ZeroDivisorError, parse
+from ckwatch.checks.rules.expression import UnknownValueError, Value, parse
+from ckwatch.model.arithmetic import ZeroDivisorError
 
 VALUES: dict[str, Value] = {"M": 128, "X": 32, "W": 3, "zero": 0, "S3": (8, 32, 1), "order": (1, 0, 2), "L": "Row"}
 

@@ -20,7 +20,7 @@ from rule_instances import OPERATION
 
 
 def test_the_page_is_that_of_the_rules() -> None:
-    path = Path(__file__).parents[2] / "docs" / "rules.md"
+    path = Path(__file__).parents[3] / "docs" / "rules.md"
     assert path.read_text() == rules_page(), "write it again: python -m ckwatch.checks.rules > docs/rules.md"
 
 

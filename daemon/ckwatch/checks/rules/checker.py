@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ckwatch.checks.rules import gemm_xdl_cshuffle_v3_rules
-from ckwatch.checks.rules.expression import UnknownValueError, Value, ZeroDivisorError
+from ckwatch.checks.rules.expression import UnknownValueError, Value
 from ckwatch.checks.rules.matrix_instructions import HOST
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule, TemplateParameter, Violation
+from ckwatch.model.arithmetic import ZeroDivisorError
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue
 

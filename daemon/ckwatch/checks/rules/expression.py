@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ckwatch.model.arithmetic import ZeroDivisorError, apply_operator
+
 Value = int | str | tuple[int, ...] | tuple[str, ...]
 """Booleans are the integers 0 and 1; texts are names of types, layouts and enumerators."""
 
@@ -26,10 +28,6 @@ class UnknownValueError(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-
-
-class ZeroDivisorError(Exception):
-    """The expression divides by zero: no constant expression in C++ either."""
 
 
 def _product(values: tuple[int, ...]) -> int:
@@ -63,19 +61,6 @@ _COMPARISONS: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] =
     ast.In: ("in", lambda left, right: left in right),
     ast.NotIn: ("not in", lambda left, right: left not in right),
 }
-
-
-def divide(left: int, right: int) -> int:
-    """C++ integer division. Raises `ZeroDivisorError`."""
-    if right == 0:
-        raise ZeroDivisorError
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-def remainder(left: int, right: int) -> int:
-    """C++ remainder. Raises `ZeroDivisorError`."""
-    return left - right * divide(left, right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +180,7 @@ def _evaluate(node: ast.expr, lookup: Callable[[str], Value]) -> Any:
 def _arithmetic(operator: ast.operator, left: int, right: int) -> int:
     if not isinstance(left, int) or not isinstance(right, int):  # a type's name where a number is expected
         raise UnknownValueError(str(left if not isinstance(left, int) else right))
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.Div():
-            return divide(left, right)
-        case _:
-            return remainder(left, right)
+    return apply_operator(operator, left, right)
 
 
 def _connect(conjunction: bool, operands: list[ast.expr], lookup: Callable[[str], Value]) -> bool:

@@ -1,8 +1,8 @@
 """Parameters and derived quantities of `DeviceGemmMultiD_Xdl_CShuffle_V3`, as its headers compute them.
 
-The rules over them are in `ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules`. Names are those of the headers where these have
-one. The source is Composable Kernel 7.2. There the device operation holds two forms of the gridwise GEMM, for waves
-of 64 and of 32 lanes. It ignores the parameter NXdlPerWave, and computes it from the others for each form
+The rules over them are in `ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules`. Names are those of the headers where
+these have one. The source is Composable Kernel 7.2. There the device operation holds two forms of the gridwise GEMM,
+for waves of 64 and of 32 lanes. It ignores the parameter NXdlPerWave, and computes it from the others for each form
 (`GetNXdlPerWave2`). The kernel for 64 lanes is empty when the block tile does not split into such waves
 (`IsValidCompilationParameter`): such an instance compiles and computes nothing.
 

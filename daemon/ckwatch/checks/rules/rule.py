@@ -42,8 +42,8 @@ class TemplateParameter:
 class Definition:
     """A quantity that Composable Kernel derives from template parameters, under CK's own name where it has one.
 
-    `formula` is in the language of `ckwatch.checks.rules.expression` when `compute` is None; else it is for people, `uses`
-    lists the names that `compute` looks up. `meaning` is one line for people.
+    `formula` is in the language of `ckwatch.checks.rules.expression` when `compute` is None; else it is for people,
+    and `uses` lists the names that `compute` looks up. `meaning` is one line for people.
     """
 
     name: str
