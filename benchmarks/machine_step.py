@@ -41,7 +41,8 @@ from ckwatch.core.events import (
     ScanFinished,
     WorkAborted,
 )
-from ckwatch.core.state import Phase, State
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State
 from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Instance, Kernel, Operation, Outcome, Unit
 from ckwatch.model.text import span
@@ -133,9 +134,13 @@ class Daemon:
                 tokens = f"{effect.unit.id} {effect.unit.instance.parameters['MPerBlock']} {reads}"
                 return RenderFinished(work, RenderFacts(True, (), reads, frozenset(), tokens, "symbol"))
             case LookUp():
-                return LookUpFinished(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
+                return LookUpFinished(
+                    work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, without_output=True)
+                )
             case Compile():
-                return CompileFinished(work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, quiet=True))
+                return CompileFinished(
+                    work, CompileFacts(Outcome.BUILT, work.tokens, headers=HEADERS, without_output=True)
+                )
             case Record():
                 return RecordFinished(work)
 
@@ -153,7 +158,11 @@ def built(kernels: list[KernelUnits]) -> Daemon:
 def scan_of_all(daemon: Daemon, path: str) -> float:
     """Seconds to find the readers of a file without knowing them."""
     began = time.thread_time()
-    [unit for unit in daemon.state.main.units.values() if unit.render and unit.render.reads.get(path) == "none"]
+    [
+        unit
+        for unit in daemon.state.main.units.values()
+        if unit.render.facts and unit.render.facts.reads.get(path) == "none"
+    ]
     return time.thread_time() - began
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from ckwatch.core.effects import Changed, Notify
 from ckwatch.core.events import MAIN, BuildRequested
-from ckwatch.core.state import State, UnitState
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 
 CLIENTS = ("ann", "bob")
 
@@ -57,14 +58,14 @@ class Audience:
             for name in {*self.state.main.members, *self.state.members(client), *units}:
                 now = visible(self.state.seen(client, name))
                 assert units.get(name) == now, f"{client or 'main'} has not been told of {name}"
-        for scope in self.state.scopes.values():
+        for scope in self.state.views.values():
             paths = {*scope.diagnostics, *(one.span.path for unit in scope.units.values() for one in unit.diagnostics)}
             for path in paths | {path for name, path in self.files if name == scope.name}:
                 known = self.files.get((scope.name, path), ((), {}))
                 assert known == self._file(scope.name, path), f"{path} was not published"
 
     def _file(self, scope: str, path: str) -> object:
-        known = self.state.scopes.get(scope)
+        known = self.state.views.get(scope)
         if known is None:
             return ((), {})
         units = {
@@ -78,6 +79,11 @@ def visible(unit: UnitState | None) -> object:
     """What a client sees of a unit, diagnostics included."""
     if unit is None:
         return None
-    timed = (unit.timings, unit.measuring is not None, frozenset(unit.to_measure), unit.unmeasured)
-    said = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures)
-    return (unit.phase, unit.fresh, unit.outcome, said, timed)
+    timed = (
+        unit.timing.by_shape,
+        unit.timing.work is not None,
+        frozenset(unit.timing.requested),
+        unit.timing.untimed_because,
+    )
+    said = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures.latest)
+    return (unit.phase, unit.settled, unit.outcome, said, timed)

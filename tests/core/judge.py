@@ -5,7 +5,9 @@ from __future__ import annotations
 from ckwatch.core.demand import is_wanted
 from ckwatch.core.effects import Notify
 from ckwatch.core.events import MAIN, LoadedWorkspace
-from ckwatch.core.state import Phase, State, UnitState, View
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State, View
+from ckwatch.core.unit_state import UnitState
 from ckwatch.model.kernels import Outcome, Unit
 from core.audience import Asked
 from core.disk import Disk, over
@@ -16,12 +18,12 @@ def verify_fresh(state: State, disk: Disk, unread: set[str]) -> None:
     """All news has reached the machine: what it calls current must be so. Loads of `unread` scopes broke down."""
     if disk.files.get(TOML) is None or MAIN in unread:
         return
-    for scope in state.scopes.values():
+    for scope in state.views.values():
         if scope.name in unread:
             continue
         there = disk.units(scope.overlays, scope.options.archs)
         for name, unit in scope.units.items():
-            if unit.fresh:
+            if unit.settled:
                 assert name in there, f"{unit.key} is no more"
                 _verify_unit(unit, disk, scope, *there[name])
 
@@ -34,17 +36,17 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
     """
     if disk.files.get(TOML) is None:
         return
-    for client in {*state.scopes, *clients}:
-        view = state.scopes.get(client, View(client))
+    for client in {*state.views, *clients}:
+        view = state.views.get(client, View(client))
         there = disk.units(view.overlays, view.options.archs)
         assert state.members(client).keys() == there.keys()
         for name, (unit, workspace) in there.items():
             seen = state.seen(client, name)
             assert seen is not None
-            assert seen.fresh
+            assert seen.settled
             _verify_unit(seen, disk, view, unit, workspace)
             if seen.phase is Phase.IDLE and workspace.toolchain_problem is None:
-                edited = client == MAIN and rested.get(name, seen.tokens) != seen.tokens
+                edited = client == MAIN and rested.get(name, seen.render.tokens) != seen.render.tokens
                 assert not edited, f"{seen.key} was edited and not compiled"
                 assert not is_wanted(state, seen), f"{seen.key} was wanted and not compiled"
             _verify_analyzed(seen, broken)
@@ -54,27 +56,29 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
     """What was compiled or edited has been looked into, unless nothing can be told of it."""
-    assert unit.to_analyze is None, f"{unit.key} waits to be looked into for ever"
-    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+    assert unit.figures.depth is None, f"{unit.key} waits to be looked into for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
-    artifact = unit.result.artifact
+    artifact = unit.compile.result.artifact
     if (
         unit.unit.arch.startswith("gfx")
-        and "code-object" in unit.result.products
-        and artifact not in {unit.unanalyzed, *broken}
-        and (unit.edited or not unit.result.from_store)
+        and "code-object" in unit.compile.result.products
+        and artifact not in {unit.figures.unreadable_artifact, *broken}
+        and (unit.input.last_edit or not unit.compile.result.from_store)
     ):
-        assert unit.figures is not None, f"{unit.key} has no figures"
-        assert unit.figures.artifact == artifact, f"{unit.key} has the figures of another artifact"
+        assert unit.figures.latest is not None, f"{unit.key} has no figures"
+        assert unit.figures.latest.artifact == artifact, f"{unit.key} has the figures of another artifact"
 
 
 def _verify_timed(state: State, unit: UnitState) -> None:
     """What was edited is timed on all shapes, unless it was told why not."""
-    assert not unit.to_measure, f"{unit.key} waits for a device for ever"
-    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.result is None:
+    assert not unit.timing.requested, f"{unit.key} waits for a device for ever"
+    if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
-    if unit.edited and state.benchmarks.automatic and not unit.unmeasured:
-        timed = {shape for shape, timing in unit.timings.items() if timing.artifact == unit.result.artifact}
+    if unit.input.last_edit and state.benchmarks.automatic and not unit.timing.untimed_because:
+        timed = {
+            shape for shape, timing in unit.timing.by_shape.items() if timing.artifact == unit.compile.result.artifact
+        }
         assert timed >= {shape.name for shape in unit.unit.kernel.shapes}, f"{unit.key} was edited and not timed"
 
 
@@ -83,17 +87,17 @@ def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, worksp
     said = f"{unit.key} is said to be current in '{view.name}'"
     assert unit.unit.instance == expected.instance, said
     assert unit.unit.kernel.flags == expected.kernel.flags, said
-    faulted = unit.result is not None and unit.result.outcome is Outcome.FAULTED
-    if unit.render is None:
+    faulted = unit.compile.result is not None and unit.compile.result.outcome is Outcome.FAULTED
+    if unit.render.facts is None:
         assert faulted, said
         return
     facts, text = render(over(disk.files.get, view.overlays), expected, view.options)
-    assert unit.render == facts, said
+    assert unit.render.facts == facts, said
     if unit.phase is Phase.DONE and facts.ok and not faulted:
-        assert unit.result is not None
+        assert unit.compile.result is not None
         assert text is not None
         now = compile_text(disk.files.get, text, expected, workspace.settings, view.options)
-        assert same_result(unit.result, now), said
+        assert same_result(unit.compile.result, now), said
 
 
 def verify_told(state: State, disk: Disk, tell: Notify, asked: Asked) -> None:
@@ -101,24 +105,24 @@ def verify_told(state: State, disk: Disk, tell: Notify, asked: Asked) -> None:
     unit = None if tell.unit is None else state.seen(asked.event.scope, tell.unit)
     if tell.problem is not None or unit is None or None in disk.between(TOML, asked.version):
         return
-    view = state.scopes[unit.key.scope]
+    view = state.views[unit.key.scope]
     overlays, kernel = view.overlays, unit.unit.kernel.path
     texts = [overlays[kernel]] if kernel in overlays else disk.between(kernel, asked.version)
     kernels = [kernel_units(kernel, text, (unit.unit.arch,)) for text in texts if text is not None]
     parameters = [one.instance.parameters for found in kernels if found for one in found.units if one.id == tell.unit]
     said = f"{tell} is older than its request"
-    if view.lent.get(kernel, 0) <= asked.order:
+    if view.changed_at.get(kernel, 0) <= asked.order:
         assert unit.unit.instance.parameters in parameters, said
     if asked.event.check_only:
         return
     assert unit.phase is Phase.DONE, f"{tell}: {unit.phase}"
-    if unit.result is not None and unit.result.outcome is Outcome.FAULTED:
+    if unit.compile.result is not None and unit.compile.result.outcome is Outcome.FAULTED:
         return
-    assert unit.render is not None
-    read = unit.render.reads.items() | dict.fromkeys(unit.render.missed).items()
-    if unit.render.ok:
-        assert unit.result is not None
-        assert unit.result.headers is not None
-        read |= unit.result.headers.present.items() | dict.fromkeys(unit.result.headers.absent).items()
+    assert unit.render.facts is not None
+    read = unit.render.facts.reads.items() | dict.fromkeys(unit.render.facts.missed).items()
+    if unit.render.facts.ok:
+        assert unit.compile.result is not None
+        assert unit.compile.result.headers is not None
+        read |= unit.compile.result.headers.present.items() | dict.fromkeys(unit.compile.result.headers.absent).items()
     for path, digest in read:
         assert path in overlays or digest in disk.between(path, asked.version), f"{said}: {path}"

@@ -192,7 +192,7 @@ def compile_text(read: Read, text: Text, unit: Unit, settings: str, options: Vie
         tuple(diagnostics),
         {} if failed else dict.fromkeys(made, key),
         headers,
-        quiet=not words,
+        without_output=not words,
         seconds=1.0,
         peak_memory_bytes=1000,
     )

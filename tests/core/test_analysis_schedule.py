@@ -67,7 +67,7 @@ def test_what_is_compiled_is_looked_into_and_then_told() -> None:
     assert ready(world, WorkKind.ANALYZE) == [
         "tell r k1/a", "analyze k1/b whole", "tell r k1/b", "tell r end",
     ]  # fmt: skip
-    result, known = unit(world, A).result, unit(world, A).figures
+    result, known = unit(world, A).compile.result, unit(world, A).figures.latest
     assert result is not None
     assert known is not None
     assert known.artifact == result.artifact
@@ -85,7 +85,7 @@ def test_checks_do_not_wait_for_it() -> None:
 
 def test_nothing_that_a_daemon_finds_is_looked_into() -> None:
     world = found_in_the_store()
-    assert unit(world, A).figures is None
+    assert unit(world, A).figures.latest is None
     assert world.said == []
 
 
@@ -94,7 +94,7 @@ def test_who_asks_for_what_the_store_has_waits_for_what_is_kept_and_for_some_of_
 ) -> None:
     monkeypatch.setattr(analysis_schedule, "PATIENCE", 1)
     world = found_in_the_store()
-    result = unit(world, A).result
+    result = unit(world, A).compile.result
     assert result is not None
     world.workers.kept.add(result.artifact)
     world.send(BuildRequested("r", "", None))
@@ -103,7 +103,7 @@ def test_who_asks_for_what_the_store_has_waits_for_what_is_kept_and_for_some_of_
         "tell r k1/a", "analyze k1/b kept", "analyze k2/c kept", "tell r k2/c",
         "analyze k1/b whole", "tell r k1/b", "tell r end", "analyze k2/c whole",
     ]  # fmt: skip
-    assert unit(world, C).figures is not None
+    assert unit(world, C).figures.latest is not None
     world.drain()
 
 
@@ -127,7 +127,7 @@ def test_what_somebody_looks_at_is_looked_into() -> None:
     world = found_in_the_store()
     world.send(FocusChanged("ann", frozenset({C})))
     assert ready(world, *QUICK) == ["analyze k2/c kept", "analyze k2/c whole"]
-    assert unit(world, C).figures is not None
+    assert unit(world, C).figures.latest is not None
     world.send(FocusChanged("ann", frozenset({C, A})))
     assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/a whole"], "what is known is not looked into again"
     world.drain()
@@ -144,7 +144,7 @@ def test_an_edit_ends_it_and_what_it_says_is_dropped() -> None:
     assert "stop analyze " + work.key.unit.removesuffix("@gfx942") in ready(world, *HURRIED, WorkKind.COMPILE)
     known = world.state.find(work.key)
     assert known is not None
-    assert known.figures is None or known.figures.artifact != work.tokens
+    assert known.figures.latest is None or known.figures.latest.artifact != work.tokens
     world.drain()
 
 
@@ -159,7 +159,7 @@ def test_a_result_that_comes_after_it_was_stopped_is_dropped() -> None:
     world.send(AnalyzeFinished(work, figures(work.tokens)))
     known = world.state.find(work.key)
     assert known is not None
-    assert known.figures is None or known.figures.artifact != work.tokens
+    assert known.figures.latest is None or known.figures.latest.artifact != work.tokens
     world.drain()
 
 
@@ -253,23 +253,23 @@ def test_unsaved_text_is_looked_into_too() -> None:
     lines = ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
     assert sorted(lines) == ["ann: analyze k1/a whole", "ann: analyze k1/b whole"]
     own = unit(world, A, "ann")
-    assert own.result is not None
-    assert own.figures is not None
-    assert own.figures.artifact == own.result.artifact
-    assert unit(world, A).figures is not own.figures
+    assert own.compile.result is not None
+    assert own.figures.latest is not None
+    assert own.figures.latest.artifact == own.compile.result.artifact
+    assert unit(world, A).figures.latest is not own.figures.latest
     world.drain()
 
 
 def test_the_figures_of_an_earlier_run_are_there_at_once() -> None:
     before = built()
     state = State(root="/ws")
-    known = unit(before, A).figures
+    known = unit(before, A).figures.latest
     assert known is not None
     state.remembered_figures = {A: known}
     world = World(before.disk.files, state)
     world.workers.store = before.workers.store
     world.drain()
-    assert unit(world, A).figures is known
+    assert unit(world, A).figures.latest is known
     world.said.clear()
     world.send(BuildRequested("r", "", ("k1/a",)))
     assert ready(world, *QUICK) == ["tell r k1/a", "tell r end"]
@@ -326,11 +326,11 @@ def test_what_nvcc_made_is_no_code_object_of_amd() -> None:
 
 def test_who_looks_at_everything_sees_what_is_kept() -> None:
     world = found_in_the_store()
-    result = unit(world, A).result
+    result = unit(world, A).compile.result
     assert result is not None
     world.workers.kept.add(result.artifact)
     world.send(FocusChanged("ann", frozenset(), everything=True))
     assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept", "analyze k2/c kept"]
-    assert unit(world, A).figures is not None
-    assert unit(world, B).figures is None, "thousands of units are not looked into"
+    assert unit(world, A).figures.latest is not None
+    assert unit(world, B).figures.latest is None, "thousands of units are not looked into"
     world.drain()

@@ -11,7 +11,8 @@ from ckwatch.core.events import (
     RequestDropped,
     WorkKind,
 )
-from ckwatch.core.state import Phase, State
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State
 from core.language import TOML
 from core.workspace import (
     FILES,

@@ -32,10 +32,10 @@ from ckwatch.core.events import (
     WorkAborted,
 )
 from ckwatch.core.invariants import check_invariants, is_at_rest
-from ckwatch.core.state import Phase, State
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State
 from ckwatch.core.step import start, step
-from ckwatch.model.kernels import Instance, Kernel, Outcome
-from ckwatch.model.unit_patterns import units_of
+from ckwatch.model.kernels import Instance, Kernel, Outcome, units_of
 from units import place, unit
 
 HEADER = HeaderFacts("h1", {"/ck.hpp": "c1"}, frozenset({"/first/ck.hpp"}))
@@ -144,7 +144,7 @@ class Daemon:
                 return RenderFinished(effect.work, RenderFacts("bad" not in tokens, (), reads, missed, tokens, "k"))
             case LookUp():
                 found = effect.work.tokens in self.store
-                facts = CompileFacts(Outcome.BUILT, effect.work.tokens, "key", headers=HEADER, quiet=True)
+                facts = CompileFacts(Outcome.BUILT, effect.work.tokens, "key", headers=HEADER, without_output=True)
                 return LookUpFinished(effect.work, facts if found else None)
             case Compile():
                 self.store.add(effect.work.tokens)
@@ -152,7 +152,12 @@ class Daemon:
                 return CompileFinished(
                     effect.work,
                     CompileFacts(
-                        Outcome.BUILT, effect.work.tokens, "key", headers=HEADER, quiet=True, peak_memory_bytes=memory
+                        Outcome.BUILT,
+                        effect.work.tokens,
+                        "key",
+                        headers=HEADER,
+                        without_output=True,
+                        peak_memory_bytes=memory,
                     ),
                 )
             case Record():
@@ -269,7 +274,7 @@ def test_a_result_that_missed_a_change_is_void(daemon: Daemon) -> None:
     daemon._take(step(daemon.state, answer))
     check_invariants(daemon.state)
     daemon.run()
-    found = daemon.state.main.units["b/three@gfx942"].result
+    found = daemon.state.main.units["b/three@gfx942"].compile.result
     assert found is not None
     assert "t3" in found.tokens
 
@@ -301,14 +306,14 @@ def test_an_unsaved_text_makes_units_of_its_client(daemon: Daemon) -> None:
     # What is saved meanwhile does not show through the lent text.
     assert save(daemon, "/b.j2", "t2") == ["render three", "look up three", "compile three"]
     assert daemon.tell(ClientLost("ann")) == []
-    assert "ann" not in daemon.state.scopes
+    assert "ann" not in daemon.state.views
 
 
 def test_two_clients_do_not_mix(daemon: Daemon) -> None:
     daemon.tell(OverlayChanged("ann", "/b.j2", "ann's", "lent ann's"))
     daemon.tell(OverlayChanged("ben", "/b.j2", "ben's", "lent ben's"))
     results = [daemon.state.seen(scope, "b/three@gfx942") for scope in ("", "ann", "ben")]
-    tokens = [one.result.tokens for one in results if one is not None and one.result is not None]
+    tokens = [one.compile.result.tokens for one in results if one is not None and one.compile.result is not None]
     assert ["t1" in tokens[0], "ann's" in tokens[1], "ben's" in tokens[2]] == [True] * 3
 
 

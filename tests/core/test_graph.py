@@ -43,16 +43,16 @@ def graph() -> DependencyGraph:
     ],
 )
 def test_touched(path: str, digest: str | None, rerender: tuple[UnitKey, ...], recompile: tuple[UnitKey, ...]) -> None:
-    assert graph().touched(path, digest) == FileDependents(rerender, recompile)
+    assert graph().dependents_of_change(path, digest) == FileDependents(rerender, recompile)
 
 
 def test_a_unit_in_doubt_is_concerned_by_any_news_until_it_is_rendered() -> None:
     made = graph()
-    made.doubt(A)
-    assert made.touched("/m.j2", "1") == FileDependents((A,), ())
-    assert made.touched("/ck.hpp", "1") == FileDependents((), (A,))
+    made.mark_unverified(A)
+    assert made.dependents_of_change("/m.j2", "1") == FileDependents((A,), ())
+    assert made.dependents_of_change("/ck.hpp", "1") == FileDependents((), (A,))
     made.set_reads(A, {"/a.j2": "1"}, frozenset())
-    assert made.touched("/ck.hpp", "1") == FileDependents((), ())
+    assert made.dependents_of_change("/ck.hpp", "1") == FileDependents((), ())
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_a_later_render_replaces_what_was_read() -> None:
 def test_a_set_of_headers_lives_as_long_as_somebody_has_it() -> None:
     made = graph()
     made.set_headers(A, OTHER_CK)
-    assert made.touched("/ck.hpp", "2") == FileDependents((), (B,))
+    assert made.dependents_of_change("/ck.hpp", "2") == FileDependents((), (B,))
     assert (made.header_count(A), made.header_count(B)) == (1, 2)
     made.set_headers(B, None)
     assert made.headers == ["/ck.hpp"]
-    assert made.touched("/gemm.hpp", "2") == FileDependents((), ())
+    assert made.dependents_of_change("/gemm.hpp", "2") == FileDependents((), ())
 
 
 def test_nothing_is_left_of_units_that_are_gone() -> None:
     made = graph()
     for key in (A, B, VIEW):
-        made.doubt(key)
+        made.mark_unverified(key)
         made.remove(key)
     assert (made.templates, made.headers, made.known_digests()) == ([], [], ({}, frozenset()))
     assert made.reads_of(A) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import BuildRequested, FocusChanged, MemoryMeasured, PassFinished, WorkKind
-from ckwatch.core.state import Phase
+from ckwatch.core.phases import Phase
 from core.language import TOML
 from core.workspace import H2, K1, MACROS, T1, T2, A, B, C, built, story, unit
 from core.world import QUICK, World
@@ -96,12 +96,12 @@ def test_messages_are_shown_while_the_compiler_runs() -> None:
     world.save(H2, "fail")
     world.run(*QUICK)
     before = unit(world, C)
-    assert (before.phase, before.fresh) == (Phase.COMPILING, False)
+    assert (before.phase, before.settled) == (Phase.COMPILING, False)
     world.speak(world.find(WorkKind.COMPILE))
-    assert [one.code for one in unit(world, C).heard]
-    assert unit(world, C).diagnostics == unit(world, C).heard
+    assert [one.code for one in unit(world, C).compile.live_diagnostics]
+    assert unit(world, C).diagnostics == unit(world, C).compile.live_diagnostics
     world.drain()
-    assert unit(world, C).heard == ()
+    assert unit(world, C).compile.live_diagnostics == ()
     assert unit(world, C).outcome == "failed"
 
 
@@ -113,9 +113,9 @@ def test_messages_of_an_older_generation_are_dropped() -> None:
     world.write(T2, "token 0\nblank\nheader h2")
     world.deliver()
     world.run(*QUICK)
-    assert unit(world, C).compiler is not None, story(world, C)
+    assert unit(world, C).compile.compiler is not None, story(world, C)
     world.speak(number)
-    assert unit(world, C).heard == ()
+    assert unit(world, C).compile.live_diagnostics == ()
     world.drain()
 
 
@@ -127,7 +127,7 @@ def test_a_failed_host_pass_is_shown_before_the_device_pass_ends() -> None:
     assert checked
     world.answer(world.find(WorkKind.CHECK, checked[0]))
     state = unit(world, checked[0])
-    assert (bool(state.heard), state.checked) == (True, True)
+    assert (bool(state.compile.live_diagnostics), state.compile.host_pass_done) == (True, True)
     assert state.phase in (Phase.QUEUED, Phase.COMPILING)
     world.drain()
     assert {unit(world, name).outcome for name in (A, B)} == {"failed"}

@@ -236,7 +236,9 @@ class Sequences(RuleBasedStateMachine):
     @rule(unit=st.sampled_from(unit_ids), everything=st.booleans(), works=works)
     def lose_artifacts(self, unit: str, everything: bool, works: int) -> None:
         """The store loses what a unit compiled to, or all that it has."""
-        results = [(one.key.unit, one.result) for one in self.world.state.all_units() if one.result is not None]
+        results = [
+            (one.key.unit, one.compile.result) for one in self.world.state.all_units() if one.compile.result is not None
+        ]
         lost = {result.artifact for name, result in results if everything or name == unit}
         self.world.lose(lost)
         self._go_on(works)
@@ -312,7 +314,7 @@ class Sequences(RuleBasedStateMachine):
     def save(self, client: str, which: int, works: int) -> None:
         path = self._lent(client, which)
         if path is not None:
-            self._write(path, self.world.state.scopes[client].overlays[path], told=True)
+            self._write(path, self.world.state.views[client].overlays[path], told=True)
         self._go_on(works)
 
     @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5), before=works, works=works)
@@ -334,7 +336,7 @@ class Sequences(RuleBasedStateMachine):
         self.world.send(OverlayChanged(client, path, text, text))
 
     def _lent(self, client: str, which: int) -> str | None:
-        view = self.world.state.scopes.get(client)
+        view = self.world.state.views.get(client)
         paths = sorted(view.overlays) if view is not None else []
         return paths[which % len(paths)] if paths else None
 

@@ -19,7 +19,7 @@ from ckwatch.core.events import (
     RequestDropped,
 )
 from ckwatch.core.invariants import check_invariants, is_at_rest
-from ckwatch.core.state import Phase
+from ckwatch.core.phases import Phase
 
 KERNELS = 100
 AT_ONCE = 4

@@ -6,7 +6,8 @@ import pytest
 
 from ckwatch.core.effects import Record
 from ckwatch.core.events import Cause, FilesChanged, ScanFinished, UnitKey, WorkKind
-from ckwatch.core.state import Invalidation, Phase, State
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Invalidation, State
 from ckwatch.model.kernels import Outcome
 from core.language import TOML
 from core.workspace import FILES, H2, H3, K1, T1, T2, A, Act, C, built, edited, old_reader, story, unit
@@ -75,7 +76,7 @@ def test_a_scan_does_not_hide_what_was_told_later() -> None:
     world.send(ScanFinished(scan, {"/ws/templates/late": "token 1"}))
     world.send(stale)
     world.drain()
-    assert "token 2" in unit(world, C).render.reads.values()  # type: ignore[union-attr]
+    assert "token 2" in unit(world, C).render.facts.reads.values()  # type: ignore[union-attr]
 
 
 def test_messages_move_with_what_is_no_input_to_the_compiler() -> None:
@@ -121,7 +122,7 @@ def test_news_that_waits_makes_results_void_already() -> None:
     # One file is acted upon in each step; that of the unit comes third.
     world.send(FilesChanged({"/one": "1", "/two": "1", T2: FILES[T2]}))
     world.answer(world.find(WorkKind.LOOK_UP))
-    assert not unit(world, C).fresh
+    assert not unit(world, C).settled
     world.disk.unseen.clear()
     world.drain()
 
@@ -156,8 +157,8 @@ def test_weaker_news_does_not_replace_stronger(
 ) -> None:
     state, key = State(), UnitKey("", C)
     for recompile, edit in (first, second):
-        state.touch([key], Invalidation(Cause("news", 0.0), recompile, edit))
-    assert (state.touched[key].recompile, state.touched[key].edit) == noted
+        state.invalidate([key], Invalidation(Cause("news", 0.0), recompile, edit))
+    assert (state.invalidated[key].recompile, state.invalidated[key].edit) == noted
 
 
 @pytest.mark.parametrize("kind", [WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE])

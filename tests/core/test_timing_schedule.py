@@ -45,8 +45,8 @@ def test_shapes_of_edited_units_are_timed_one_after_the_other() -> None:
     assert sorted(order) == ["measure k1/a 128", "measure k1/a 64", "measure k1/b 128", "measure k1/b 64"]
     assert answer(world) == []
     state = unit(world, A)
-    assert state.result is not None
-    assert {timing.artifact for timing in state.timings.values()} == {state.result.artifact}
+    assert state.compile.result is not None
+    assert {timing.artifact for timing in state.timing.by_shape.values()} == {state.compile.result.artifact}
     world.drain()
 
 
@@ -56,14 +56,14 @@ def test_nothing_is_timed_by_itself_on_request_only() -> None:
     world.send(MeasureRequested(1, (A,), ("128",)))
     assert measurements(world.run(*QUICK)) == ["measure k1/a 128"]
     assert answer(world) == []
-    assert unit(world, A).timings.keys() == {"128"}
+    assert unit(world, A).timing.by_shape.keys() == {"128"}
     world.drain()
 
 
 def test_what_was_built_before_the_daemon_began_is_not_timed() -> None:
     world = built(**{K1: SHAPED, TOML: BENCH})
     assert measurements(world.heard()) == []
-    assert not unit(world, A).to_measure
+    assert not unit(world, A).timing.requested
     world.send(FocusChanged("ann", frozenset({A})))
     assert measurements(world.run(*QUICK)) == ["measure k1/a 64"]
     world.drain()
@@ -87,8 +87,8 @@ def test_an_edit_ends_the_measurement_and_drops_its_result() -> None:
     world.drain()
     state = world.state.find(work.key)
     assert state is not None
-    assert state.result is not None
-    assert {timing.artifact for timing in state.timings.values()} == {state.result.artifact}
+    assert state.compile.result is not None
+    assert {timing.artifact for timing in state.timing.by_shape.values()} == {state.compile.result.artifact}
 
 
 def test_a_result_that_comes_after_the_edit_is_not_shown() -> None:
@@ -99,7 +99,9 @@ def test_a_result_that_comes_after_the_edit_is_not_shown() -> None:
     world.answer(number)
     state = world.state.find(work.key)
     assert state is not None
-    assert state.timings == {} or {timing.artifact for timing in state.timings.values()} == {work.tokens}
+    assert state.timing.by_shape == {} or {timing.artifact for timing in state.timing.by_shape.values()} == {
+        work.tokens
+    }
     world.drain()
 
 
@@ -121,11 +123,11 @@ def test_a_changed_header_ends_it() -> None:
 def test_a_save_may_cost_so_much() -> None:
     world, said = edited(toml="settings 0\njobs 2\nbench 2")
     assert len([*said, *answer(world), *answer(world)]) == 2
-    reasons = {unit(world, name).unmeasured for name in (A, B)}
+    reasons = {unit(world, name).timing.untimed_because for name in (A, B)}
     assert OVER_BUDGET in reasons
     world.send(MeasureRequested(1, (A, B)))
     assert len(measurements(world.run())) == 2, "who asks is not bound by the budget"
-    assert {len(unit(world, name).timings) for name in (A, B)} == {2}
+    assert {len(unit(world, name).timing.by_shape) for name in (A, B)} == {2}
     world.drain()
 
 
@@ -136,8 +138,8 @@ def test_no_device_is_told_and_not_tried_for_each_shape() -> None:
     world.send(MeasureFinished(work, None, "no device for gfx942"))
     state = world.state.find(work.key)
     assert state is not None
-    assert state.unmeasured == "no device for gfx942"
-    assert not state.to_measure
+    assert state.timing.untimed_because == "no device for gfx942"
+    assert not state.timing.requested
     world.drain()
 
 
@@ -148,7 +150,7 @@ def test_a_breakdown_is_told() -> None:
     world.send(WorkAborted(work, "OSError: no more processes"))
     state = world.state.find(work.key)
     assert state is not None
-    assert state.unmeasured == "OSError: no more processes"
+    assert state.timing.untimed_because == "OSError: no more processes"
     world.drain()
 
 
@@ -169,7 +171,7 @@ def test_whoever_asked_may_give_up() -> None:
     world.run(*QUICK)
     world.send(MeasureDropped((A,)))
     assert world.run() == ["stop measure k1/a"]
-    assert not unit(world, A).to_measure
+    assert not unit(world, A).timing.requested
     world.drain()
 
 
@@ -195,7 +197,7 @@ def test_a_new_shape_is_timed() -> None:
     world.heard()
     world.save(K1, SHAPED.replace("shape 128", "shape 256"))
     assert sorted(measurements(world.run())) == ["measure k1/a 256", "measure k1/b 256"]
-    assert unit(world, A).timings.keys() == {"64", "256"}
+    assert unit(world, A).timing.by_shape.keys() == {"64", "256"}
     world.drain()
 
 
@@ -205,5 +207,5 @@ def test_a_request_for_a_unit_that_fails_leaves_nothing_behind() -> None:
     world.send(MeasureRequested(1, (A,)))
     world.send(BuildRequested("r", "", ("k1",)))
     assert measurements(world.run()) == []
-    assert not unit(world, A).to_measure
+    assert not unit(world, A).timing.requested
     world.drain()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import AutoBuild, BuildRequested, ClientLost, FocusChanged, UnitKey, WorkKind
-from ckwatch.core.state import Phase, State
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import State
 from ckwatch.model.kernels import Outcome
 from core.language import TOML
 from core.workspace import FILES, H1, K1, K2, MACROS, T1, T2, A, B, C, built, lend, story, unit
@@ -43,7 +44,7 @@ def test_texts_of_two_clients_do_not_mix() -> None:
     for client in ("ann", "bob"):
         lend(world, client, T2, f"token {client}")
     world.drain()
-    tokens = [unit(world, C, client).tokens for client in ("ann", "bob", "")]
+    tokens = [unit(world, C, client).render.tokens for client in ("ann", "bob", "")]
     assert tokens == ["t2 p=1 ann", "t2 p=1 bob", "t2 p=1 0 #h2"]
 
 
@@ -58,7 +59,7 @@ def test_a_client_that_is_lost_leaves_nothing_behind() -> None:
     world.send(ClientLost("ann"))
     assert set(world.heard()) == {"ann: stop compile k2/c", "stop compile k1/a", "look-up k1/b"}
     world.drain()
-    assert world.state.scopes.keys() == {""}
+    assert world.state.views.keys() == {""}
     assert not (world.state.focus)
     assert not (world.state.requests)
     assert not (world.state.waiting)
@@ -92,7 +93,7 @@ def test_a_text_that_is_lent_while_its_reader_is_rendered_is_not_missed() -> Non
     assert world.heard() == ["ann: render k2/c"]
     lend(world, "ann", MACROS, "token 7")  # it is not known yet that the unit reads it
     world.drain()
-    assert unit(world, C, "ann").tokens == "t2 p=1 7"
+    assert unit(world, C, "ann").render.tokens == "t2 p=1 7"
 
 
 def test_a_render_of_a_lent_text_does_not_mind_the_file() -> None:
@@ -164,7 +165,7 @@ def test_what_a_view_had_before_it_was_read_goes_when_it_is_not_in_it() -> None:
     assert unit(world, C, "ann") is not unit(world, C)
     world.drain()
     assert world.state.seen("ann", C) is None
-    assert world.state.scopes["ann"].units == {}
+    assert world.state.views["ann"].units == {}
 
 
 def test_other_settings_reach_a_view_that_was_not_read_yet() -> None:
@@ -186,7 +187,7 @@ def test_a_view_is_compared_when_the_workspace_has_been_read() -> None:
     loads = {one.effect.work.key.scope: number for number, one in world.works.items()}
     world.answer(loads["ann"])
     assert "ann: render k2/c" not in world.run()
-    assert world.state.scopes["ann"].units == {}
+    assert world.state.views["ann"].units == {}
 
 
 def test_what_only_a_view_wanted_is_not_compiled_for_the_workspace() -> None:
@@ -207,7 +208,7 @@ def test_a_result_that_a_header_has_overtaken_is_not_inherited() -> None:
     lend(world, "ann", MACROS, "blank\ntoken 0")  # one unit is compared now, the other when the header is news
     world.deliver()
     world.drain()
-    results = [unit(world, name, "ann").result for name in (A, B)]
+    results = [unit(world, name, "ann").compile.result for name in (A, B)]
     assert all(result is not None and "token 1" in result.key for result in results)
 
 
@@ -217,8 +218,8 @@ def test_what_is_wrong_in_the_file_is_shown_again_when_a_text_without_it_is_take
     world.drain()
     lend(world, "ann", T2, "token 1\nheader h2")
     world.drain()
-    (path,) = unit(world, C).shown
-    assert not unit(world, C, "ann").shown
+    (path,) = unit(world, C).published_files
+    assert not unit(world, C, "ann").published_files
     told: list[Changed] = []
     listen = world.audience.changed
 
@@ -236,7 +237,7 @@ def test_of_unsaved_texts_no_more_is_compiled_than_is_wanted() -> None:
     compiled = {}
     for unsaved in AutoBuild:
         world = built()
-        world.send(FocusChanged("ann", frozenset({A}), unsaved=unsaved))
+        world.send(FocusChanged("ann", frozenset({A}), auto_build=unsaved))
         lend(world, "ann", T1, "token 1")
         lend(world, "ann", T2, "token 1\nheader h2")
         compiled[unsaved] = sorted(line for line in world.run() if "compile" in line)
@@ -245,15 +246,15 @@ def test_of_unsaved_texts_no_more_is_compiled_than_is_wanted() -> None:
             assert unit(world, name, "ann").outcome is not None
         world.send(BuildRequested("r", "ann", ("k2",)))
         world.drain()
-        assert unit(world, C, "ann").fresh, "what is asked for is compiled"
+        assert unit(world, C, "ann").settled, "what is asked for is compiled"
     assert compiled[AutoBuild.EDITED] == ["ann: compile k1/a", "ann: compile k1/b", "ann: compile k2/c"]
-    assert compiled[AutoBuild.LOOKED_AT] == ["ann: compile k1/a"]
+    assert compiled[AutoBuild.IN_FOCUS] == ["ann: compile k1/a"]
     assert compiled[AutoBuild.NONE] == []
 
 
 def test_what_is_saved_is_compiled_whatever_is_wanted_of_unsaved_texts() -> None:
     world = built()
-    world.send(FocusChanged("ann", frozenset(), unsaved=AutoBuild.NONE))
+    world.send(FocusChanged("ann", frozenset(), auto_build=AutoBuild.NONE))
     lend(world, "ann", T2, "token 1\nheader h2")
     assert "ann: compile k2/c" not in world.run()
     world.save(T2, "token 1\nheader h2")

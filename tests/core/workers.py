@@ -101,7 +101,9 @@ class Workers:
             case Measure():
                 if seed % 7 == 6:
                     return MeasureFinished(effect.work, None, "no device")
-                return MeasureFinished(effect.work, ShapeTiming(effect.shape, effect.result.artifact, (), seconds=1.0))
+                return MeasureFinished(
+                    effect.work, ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0)
+                )
             case Check():
                 return CheckFinished(effect.work, self.said(one, effect, read))
             case LookUp() | Compile():
@@ -164,4 +166,4 @@ class Workers:
 def figures(artifact: str) -> ArtifactFigures:
     """What an artifact tells."""
     spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
-    return ArtifactFigures(artifact, f"figures of {artifact}", (spill,) if SPILLS in artifact else ())
+    return ArtifactFigures(artifact, f'"figures of {artifact}"'.encode(), (spill,) if SPILLS in artifact else ())

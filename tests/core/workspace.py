@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckwatch.core.events import BuildRequested, OverlayChanged
-from ckwatch.core.state import State, UnitState
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 from core.language import TOML
 from core.world import World
 
@@ -60,7 +61,7 @@ def lost(name: str) -> Act:
     """The store loses what a unit compiled to."""
 
     def act(world: World) -> None:
-        result = unit(world, name).result
+        result = unit(world, name).compile.result
         assert result is not None
         world.lose({result.artifact})
 

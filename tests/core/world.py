@@ -170,7 +170,7 @@ class World:
         looked = (work.key, work.generation) in self.workers.not_found
         forced = isinstance(effect, Compile) and effect.force
         unit = self.state.find(work.key)
-        assert forced or looked or (unit is not None and unit.force), "compiled without a look at the store"
+        assert forced or looked or (unit is not None and unit.demand.force), "compiled without a look at the store"
         kinds = (WorkKind.CHECK, WorkKind.COMPILE)
         compiling = [one.effect.work for one in self.works.values() if one.effect.work.kind in kinds]
         processes = sum(2 if self._is_wide(work) else 1 for work in compiling)
@@ -184,8 +184,8 @@ class World:
     def _verify_present(self, effect: Analyze | Measure) -> None:
         unit = self.state.find(effect.work.key)
         assert unit is not None
-        assert unit.fresh, "what is looked into or timed is the present artifact"
-        assert unit.result is effect.result
+        assert unit.settled, "what is looked into or timed is the present artifact"
+        assert unit.compile.result is effect.result
         if isinstance(effect, Analyze):
             assert unit.outcome is Outcome.BUILT
             return
@@ -194,7 +194,9 @@ class World:
     def _is_wide(self, work: Work) -> bool:
         """Whether both passes run at a time."""
         effect = self.works[work.number].effect
-        return isinstance(effect, Compile) and effect.side_by_side and work.number not in self.state.narrow
+        return (
+            isinstance(effect, Compile) and effect.side_by_side and work.number not in self.state.single_pass_compiles
+        )
 
     def _is_looked_at(self, key: UnitKey) -> bool:
         unit = self.state.find(key)
@@ -257,7 +259,7 @@ class World:
     def drain(self) -> None:
         """Let everything that is under way come to its end, and look at what came of it."""
         self.run()
-        while self.disk.unseen or self.inbox or self.unread & self.state.scopes.keys():
+        while self.disk.unseen or self.inbox or self.unread & self.state.views.keys():
             if self.disk.unseen or self.inbox:
                 self.deliver()
             else:
@@ -268,7 +270,7 @@ class World:
         for asked in self.audience.requests.values():
             assert asked.done, f"{asked.event.request} was never answered"
         verify_rest(self.state, self.disk, set(self.audience.units), self.rested, self.broken)
-        self.rested = {name: unit.tokens for name, unit in self.state.main.units.items() if unit.tokens}
+        self.rested = {name: unit.render.tokens for name, unit in self.state.main.units.items() if unit.render.tokens}
 
 
 def _scope(key: UnitKey) -> str:

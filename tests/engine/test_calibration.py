@@ -11,8 +11,10 @@ from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import TimingRecord, Timings
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.core.events import Cause, CompileFacts, ShapeTiming, UnitKey
-from ckwatch.core.state import UnitState
+from ckwatch.core.phases import Phase
+from ckwatch.core.unit_state import CompileState, TimingState, UnitState
 from ckwatch.engine.queries.analysis import calibration_of
+from ckwatch.engine.timings_to_wire import timings_to_json
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome, Shape
 from ckwatch.wire.analysis import Calibrated
@@ -45,9 +47,9 @@ def state(*rows: Timing, fresh: bool = True, artifact: str = "a") -> UnitState:
         UnitKey("", NAME),
         model,
         Cause("test", 0.0),
-        result=CompileFacts(Outcome.BUILT, "t", "a"),
-        fresh=fresh,
-        timings={"4096": ShapeTiming("4096", artifact, rows)},
+        Phase.DONE if fresh else Phase.WAITING,
+        compile=CompileState(CompileFacts(Outcome.BUILT, "t", "a")),
+        timing=TimingState({"4096": ShapeTiming("4096", artifact, timings_to_json(rows))}),
     )
 
 

@@ -11,11 +11,13 @@ thousands of artifacts that were never analyzed: a request waits for some of the
 
 from __future__ import annotations
 
-from ckwatch.core.demand import ASKED_FOR, EDITED, LOOKED_AT, OTHERS, is_looked_at
+from ckwatch.core.demand import ASKED_FOR, EDITED, IN_FOCUS, OTHERS, is_in_focus
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import AnalysisDepth, AnalyzeFinished, AnalyzeRequested, CompileFacts, WorkAborted, WorkKind
-from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, show
-from ckwatch.core.state import Effects, Phase, Priority, State, UnitState, begin, release, stop
+from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, publish
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, Priority, State, begin, release, stop
+from ckwatch.core.unit_state import UnitState
 from ckwatch.model.kernels import Outcome
 
 CODE_OBJECT = "code-object"
@@ -30,15 +32,15 @@ PATIENCE = 30
 
 def consider(state: State, unit: UnitState) -> None:
     """The unit has come to rest, or others want it than before: see whether its artifact is to be looked into."""
-    result = unit.result
-    if result is None or not _can_tell(unit, result) or unit.unanalyzed == result.artifact:
+    result = unit.compile.result
+    if result is None or not _can_tell(unit, result) or unit.figures.unreadable_artifact == result.artifact:
         _forget(state, unit)
     elif _knows(unit, result):
-        if unit.to_analyze is not None:  # once more, against another baseline
+        if unit.figures.depth is not None:  # once more, against another baseline
             _want(state, unit, AnalysisDepth.WHOLE)
     elif result.from_store and not _is_cared_for(state, unit) and not _is_seen(state, unit):
         _forget(state, unit)
-    elif unit.to_analyze is None or unit.analyzing is None or unit.analyzing.tokens != result.artifact:
+    elif unit.figures.depth is None or unit.figures.work is None or unit.figures.work.tokens != result.artifact:
         _want(state, unit, AnalysisDepth.KEPT if result.from_store else AnalysisDepth.WHOLE)
 
 
@@ -48,12 +50,12 @@ def _can_tell(unit: UnitState, result: CompileFacts) -> bool:
 
 
 def _knows(unit: UnitState, result: CompileFacts) -> bool:
-    return unit.figures is not None and unit.figures.artifact == result.artifact
+    return unit.figures.latest is not None and unit.figures.latest.artifact == result.artifact
 
 
 def _is_cared_for(state: State, unit: UnitState) -> bool:
     asked = any(not request.check_only for request in awaiting(state, unit))
-    return bool(unit.edited) or asked or is_looked_at(state, unit)
+    return bool(unit.input.last_edit) or asked or is_in_focus(state, unit)
 
 
 def _is_seen(state: State, unit: UnitState) -> bool:
@@ -63,41 +65,41 @@ def _is_seen(state: State, unit: UnitState) -> bool:
 
 
 def _want(state: State, unit: UnitState, depth: AnalysisDepth) -> None:
-    unit.to_analyze = depth
-    if unit.analyzing is None:
+    unit.figures.depth = depth
+    if unit.figures.work is None:
         state.analyze_queue.add(unit.key, _priority(state, unit))
 
 
 def _forget(state: State, unit: UnitState) -> None:
-    unit.to_analyze = None
+    unit.figures.depth = None
     state.analyze_queue.remove(unit.key)
 
 
 def _priority(state: State, unit: UnitState) -> Priority:
-    return (_rank(state, unit), -unit.edited, state.next())
+    return (_rank(state, unit), -unit.input.last_edit, state.next())
 
 
 def _rank(state: State, unit: UnitState) -> int:
-    if is_looked_at(state, unit):
-        return LOOKED_AT
+    if is_in_focus(state, unit):
+        return IN_FOCUS
     if any(awaits_figures(request, unit) for request in awaiting(state, unit)):
         return ASKED_FOR
-    if unit.edited:
+    if unit.input.last_edit:
         return EDITED
-    return LATER if unit.result is not None and unit.result.from_store else OTHERS
+    return LATER if unit.compile.result is not None and unit.compile.result.from_store else OTHERS
 
 
 def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> None:
     """Somebody wants figures of units that are built; all others are looked into when they are."""
     for name in event.units:
         unit = state.seen(event.scope, name)
-        result = None if unit is None else unit.result
+        result = None if unit is None else unit.compile.result
         if unit is None or result is None or not _can_tell(unit, result):
             continue
         if event.again:
-            stop(state, out, unit.analyzing)
+            stop(state, out, unit.figures.work)
         if event.again or not _knows(unit, result):
-            unit.unanalyzed = ""
+            unit.figures.unreadable_artifact = ""
             _want(state, unit, AnalysisDepth.WHOLE)
 
 
@@ -107,7 +109,7 @@ def stop_useless(state: State, out: Effects) -> None:
     if work is None:
         return
     unit = state.find(work.key)
-    if unit is None or unit.analyzing is not work or unit.to_analyze is None or not unit.has_built(work.tokens):
+    if unit is None or unit.figures.work is not work or unit.figures.depth is None or not unit.has_built(work.tokens):
         stop(state, out, work)
 
 
@@ -115,18 +117,18 @@ def start(state: State, out: Effects) -> None:
     """Look into what is wanted most, if nothing is being looked into."""
     while state.analyzing is None and (key := state.analyze_queue.first()) is not None:
         unit = state.find(key)
-        if unit is None or unit.to_analyze is None or unit.result is None or not unit.settled:
+        if unit is None or unit.figures.depth is None or unit.compile.result is None or not unit.settled:
             state.analyze_queue.remove(key)  # it comes back when it is settled
             continue
         if state.measuring is not None and state.measuring.exclusive:
             return
-        if unit.to_analyze is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and _is_compiling(state):
+        if unit.figures.depth is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and _is_compiling(state):
             return
         state.analyze_queue.remove(key)
-        work = begin(state, WorkKind.ANALYZE, key, unit.generation, unit.result.artifact)
-        unit.analyzing = state.analyzing = work
-        before = "" if unit.figures is None else unit.figures.artifact
-        out.append(Analyze(work, unit.unit, unit.result, unit.to_analyze, before))
+        work = begin(state, WorkKind.ANALYZE, key, unit.input.generation, unit.compile.result.artifact)
+        unit.figures.work = state.analyzing = work
+        before = "" if unit.figures.latest is None else unit.figures.latest.artifact
+        out.append(Analyze(work, unit.unit, unit.compile.result, unit.figures.depth, before))
 
 
 def _is_compiling(state: State) -> bool:
@@ -141,18 +143,22 @@ def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None
     unit = _end(state, work)
     if unit is None:
         return
-    present = unit.result is not None and unit.result.artifact == work.tokens and unit.to_analyze is not None
+    present = (
+        unit.compile.result is not None
+        and unit.compile.result.artifact == work.tokens
+        and unit.figures.depth is not None
+    )
     if present and ran and figures is not None:
-        unit.figures, unit.to_analyze, unit.unanalyzed = figures, None, ""
-    elif present and ran and unit.to_analyze is AnalysisDepth.KEPT and not _is_cared_for(state, unit):
-        unit.to_analyze = None
-    elif present and ran and unit.to_analyze is AnalysisDepth.KEPT:
-        unit.to_analyze = AnalysisDepth.WHOLE
+        unit.figures.latest, unit.figures.depth, unit.figures.unreadable_artifact = figures, None, ""
+    elif present and ran and unit.figures.depth is AnalysisDepth.KEPT and not _is_cared_for(state, unit):
+        unit.figures.depth = None
+    elif present and ran and unit.figures.depth is AnalysisDepth.KEPT:
+        unit.figures.depth = AnalysisDepth.WHOLE
         for request in awaiting(state, unit):
-            if len(request.patient) < PATIENCE:
-                request.patient.add(unit.key.unit)
+            if len(request.awaits_analysis_of) < PATIENCE:
+                request.awaits_analysis_of.add(unit.key.unit)
     elif present and ran:
-        unit.to_analyze, unit.unanalyzed = None, work.tokens
+        unit.figures.depth, unit.figures.unreadable_artifact = None, work.tokens
     _go_on(state, out, unit)
 
 
@@ -162,8 +168,8 @@ def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     unit = _end(state, event.work)
     if unit is None:
         return
-    if ran and unit.result is not None and unit.result.artifact == event.work.tokens:
-        unit.to_analyze = None
+    if ran and unit.compile.result is not None and unit.compile.result.artifact == event.work.tokens:
+        unit.figures.depth = None
     _go_on(state, out, unit)
 
 
@@ -172,18 +178,18 @@ def _end(state: State, work: object) -> UnitState | None:
     analyzing, state.analyzing = state.analyzing, None
     assert analyzing is work, "one analysis at a time"  # noqa: S101
     unit = state.find(analyzing.key) if analyzing is not None else None
-    if unit is None or unit.analyzing is not work:
+    if unit is None or unit.figures.work is not work:
         return None
-    unit.analyzing = None
+    unit.figures.work = None
     return unit
 
 
 def _go_on(state: State, out: Effects, unit: UnitState) -> None:
-    if unit.to_analyze is not None:
+    if unit.figures.depth is not None:
         state.analyze_queue.add(unit.key, _priority(state, unit))
     else:
         state.analyze_queue.remove(unit.key)
-    show(out, unit)
+    publish(out, unit)
     if unit.phase is Phase.DONE:
         for request in awaiting(state, unit):
             notify_if_answered(state, out, request, unit.key.unit)

@@ -10,7 +10,8 @@ from ckwatch.core.effects import Notify
 from ckwatch.core.events import BuildRequested, Cause, RequestDropped
 from ckwatch.core.files import request_scan
 from ckwatch.core.notify import notify_if_answered
-from ckwatch.core.state import Effects, Invalidation, PendingBuild, Phase, State, Unwanted
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, Invalidation, PendingBuild, State, Unwanted
 from ckwatch.core.units import want
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.unit_patterns import select_units
@@ -29,7 +30,7 @@ def resolve(state: State, out: Effects) -> None:
 
     Nobody is told of a unit in the same step: `pending` is complete when it ends.
     """
-    if not state.requests or state.changed or state.touched or state.compares:
+    if not state.requests or state.changed or state.invalidated or state.compares:
         return
     for request in list(state.requests.values()):
         if request.pending is None and state.scanned >= request.scan and _is_current(state, request.scope):
@@ -37,9 +38,9 @@ def resolve(state: State, out: Effects) -> None:
 
 
 def _is_current(state: State, name: str) -> bool:
-    main, scope = state.main, state.scopes.get(name, state.main)
+    main, view = state.main, state.views.get(name, state.main)
     read = main.workspace is not None or main.problem is not None
-    return read and main.is_current and scope.is_current and not scope.leaving
+    return read and main.is_current and view.is_current and not view.leaving
 
 
 def _resolve(state: State, out: Effects, request: PendingBuild) -> None:
@@ -49,15 +50,15 @@ def _resolve(state: State, out: Effects, request: PendingBuild) -> None:
         del state.requests[request.name]
         return
     request.pending = set(names)
-    request.unasked = names[::-1]
+    request.not_yet_asked = names[::-1]
 
 
 def ask_some(state: State, out: Effects, at: float) -> None:
     """Ask for some of the units of requests that were resolved."""
     left = state.units_at_once
     for request in list(state.requests.values()):
-        while request.unasked and left > 0:
-            _ask(state, out, request, request.unasked.pop(), at)
+        while request.not_yet_asked and left > 0:
+            _ask(state, out, request, request.not_yet_asked.pop(), at)
             left -= 1
 
 
@@ -66,15 +67,19 @@ def _ask(state: State, out: Effects, request: PendingBuild, name: str, at: float
     unit = state.seen(request.scope, name)
     if unit is not None:
         cause = Cause("asked for", at)
-        faulted = unit.phase is Phase.DONE and unit.result is not None and unit.result.outcome is Outcome.FAULTED
+        faulted = (
+            unit.phase is Phase.DONE
+            and unit.compile.result is not None
+            and unit.compile.result.outcome is Outcome.FAULTED
+        )
         # Of what the host failed at, nothing was learned the last time.
-        if faulted and (not request.check_only or unit.render is None):
-            state.touch([unit.key], Invalidation(cause, recompile=True, edit=False))
+        if faulted and (not request.check_only or unit.render.facts is None):
+            state.invalidate([unit.key], Invalidation(cause, recompile=True, edit=False))
         elif request.force:
-            unit.force = True
-            state.touch([unit.key], Invalidation(cause, recompile=True, edit=False))
+            unit.demand.force = True
+            state.invalidate([unit.key], Invalidation(cause, recompile=True, edit=False))
         elif not request.check_only:
-            unit.held = False
+            unit.demand.paused = False
             want(state, out, unit, cause)
     notify_if_answered(state, out, request, name)
 

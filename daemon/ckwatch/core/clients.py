@@ -20,14 +20,15 @@ from ckwatch.core.events import (
 )
 from ckwatch.core.loading import request_load
 from ckwatch.core.notify import awaiting
-from ckwatch.core.state import Effects, Focus, Invalidation, Phase, State, Unwanted
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, Focus, Invalidation, State, Unwanted
 from ckwatch.core.units import give_up, unforce, want
 from ckwatch.core.views import drop_view, new_view
 
 
 def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
     """A client's unsaved text: the units that read the file are compared with the workspace's anew."""
-    view = state.scopes.get(event.client)
+    view = state.views.get(event.client)
     known = None if view is None else view.overlays.get(event.path)
     if known == event.text:
         return
@@ -39,7 +40,7 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
         view = new_view(state, out, event.client, event.at)
         view.overlays[event.path] = event.text
         view.digests[event.path] = event.digest
-    view.lent[event.path] = state.next()
+    view.changed_at[event.path] = state.next()
     if view.is_plain:
         drop_view(state, out, view, event.at)
         return
@@ -54,7 +55,7 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
 
 def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
     """A client's view has other archs, rules or warnings."""
-    known = state.scopes.get(event.client)
+    known = state.views.get(event.client)
     if (known is None or known.leaving) and event.options == ViewOverrides():
         return
     view = new_view(state, out, event.client, event.at)
@@ -65,7 +66,7 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
         drop_view(state, out, view, event.at)
         return
     touch = Invalidation(Cause("other options", event.at), recompile=True, edit=False)
-    state.touch([unit.key for unit in view.units.values()], touch)
+    state.invalidate([unit.key for unit in view.units.values()], touch)
     view.pending.update(dict.fromkeys(view.kernels))
     request_load(state, out, view, urgent=True)
 
@@ -73,16 +74,16 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
 def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # noqa: ARG001  # as all handlers
     """What a client looks at comes first from now on."""
     before = state.focus.pop(event.client, None)
-    if event.units or event.everything or event.unsaved is not AutoBuild.EDITED:
-        state.focus[event.client] = Focus(event.units, event.everything, event.unsaved)
-    _look_away(state, before, event.client, event.at, spare=True)
+    if event.units or event.everything or event.auto_build is not AutoBuild.EDITED:
+        state.focus[event.client] = Focus(event.units, event.everything, event.auto_build)
+    _unfocus(state, before, event.client, event.at, spare=True)
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("somebody looks at it", event.at)
     state.wants.extend((event.client, name, cause) for name in names)
-    state.settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
+    state.newly_settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
 
 
-def _look_away(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:
+def _unfocus(state: State, before: Focus | None, client: str, at: float, *, spare: bool) -> None:
     if before is None:
         return
     names = state.members(client) if before.everything else sorted(before.units)
@@ -93,7 +94,7 @@ def _look_away(state: State, before: Focus | None, client: str, at: float, *, sp
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
     """Somebody wants these units not to be compiled now."""
     cause = Cause("cancelled", event.at)
-    state.unwanted.extend(Unwanted(event.scope, name, cause, hold=True) for name in sorted(event.units))
+    state.unwanted.extend(Unwanted(event.scope, name, cause, pause=True) for name in sorted(event.units))
 
 
 def client_lost(state: State, out: Effects, event: ClientLost) -> None:
@@ -103,10 +104,10 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
     before = state.focus.pop(event.client, None)
     if before is not None:
         out.append(Changed(MAIN, "workspace"))
-    view = state.scopes.get(event.client)
+    view = state.views.get(event.client)
     if view is not None and not view.leaving:
         drop_view(state, out, view, event.at)
-    _look_away(state, before, event.client, event.at, spare=False)
+    _unfocus(state, before, event.client, event.at, spare=False)
 
 
 def apply_demand(state: State, out: Effects) -> None:
@@ -118,12 +119,12 @@ def apply_demand(state: State, out: Effects) -> None:
         unit = state.seen(unwanted.scope, unwanted.unit)
         if unit is None:
             continue
-        if unit.force and not any(request.force for request in awaiting(state, unit)):
+        if unit.demand.force and not any(request.force for request in awaiting(state, unit)):
             unforce(state, out, unit)
-        if not unwanted.hold and is_wanted(state, unit):
+        if not unwanted.pause and is_wanted(state, unit):
             want(state, out, unit, unwanted.cause)
         elif not (unwanted.spare and unit.phase is Phase.COMPILING):
-            give_up(state, out, unit, unwanted.cause, hold=unwanted.hold)
+            give_up(state, out, unit, unwanted.cause, pause=unwanted.pause)
     for _ in range(state.units_at_once):
         if not state.wants:
             break

@@ -15,7 +15,7 @@ from ckwatch.model.kernels import Unit
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Read the workspace as `work.key.scope` sees it. What is not urgent may wait for a quiet moment."""
+    """Read the workspace for the view `work.key.scope`. What is not urgent may wait for a quiet moment."""
 
     work: Work
     overlays: Mapping[str, str]
@@ -25,7 +25,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Look whether tracked files still are what they were."""
+    """See which tracked files changed."""
 
     work: Work
 
@@ -52,7 +52,7 @@ class LookUp:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run a unit's host pass: its mistakes are known long before the device pass has ended."""
+    """Run a unit's host pass, which reports most errors long before the device pass has ended."""
 
     work: Work
     unit: Unit
@@ -62,44 +62,49 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Compile a unit. `side_by_side`: both passes at a time. So many others are `waiting` for a compiler."""
+    """Compile a unit."""
 
     work: Work
     unit: Unit
     overlays: Mapping[str, str]
     options: ViewOverrides
     force: bool
+    """Although the store has the result."""
     side_by_side: bool = False
+    """Both passes at a time."""
     waiting: int = 0
+    """How many others wait for a compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analyze:
-    """Look into the code object that a unit compiled to. `before`: the artifact that it had last, if that is known."""
+    """Analyze the code object that a unit compiled to."""
 
     work: Work
     unit: Unit
     result: CompileFacts
     depth: AnalysisDepth
-    before: str = ""
+    previous_artifact: str = ""
+    """The unit's last analyzed one, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Time what a unit compiled to on a shape; with `force` also when the history has the timing. `device` None: the
-    workspace's choice."""
+    """Time what a unit compiled to on a shape."""
 
     work: Work
     unit: Unit
     result: CompileFacts
     shape: str
     force: bool
+    """Although the history has the timing."""
     device: str | None = None
+    """None: the workspace's choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write results to the history: unit ids whose state changed, and those that are no more."""
+    """Write results to the history: ids of units whose state changed, and of removed ones."""
 
     work: Work
     units: tuple[str, ...]
@@ -115,22 +120,23 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Tell followers of `scope` (MAIN: all) that the state under `topic` is another: `unit/ID`, `file/PATH`, …"""
+    """The state under a topic changed."""
 
     scope: str
+    """The view whose followers are notified; MAIN: all."""
     topic: str
+    """`unit/ID`, `file/PATH` or `workspace`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell whoever made `request` that `unit` is settled, or, for None, that all are.
-
-    `problem`: why the unit has no result; without a unit, the pattern that means none.
-    """
+    """A line of the answer to a build request."""
 
     request: str
     unit: str | None
+    """The unit that is settled; None: all are, and the answer ends."""
     problem: str | None = None
+    """Why the unit has no result; without a unit, the pattern that matches none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""The events that the core takes in, a closed union, and the facts that they carry.
+"""The events that the core takes in, a closed union, and the facts that events and effects carry.
 
-Facts say who a piece of work is for and why, and what came of it; effects carry them too. Work ends in exactly one
+Work ends in exactly one
 event, `…Finished`, or in `WorkAborted` when it was stopped or broke down.
 """
 
@@ -16,11 +16,12 @@ from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Kernel, Outcome, Unit
 
 MAIN = ""
-"""The scope of the workspace as it is on disk; any other scope is named by the client whose view it is."""
+"""The name of the workspace's own view, the files on disk. Every other view has its client's name. A `scope` is such a
+name."""
 
 
 class UnitKey(NamedTuple):
-    """A unit in a scope."""
+    """A unit in a view."""
 
     scope: str
     unit: str
@@ -59,49 +60,58 @@ class WorkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One task. `generation` is the unit's when it began; `tokens` name what is compiled, and
-    `expected_memory_bytes` is set aside for it. `exclusive`: nothing else may run beside it."""
+    """One task."""
 
     number: int
+    """Its place in `State.order`."""
     kind: WorkKind
     key: UnitKey
+    """The unit, or without a unit's id the view, that it is for."""
     generation: int = 0
+    """The unit's when it began."""
     tokens: str = ""
+    """What is compiled; of an analysis or a measurement, the artifact."""
     expected_memory_bytes: int = 0
+    """Set aside for it."""
     exclusive: bool = False
+    """No compiler and no analysis may run beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPolicy:
-    """How a workspace wants its units timed. `automatic`: after every build of what was edited or is looked at;
-    `save_budget_s`: device time that the units of one save may take together then. `elsewhere`: on another machine, so
-    that nothing here disturbs it."""
+    """How a workspace wants its units timed."""
 
     automatic: bool = False
+    """After every build of an edited or focused unit."""
     save_budget_s: float = 120.0
+    """Device time that all units of one save may take then."""
     elsewhere: bool = False
+    """On another machine, so that nothing here disturbs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewOverrides:
-    """How a scope differs from the workspace: other archs, no instance rules, warnings in headers shown."""
+    """How a client's view differs from the workspace, besides its unsaved texts."""
 
     archs: tuple[str, ...] = ()
+    """In place of the workspace's; none: the same."""
     rules: bool = True
+    """Whether instances are checked by rules."""
     header_warnings: bool | None = None
+    """Whether warnings in headers are shown; None: as the workspace has it."""
 
 
 class AutoBuild(StrEnum):
-    """Which units that a client's unsaved texts have changed are compiled although nobody asked."""
+    """Which units that a client's unsaved texts have changed are compiled without a request."""
 
     EDITED = "edited"
-    LOOKED_AT = "looked-at"
+    IN_FOCUS = "looked-at"
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelUnits:
-    """A kernel and its units; the same object as long as the kernel file says the same."""
+    """A kernel and its units; the same object as long as the kernel does not change."""
 
     kernel: Kernel
     units: tuple[Unit, ...]
@@ -109,108 +119,114 @@ class KernelUnits:
 
 @dataclass(frozen=True, slots=True)
 class LoadedWorkspace:
-    """A workspace as a load found it.
-
-    `settings` names all that units are rendered and compiled with besides themselves, the compiler included.
-    `toolchain_problem`: why there is no compiler; units are then checked only. `passes_apart`: the compiler can run its
-    host pass before the device pass.
-    """
+    """A workspace as a load found it."""
 
     kernels: tuple[KernelUnits, ...]
     diagnostics: tuple[Diagnostic, ...]
     files: tuple[str, ...]
+    """The kernel files and `ckwatch.toml`."""
     settings: str
+    """Equal for two loads when units are rendered and compiled with the same settings and compiler."""
     jobs: int
     toolchain_problem: str | None = None
+    """Why there is no compiler; units are then checked only."""
     build_everything: bool = False
     passes_apart: bool = False
+    """The compiler can run its host pass before the device pass."""
     benchmarks: BenchmarkPolicy = BenchmarkPolicy()
 
 
 @dataclass(frozen=True, slots=True)
 class RenderFacts:
-    """What a render and the checks without a compiler found. `reads` maps paths to SHA-256.
-
-    `tokens` is equal for two texts exactly when they are one input to a compiler: the name of the function and the hash
-    of the tokens.
-    """
+    """The outcome of a render and of the checks without a compiler."""
 
     ok: bool
+    """There are no errors."""
     diagnostics: tuple[Diagnostic, ...]
     reads: Mapping[str, str]
+    """The files that were read, with their SHA-256."""
     missed: frozenset[str]
+    """Paths at which no file was found."""
     tokens: str = ""
+    """Equal for two texts exactly when they are one input to a compiler: the function's name and the tokens' hash."""
     symbol: str = ""
+    """The name of the exported function."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderFacts:
-    """The headers that a compile read (path → SHA-256) and those that must not appear. One object per set."""
+    """The headers of a compile. One object per set."""
 
     name: str
     present: Mapping[str, str]
+    """Those that were read, with their SHA-256."""
     absent: frozenset[str] = frozenset()
+    """Paths at which none was found, and none must appear."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileFacts:
-    """What came of a compile. `quiet`: the compiler printed nothing, so that no message has a place to keep."""
+    """The outcome of a compile."""
 
     outcome: Outcome
     tokens: str
+    """`RenderFacts.tokens` of what was compiled."""
     key: str = ""
+    """The key of what was compiled, in the store."""
     diagnostics: tuple[Diagnostic, ...] = ()
     products: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the files that it made, by kind."""
     headers: HeaderFacts | None = None
     from_store: bool = False
-    quiet: bool = False
+    without_output: bool = False
+    """The compiler printed nothing, so that no message needs its place in the present text."""
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     finished_at: float = 0.0
 
     @property
     def artifact(self) -> str:
-        """What tells the artifact from any other: the key of what was compiled, and the headers that were read."""
+        """Identifies the artifact: the key of what was compiled, and the headers that were read."""
         return self.key if self.headers is None else f"{self.key}.{self.headers.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeTiming:
-    """What was measured of an artifact on one shape: a timing, or what is wrong with the kernel.
-
-    `artifact` is `CompileFacts.artifact`; `rows` is what clients are shown, which the machine does not look at.
-    `seconds` of device time were taken, 0 where an earlier measurement held.
-    """
+    """The measurement of an artifact on one shape: a timing, or what is wrong with the kernel."""
 
     shape: str
     artifact: str
-    rows: tuple[object, ...]
+    """`CompileFacts.artifact`."""
+    wire_json: bytes
+    """What clients are shown: a list of `ckwatch.wire.benchmarks.Timing`. The core does not read it."""
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
+    """The device time that it took; 0 where an earlier measurement held."""
 
 
 class AnalysisDepth(StrEnum):
-    """How far an analysis goes: what is kept of an earlier one, or all of it where nothing is."""
+    """How far an analysis goes."""
 
     KEPT = "kept"
+    """It reads what an earlier analysis has kept, if there is any."""
     WHOLE = "whole"
+    """It runs LLVM's tools where nothing is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFigures:
-    """What the code object of an artifact tells, as against the artifact before and the baseline.
-
-    `artifact` is `CompileFacts.artifact`; `shown` is what clients are shown, which the machine does not look at.
-    """
+    """The figures of an artifact's code object, compared with the previous artifact and the baseline."""
 
     artifact: str
-    shown: object
+    """`CompileFacts.artifact`."""
+    wire_json: bytes
+    """What clients are shown: fields of `ckwatch.wire.state.Figures`. The core does not read it."""
     warned: tuple[KernelWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RememberedUnit:
-    """What the history knows of a unit from an earlier run of the daemon."""
+    """A unit in the history, from an earlier run of the daemon."""
 
     tokens: str
     reads: Mapping[str, str]
@@ -228,7 +244,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LoadFinished(Event):
-    """The end of `LoadProduct`; `workspace` is None when it cannot be read, which `problem` explains."""
+    """The end of `Load`; `workspace` is None when it cannot be read, which `problem` explains."""
 
     work: Work
     workspace: LoadedWorkspace | None
@@ -237,7 +253,7 @@ class LoadFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScanFinished(Event):
-    """The end of `Scan`: the tracked files whose contents are not what was last known, None for those not there."""
+    """The end of `Scan`: the tracked files whose contents are not what was last known, None for those that do not exist."""
 
     work: Work
     digests: Mapping[str, str | None]
@@ -261,7 +277,7 @@ class LookUpFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinished(Event):
-    """The end of `Check`, with what the host pass said."""
+    """The end of `Check`, with what the host pass reported."""
 
     work: Work
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -277,7 +293,7 @@ class CompileFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeFinished(Event):
-    """The end of `Analyze`; `figures` is None when nothing is kept, or when nothing can be told."""
+    """The end of `Analyze`; `figures` is None when nothing is kept, or when the code object cannot be read."""
 
     work: Work
     figures: ArtifactFigures | None
@@ -285,8 +301,8 @@ class AnalyzeFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeRequested(Event):
-    """Somebody wants the figures of units that are built; with `again` also where they are known, as against what they
-    are compared with has changed."""
+    """Somebody wants the figures of units that are built; with `again` also where they are known, because what they are
+    compared with has changed."""
 
     scope: str
     units: tuple[str, ...]
@@ -304,8 +320,8 @@ class MeasureFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequested(Event):
-    """Somebody wants timings of units that are built, on these shapes (None: all), on another `device` than the
-    workspace's choice perhaps; with `force` also again. Requests are numbered upwards from 1."""
+    """Somebody wants timings of units that are built, on these shapes (None: all), on `device` (None: the workspace's
+    choice); with `force` also where they are known. Requests are numbered from 1."""
 
     number: int
     units: tuple[str, ...]
@@ -316,7 +332,7 @@ class MeasureRequested(Event):
 
 @dataclass(frozen=True, slots=True)
 class MeasureDropped(Event):
-    """Nobody wants the units timed any more, unless they are by themselves; with `everything` not even then."""
+    """A request for timings was dropped. Automatic ones go on, unless `everything` is dropped."""
 
     units: tuple[str, ...]
     everything: bool = False
@@ -347,7 +363,7 @@ class CompileStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CompilerOutput(Event):
-    """What the compilers of this work have said so far, mistakes among it."""
+    """What the compilers of this work have reported so far, errors among it."""
 
     work: Work
     diagnostics: tuple[Diagnostic, ...]
@@ -355,23 +371,26 @@ class CompilerOutput(Event):
 
 @dataclass(frozen=True, slots=True)
 class PassFinished(Event):
-    """Of the two passes of this work one has ended."""
+    """One of the two passes of this work has ended."""
 
     work: Work
 
 
 @dataclass(frozen=True, slots=True)
 class FilesChanged(Event):
-    """Files have other contents, None where they are gone. `reload`: kernels may have come, changed or gone."""
+    """Files changed."""
 
     digests: Mapping[str, str | None]
+    """The new SHA-256; None for a removed file."""
     reload: bool = False
+    """Kernels may have been added, changed or removed."""
     complete: bool = True
+    """No other file changed at the same time; if not known, all are scanned."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayChanged(Event):
-    """A client lends the text of an unsaved buffer, or takes it back (None)."""
+    """A client's unsaved text of a file; None when it was saved or dropped."""
 
     client: str
     path: str
@@ -389,36 +408,41 @@ class OptionsChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class FocusChanged(Event):
-    """What a client looks at: these units come first. `everything`: it wants every unit built. `unsaved`: what of its
-    unsaved texts is compiled."""
+    """The units that a client has in view: they come first."""
 
     client: str
     units: frozenset[str]
     everything: bool = False
-    unsaved: AutoBuild = AutoBuild.EDITED
+    """It wants every unit built."""
+    auto_build: AutoBuild = AutoBuild.EDITED
+    """Which units that its unsaved texts change are compiled without a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequested(Event):
-    """Somebody waits for fresh results of these units, of all for None, given as ids."""
+    """Somebody waits for fresh results of units."""
 
     request: str
+    """The request's name."""
     scope: str
     patterns: tuple[str, ...] | None
+    """None: all units."""
     force: bool = False
+    """Compile although the store has the results."""
     check_only: bool = False
+    """Everything that needs no compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDropped(Event):
-    """Nobody waits for this request any more."""
+    """The client does not wait for this request any more."""
 
     request: str
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested(Event):
-    """Stop compiling these units until they are edited or asked for."""
+    """Do not compile these units until they are edited or requested."""
 
     scope: str
     units: frozenset[str]
@@ -433,14 +457,14 @@ class ClientLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class MemoryMeasured(Event):
-    """Memory that compilers may use: what is free now and what they hold already."""
+    """Memory that compilers may use: what is free now and what they use already."""
 
     capacity_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class WarningChanged(Event):
-    """Something of the host limits the daemon (`topic`: watch, store, history, …); None when it is over."""
+    """Something limits the daemon on this host (`topic`: watch, store, history, …); None when it no longer does."""
 
     topic: str
     message: str | None
@@ -448,14 +472,14 @@ class WarningChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class ArtifactsLost(Event):
-    """The store does not have these any more (`CompileFacts.artifact`), or has them damaged."""
+    """Artifacts that are no longer in the store, or damaged (`CompileFacts.artifact`)."""
 
     artifacts: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Continued(Event):
-    """Go on with what was too much for one step."""
+    """Time for what was too much for one step."""
 
 
 AnyEvent = (

@@ -20,7 +20,8 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.loading import request_loads
-from ckwatch.core.state import Effects, Invalidation, State, UnitState, begin
+from ckwatch.core.state import Effects, Invalidation, State, begin
+from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import renew
 from ckwatch.model.kernels import ARTIFACT_LOST, Outcome
 
@@ -45,7 +46,7 @@ def note(state: State, digests: Mapping[str, str | None], at: float) -> None:
     state.changed.extend((path, digest, at) for path, digest in digests.items())
     if state.running:
         order = state.next()
-        state.recent.update({path: (order, digest) for path, digest in digests.items()})
+        state.recent_changes.update({path: (order, digest) for path, digest in digests.items()})
 
 
 def request_scan(state: State, out: Effects) -> int:
@@ -63,10 +64,12 @@ def scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
     doubtful = [
         path
         for path, digest in event.digests.items()
-        if path in state.recent and state.recent[path][0] > event.work.number and state.recent[path][1] != digest
+        if path in state.recent_changes
+        and state.recent_changes[path][0] > event.work.number
+        and state.recent_changes[path][1] != digest
     ]
     note(state, event.digests, event.at)
-    state.recent.update(dict.fromkeys(doubtful, (state.order, UNKNOWN)))
+    state.recent_changes.update(dict.fromkeys(doubtful, (state.order, UNKNOWN)))
     end_scan(state, out)
 
 
@@ -86,30 +89,33 @@ def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
     lost = [
         unit
         for unit in state.all_units()
-        if unit.reusable and unit.result is not None and unit.result.artifact in event.artifacts
+        if unit.compile.reusable and unit.compile.result is not None and unit.compile.result.artifact in event.artifacts
     ]
     for unit in lost:
-        unit.wanted, unit.reusable = True, False  # those that are on their way to a result look for it in the store
+        unit.demand.wanted, unit.compile.reusable = (
+            True,
+            False,
+        )  # those that are on their way to a result look for it in the store
     settled = [unit.key for unit in lost if unit.settled]
-    state.touch(settled, Invalidation(cause, recompile=True, edit=False))
+    state.invalidate(settled, Invalidation(cause, recompile=True, edit=False))
     for key in settled[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
-        apply_touch(state, out, key)
+        apply_invalidation(state, out, key)
 
 
 def apply_changes(state: State, out: Effects) -> None:
     """Act on some of the news."""
     for _ in range(state.paths_at_once):
-        if not state.changed or len(state.touched) >= state.units_at_once:
+        if not state.changed or len(state.invalidated) >= state.units_at_once:
             break
         path, digest, at = state.changed.popleft()
         _touch_readers(state, path, digest, at)
-    for key in list(state.touched)[: state.units_at_once]:
-        apply_touch(state, out, key)
+    for key in list(state.invalidated)[: state.units_at_once]:
+        apply_invalidation(state, out, key)
 
 
-def apply_touch(state: State, out: Effects, key: UnitKey) -> bool:
+def apply_invalidation(state: State, out: Effects, key: UnitKey) -> bool:
     """Renew the unit if there is news for it; whether there was."""
-    touch = state.touched.pop(key, None)
+    touch = state.invalidated.pop(key, None)
     unit = state.find(key)
     if touch is None or unit is None:
         return False
@@ -118,17 +124,17 @@ def apply_touch(state: State, out: Effects, key: UnitKey) -> bool:
 
 
 def _touch_readers(state: State, path: str, digest: str | None, at: float) -> None:
-    touched = state.graph.touched(path, digest)
+    touched = state.graph.dependents_of_change(path, digest)
     if not touched.rerender and not touched.recompile:
         return
     known = any(path in state.graph.reads_of(key) for key in touched.rerender)
     what = "is gone" if digest is None else "changed" if known or touched.recompile else "appeared"
     cause = Cause(f"{short(state, path)} {what}", at)
-    hidden = {scope.name for scope in state.scopes.values() if path in scope.overlays}
+    hidden = {view.name for view in state.views.values() if path in view.overlays}
     # What a client lends hides the file.
     seen = [key for key in touched.rerender if key.scope not in hidden] if hidden else touched.rerender
-    state.touch(seen, Invalidation(cause, recompile=False, edit=True))
-    state.touch(touched.recompile, Invalidation(cause, recompile=True, edit=True))
+    state.invalidate(seen, Invalidation(cause, recompile=False, edit=True))
+    state.invalidate(touched.recompile, Invalidation(cause, recompile=True, edit=True))
 
 
 def short(state: State, path: str) -> str:
@@ -146,14 +152,14 @@ def missed_change(
     """
     if render is None:
         return None
-    scope = state.scopes[unit.key.scope]
-    if not state.recent and not scope.lent:
+    view = state.views[unit.key.scope]
+    if not state.recent_changes and not view.changed_at:
         return None
     for path in (*render.reads, *render.missed):
-        change = state.recent.get(path)
+        change = state.recent_changes.get(path)
         seen = outcome is not Outcome.FAULTED and change is not None and render.reads.get(path) == change[1]
-        missed = change is not None and change[0] > work.number and not seen and path not in scope.overlays
-        if missed or scope.lent.get(path, 0) > work.number:
+        missed = change is not None and change[0] > work.number and not seen and path not in view.overlays
+        if missed or view.changed_at.get(path, 0) > work.number:
             return Invalidation(
                 Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=False, edit=True
             )
@@ -162,10 +168,10 @@ def missed_change(
 
 def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts) -> Invalidation | None:
     """The same for the headers of a compile or a look-up."""
-    if not state.recent or facts.headers is None:
+    if not state.recent_changes or facts.headers is None:
         return None
     present, absent = facts.headers.present, facts.headers.absent
-    for path, (order, digest) in state.recent.items():
+    for path, (order, digest) in state.recent_changes.items():
         if order > work.number and (path in present or path in absent) and present.get(path) != digest:
             return Invalidation(
                 Cause(f"{short(state, path)} changed meanwhile", unit.cause.at), recompile=True, edit=True
@@ -175,9 +181,9 @@ def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts
 
 def is_quiet(state: State) -> bool:
     """Whether all news is acted upon: what is fresh now belongs to the files as they are known."""
-    scopes = state.scopes.values()
+    scopes = state.views.values()
     return not (
         state.has_news
         or state.scanning
-        or any(scope.loading or scope.aside or scope.load_again is not None for scope in scopes)
+        or any(view.loading or view.aside or view.load_again is not None for view in scopes)
     )

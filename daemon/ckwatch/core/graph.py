@@ -1,7 +1,7 @@
 """The dependency graph: which units depend on a file, as a template, a header, or a file that must not exist.
 
 All of it was observed by a render or a compile. Sets of headers are shared: a thousand units that read the same
-thousand headers hold one set.
+thousand headers share one set.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class DependencyGraph:
         self._sets_with: dict[str, dict[str, None]] = {}
         self._known: dict[str, str | None] = {}
         self._disputed: set[str] = set()
-        self._doubted: set[UnitKey] = set()
+        self._unverified: set[UnitKey] = set()
         self.version = 0
 
     def set_reads(self, key: UnitKey, reads: Mapping[str, str], missed: frozenset[str]) -> None:
         """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
-        self._doubted.discard(key)
+        self._unverified.discard(key)
         old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
         self._reads[key] = (reads, missed)
         for path, digest in (*reads.items(), *dict.fromkeys(missed).items()):
@@ -78,16 +78,16 @@ class DependencyGraph:
                 self._learn(path, headers.present.get(path))
         known.units[key] = None
 
-    def doubt(self, key: UnitKey) -> None:
+    def mark_unverified(self, key: UnitKey) -> None:
         """What the unit read may not be what was noted: until its next render any news of its files concerns it."""
-        self._doubted.add(key)
+        self._unverified.add(key)
 
     def remove(self, key: UnitKey) -> None:
         """Forget the unit."""
         reads, missed = self._reads.pop(key, ({}, frozenset()))
         self._leave(key, {*reads, *missed})
         self.set_headers(key, None)
-        self._doubted.discard(key)
+        self._unverified.discard(key)
 
     def reads_of(self, key: UnitKey) -> Mapping[str, str]:
         """What the unit's last render read."""
@@ -106,18 +106,18 @@ class DependencyGraph:
         """The units whose last compile read the header at `path`, or must not find one there."""
         return {key for name in self._sets_with.get(path, ()) for key in self._header_sets[name].units}
 
-    def touched(self, path: str, digest: str | None) -> FileDependents:
+    def dependents_of_change(self, path: str, digest: str | None) -> FileDependents:
         """The units for which `path` having the contents `digest` (None: not there) is news."""
-        doubted = self._doubted
+        unverified = self._unverified
         readers = self._readers.get(path, {})
-        rerender = [key for key, seen in readers.items() if seen != digest or (doubted and key in doubted)]
+        rerender = [key for key, seen in readers.items() if seen != digest or (unverified and key in unverified)]
         recompile: dict[UnitKey, None] = {}
         for name in self._sets_with.get(path, ()):
             known = self._header_sets[name]
             if known.facts.present.get(path) != digest:
                 recompile |= known.units
-            elif doubted:
-                recompile |= dict.fromkeys(key for key in known.units if key in doubted)
+            elif unverified:
+                recompile |= dict.fromkeys(key for key in known.units if key in unverified)
         return FileDependents(tuple(rerender), tuple(recompile))
 
     @property

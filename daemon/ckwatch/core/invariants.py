@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ckwatch.core.events import MAIN, WorkKind
 from ckwatch.core.files import is_quiet
-from ckwatch.core.state import Phase, State, UnitState
+from ckwatch.core.phases import TRANSITIONS, Phase
+from ckwatch.core.state import State
 from ckwatch.core.timing_schedule import DISTURBING_WORK
+from ckwatch.core.unit_state import UnitState
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Outcome
 
 
 class InvalidStateError(CkwatchError):
-    """A bug of ours: the state contradicts itself. The message tells the unit's story."""
+    """A bug of ours: the state contradicts itself. The hint is the unit's story, newest first."""
+
+
+QUEUED_IN: Mapping[Phase, str] = {
+    Phase.WAITING: "render_queue",
+    Phase.LOOKING: "look_queue",
+    Phase.QUEUED: "compile_queue",
+}
+"""The queue in which a unit waits in a phase; in LOOKING only until its look-up runs."""
 
 
 def check_invariants(state: State) -> None:
@@ -39,54 +51,59 @@ def _require(condition: bool, what: str, unit: UnitState | None = None) -> None:
 
 
 def _check_unit(state: State, unit: UnitState) -> None:
-    phase = unit.phase
-    _require(unit.fresh == (phase in (Phase.DONE, Phase.IDLE)), "settled and fresh are one", unit)
-    _require((unit.key in state.render_queue) == (phase is Phase.WAITING), "waits for a renderer", unit)
-    looking = phase is Phase.LOOKING and unit.working is None
-    _require((unit.key in state.look_queue) == looking, "waits for a look-up", unit)
-    _require((unit.key in state.compile_queue) == (phase is Phase.QUEUED), "waits for a compiler", unit)
-    if phase is Phase.RENDERING:
-        _require(unit.working is not None and unit.working.kind is WorkKind.RENDER, "is rendered by somebody", unit)
-    if phase not in (Phase.RENDERING, Phase.LOOKING):
-        _require(unit.working is None, "has no work without a phase for it", unit)
-    if unit.working is not None:
-        _require(unit.working.number in state.running, "its work runs", unit)
-        _require(unit.working.number not in state.cancelled, "its work is wanted", unit)
-        _require(unit.working.generation == unit.generation, "its work is of the present generation", unit)
+    phase, render, result = unit.phase, unit.render.facts, unit.compile.result
+    rendering, looking_up, compiler = unit.render.work, unit.compile.look_up, unit.compile.compiler
+    _require(phase in TRANSITIONS, "is in a phase of the table", unit)
+    for waiting, name in QUEUED_IN.items():
+        queued = phase is waiting and looking_up is None
+        _require((unit.key in getattr(state, name)) == queued, f"is in the {name} while it is {waiting}", unit)
+    _require((rendering is not None) == (phase is Phase.RENDERING), "has a render in its phase", unit)
+    _require(looking_up is None or phase is Phase.LOOKING, "has a look-up in its phase only", unit)
+    for work, kind in ((rendering, WorkKind.RENDER), (looking_up, WorkKind.LOOK_UP)):
+        if work is not None:
+            _require(work.kind is kind, f"its {kind} is one", unit)
+            _require(work.number in state.running, f"its {kind} runs", unit)
+            _require(work.number not in state.cancelled, f"its {kind} is wanted", unit)
+            _require(work.generation == unit.input.generation, f"its {kind} is of the present generation", unit)
     if phase is Phase.COMPILING:
-        _require(unit.compiler is not None, "has a compiler", unit)
-        _require(
-            unit.compiler is not None and unit.render is not None and unit.compiler.tokens == unit.render.tokens,
-            "compiles what was rendered",
-            unit,
-        )
-    if unit.compiler is not None:
-        _require(unit.compiler.number in state.running, "its compiler runs", unit)
-        _require(unit.compiler.number not in state.cancelled, "its compiler is wanted", unit)
+        same = compiler is not None and render is not None and compiler.tokens == render.tokens
+        _require(same, "has a compiler, which compiles what was rendered", unit)
+    if compiler is not None:
+        _require(compiler.number in state.running, "its compiler runs", unit)
+        _require(compiler.number not in state.cancelled, "its compiler is wanted", unit)
         _require(phase in (Phase.WAITING, Phase.RENDERING, Phase.COMPILING), "its compiler may be of use", unit)
-    _require(not (unit.heard and unit.fresh), "what was heard is replaced by the result", unit)
-    _require(not unit.checked or phase in (Phase.QUEUED, Phase.COMPILING), "checked is what goes on", unit)
-    if unit.fresh and phase is Phase.DONE and unit.render is not None and unit.render.ok:
-        _require(unit.result is not None, "is done with a result", unit)
-    if unit.fresh and phase is Phase.DONE and unit.reusable and unit.result and unit.render and unit.render.ok:
-        _require(unit.result.tokens == unit.render.tokens, "its result is that of the present tokens", unit)
+    _require(not (unit.compile.live_diagnostics and unit.settled), "its result replaces live diagnostics", unit)
+    between_passes = phase in (Phase.QUEUED, Phase.COMPILING)
+    _require(not unit.compile.host_pass_done or between_passes, "its device pass follows the host pass", unit)
+    if phase is Phase.DONE and render is not None and render.ok:
+        _require(result is not None, "is done with a result", unit)
+        if unit.compile.reusable and result is not None:
+            _require(result.tokens == render.tokens, "its result is that of the present tokens", unit)
 
 
 def _check_queues(state: State) -> None:
     keys = {unit.key for unit in state.all_units()}
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
         _require(queue.keys <= keys, "only units wait")
-    _require(state.touched.keys() <= keys, "only units are touched")
+    _require(state.invalidated.keys() <= keys, "only units are invalidated")
 
 
 def _check_work(state: State) -> None:
     _require(state.cancelled <= state.running.keys(), "what is being stopped still runs")
-    owned = {work.number for unit in state.all_units() for work in (unit.working, unit.compiler) if work is not None}
-    _require(state.heirs.keys() <= state.running.keys(), "a compiler that was taken over runs")
+    owned = {
+        work.number
+        for unit in state.all_units()
+        for work in (unit.render.work, unit.compile.look_up, unit.compile.compiler)
+        if work is not None
+    }
+    _require(state.adopted.keys() <= state.running.keys(), "an adopted compiler runs")
     for work in state.running.values():
         if work.kind in (WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.CHECK, WorkKind.COMPILE):
-            _require((work.number in owned) != (work.number in state.cancelled), f"{work} is somebody's, or stopped")
-    _require(state.narrow <= state.running.keys(), "a pass that runs alone runs")
+            _require(
+                (work.number in owned) != (work.number in state.cancelled),
+                f"{work} belongs to a unit, or is being stopped",
+            )
+    _require(state.single_pass_compiles <= state.running.keys(), "a pass that runs alone runs")
     _require(state.at_work(WorkKind.RENDER) <= state.renders, "renders are bounded")
     _require(state.at_work(WorkKind.LOOK_UP) <= state.look_ups, "look-ups are bounded")
 
@@ -95,13 +112,13 @@ def _check_analyzing(state: State) -> None:
     work = state.analyzing
     _require(state.at_work(WorkKind.ANALYZE) == (work is not None), "one analysis at a time")
     for unit in state.all_units():
-        _require(unit.analyzing is None or unit.analyzing is work, "is looked into by the one analysis", unit)
+        _require(unit.figures.work is None or unit.figures.work is work, "is analyzed by the one analysis", unit)
         waits = unit.key in state.analyze_queue
-        _require(not waits or unit.to_analyze is not None, "waits to be looked into", unit)
-        if unit.settled and unit.to_analyze is not None:
-            _require(waits or unit.analyzing is not None, "what is to be looked into is queued or at work", unit)
-            _require(unit.outcome is Outcome.BUILT, "is looked into with an artifact", unit)
-    _require(state.analyze_queue.keys <= {unit.key for unit in state.all_units()}, "only units are looked into")
+        _require(not waits or unit.figures.depth is not None, "waits to be analyzed", unit)
+        if unit.settled and unit.figures.depth is not None:
+            _require(waits or unit.figures.work is not None, "what is to be analyzed is queued or at work", unit)
+            _require(unit.outcome is Outcome.BUILT, "is analyzed with an artifact", unit)
+    _require(state.analyze_queue.keys <= {unit.key for unit in state.all_units()}, "only units are analyzed")
 
 
 def _check_measuring(state: State) -> None:
@@ -111,13 +128,13 @@ def _check_measuring(state: State) -> None:
         others = any(other.kind in DISTURBING_WORK for other in state.running.values())
         _require(not others, "what needs the processor for itself has it")
     for unit in state.all_units():
-        _require(unit.measuring is None or unit.measuring is work, "is timed by the one measurement", unit)
+        _require(unit.timing.work is None or unit.timing.work is work, "is timed by the one measurement", unit)
         waits = unit.key in state.measure_queue
-        _require(not waits or bool(unit.to_measure), "waits for a device with a shape", unit)
+        _require(not waits or bool(unit.timing.requested), "waits for a device with a shape", unit)
         _require(not waits or unit.key.scope == MAIN, "only the workspace's units are timed", unit)
-        if unit.to_measure and unit.settled:
-            _require(waits or unit.measuring is not None, "what is wished is queued or at work", unit)
-    _require(not state.settled, "settled units have been looked at")
+        if unit.timing.requested and unit.settled:
+            _require(waits or unit.timing.work is not None, "what is to be timed is queued or at work", unit)
+    _require(not state.newly_settled, "settled units have been considered")
     _require(state.measure_queue.keys <= {unit.key for unit in state.all_units()}, "only units wait for a device")
 
 
@@ -126,7 +143,7 @@ def _check_requests(state: State) -> None:
         if request.pending is None:
             continue
         _require(bool(request.pending), f"{request.name} waits for something")
-        unasked = set(request.unasked)
+        unasked = set(request.not_yet_asked)
         _require(unasked <= request.pending, f"{request.name} asks for what it waits for")
         for name in request.pending - unasked:
             _require(request.name in state.waiting.get(name, ()), f"{request.name} is known to wait for {name}")
@@ -143,10 +160,10 @@ def _check_requests(state: State) -> None:
 
 
 def _check_views(state: State) -> None:
-    for scope in state.scopes.values():
-        for name, unit in scope.units.items():
-            _require(unit.key == (scope.name, name), "a unit knows its scope", unit)
-            known = scope.name == MAIN or not scope.started or name in scope.members
-            _require(known or bool(scope.taking or scope.pending), "a view knows its units", unit)
-        if scope.name == MAIN:
-            _require(scope.units.keys() == scope.members.keys(), "the workspace has the states of all its units")
+    for view in state.views.values():
+        for name, unit in view.units.items():
+            _require(unit.key == (view.name, name), "a unit knows its view", unit)
+            known = view.name == MAIN or not view.started or name in view.members
+            _require(known or bool(view.taking or view.pending), "a view knows its units", unit)
+        if view.name == MAIN:
+            _require(view.units.keys() == view.members.keys(), "the workspace has the states of all its units")

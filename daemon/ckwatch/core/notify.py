@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from ckwatch.core.effects import Changed, Notify
 from ckwatch.core.events import AnalysisDepth, Cause
-from ckwatch.core.state import Effects, PendingBuild, Phase, State, UnitState
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, PendingBuild, State
+from ckwatch.core.unit_state import UnitState
 
 NO_COMPILER = "no compiler"
 
 NOWHERE: frozenset[str] = frozenset()
 
 
-def show(out: Effects, unit: UnitState) -> None:
+def publish(out: Effects, unit: UnitState) -> None:
     """Publish the unit's state and its diagnostics."""
     shown = frozenset(diagnostic.span.path for diagnostic in unit.diagnostics)
     out.append(Changed(unit.key.scope, f"unit/{unit.key.unit}"))
-    out.extend(Changed(unit.key.scope, f"file/{path}") for path in shown | unit.shown)
-    unit.shown = shown or NOWHERE
+    out.extend(Changed(unit.key.scope, f"file/{path}") for path in shown | unit.published_files)
+    unit.published_files = shown or NOWHERE
 
 
 def awaiting(state: State, unit: UnitState) -> list[PendingBuild]:
@@ -62,7 +64,7 @@ def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: 
     if unit is None:
         notify(state, out, request, name, "removed")
         return True
-    if unit.key in state.touched or unit.force:
+    if unit.key in state.invalidated or unit.demand.force:
         return False
     if request.check_only:
         if unit.phase in (Phase.QUEUED, Phase.COMPILING) or unit.settled:
@@ -80,13 +82,13 @@ def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: 
 
 def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
     """Whether the unit, which is done, is told of when its code object has been looked into."""
-    if request.check_only or unit.to_analyze is None or unit.result is None:
+    if request.check_only or unit.figures.depth is None or unit.compile.result is None:
         return False
-    kept = unit.to_analyze is AnalysisDepth.KEPT or not unit.result.from_store
-    return kept or unit.key.unit in request.patient
+    kept = unit.figures.depth is AnalysisDepth.KEPT or not unit.compile.result.from_store
+    return kept or unit.key.unit in request.awaits_analysis_of
 
 
 def can_compile(state: State, unit: UnitState) -> bool:
     """Whether there is a compiler."""
-    workspace = state.scopes[unit.key.scope].workspace or state.main.workspace
+    workspace = state.views[unit.key.scope].workspace or state.main.workspace
     return workspace is None or workspace.toolchain_problem is None

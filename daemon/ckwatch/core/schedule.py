@@ -6,8 +6,10 @@ from ckwatch.core import analysis_schedule, timing_schedule
 from ckwatch.core.demand import ASKED_FOR, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.core.events import UnitKey, Work, WorkKind
-from ckwatch.core.notify import show
-from ckwatch.core.state import Effects, Phase, State, UnitState, View, WorkQueue, begin
+from ckwatch.core.notify import publish
+from ckwatch.core.phases import Phase, move
+from ckwatch.core.state import Effects, State, View, WorkQueue, begin
+from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import expected_memory_bytes
 
 RECORDED_AT_ONCE = 500
@@ -22,22 +24,23 @@ HOST_MEMORY = 0.5
 def start_work(state: State, out: Effects) -> None:
     """Start what there is room for."""
     while state.render_queue and state.at_work(WorkKind.RENDER) < state.renders:
-        unit, scope = _next(state, state.render_queue)
-        unit.phase = Phase.RENDERING
-        unit.working = begin(state, WorkKind.RENDER, unit.key, unit.generation)
-        show(out, unit)
-        out.append(Render(unit.working, unit.unit, scope.overlays.copy(), scope.options))
+        unit, view = _next(state, state.render_queue)
+        move(unit, Phase.RENDERING)
+        work = unit.render.work = begin(state, WorkKind.RENDER, unit.key, unit.input.generation)
+        publish(out, unit)
+        out.append(Render(work, unit.unit, view.overlays.copy(), view.options))
     while state.look_queue and state.at_work(WorkKind.LOOK_UP) < state.look_ups:
-        unit, scope = _next(state, state.look_queue)
-        unit.working = begin(state, WorkKind.LOOK_UP, unit.key, unit.generation, _tokens(unit))
-        out.append(LookUp(unit.working, unit.unit, scope.overlays.copy(), scope.options))
+        unit, view = _next(state, state.look_queue)
+        work = begin(state, WorkKind.LOOK_UP, unit.key, unit.input.generation, _tokens(unit))
+        unit.compile.look_up = work
+        out.append(LookUp(work, unit.unit, view.overlays.copy(), view.options))
     timing_schedule.make_room(state, out)
     # Of those that wait for a compiler some may turn out not to be wanted any more.
     while state.compile_queue and not state.unwanted and not _is_occupied(state) and _fits(state):
-        unit, scope = _next(state, state.compile_queue)
-        unit.phase = Phase.COMPILING
-        out.append(_compiler(state, unit, scope))
-        show(out, unit)
+        unit, view = _next(state, state.compile_queue)
+        move(unit, Phase.COMPILING)
+        out.append(_compiler(state, unit, view))
+        publish(out, unit)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
     if (state.unrecorded or state.removed) and state.recording is None:
@@ -51,32 +54,34 @@ def start_work(state: State, out: Effects) -> None:
 
 def _next(state: State, queue: WorkQueue) -> tuple[UnitState, View]:
     key = queue.pop()
-    scope = state.scopes[key.scope]
-    return scope.units[key.unit], scope
+    view = state.views[key.scope]
+    return view.units[key.unit], view
 
 
 def _tokens(unit: UnitState) -> str:
-    return "" if unit.render is None else unit.render.tokens
+    return "" if unit.render.facts is None else unit.render.facts.tokens
 
 
-def _compiler(state: State, unit: UnitState, scope: View) -> Check | Compile:
+def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
     """The host pass alone while others wait for theirs and nobody for this unit, else what is left to do."""
     memory = expected_memory_bytes(state, unit)
     room = state.jobs - _processes(state)
-    apart = state.passes_apart and not unit.checked and unit.unit.arch.startswith("gfx")
+    apart = state.passes_apart and not unit.compile.host_pass_done and unit.unit.arch.startswith("gfx")
     more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
     if apart and more and priority(state, unit)[0] > ASKED_FOR:
-        unit.compiler = begin(
-            state, WorkKind.CHECK, unit.key, unit.generation, _tokens(unit), int(memory * HOST_MEMORY)
+        unit.compile.compiler = begin(
+            state, WorkKind.CHECK, unit.key, unit.input.generation, _tokens(unit), int(memory * HOST_MEMORY)
         )
-        return Check(unit.compiler, unit.unit, scope.overlays.copy(), scope.options)
+        return Check(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options)
     both = int(memory * (1 + HOST_MEMORY))
     wide = apart and room >= PASSES and (state.memory_bytes is None or _reserved(state) + both <= state.memory_bytes)
-    unit.compiler = begin(state, WorkKind.COMPILE, unit.key, unit.generation, _tokens(unit), both if wide else memory)
+    unit.compile.compiler = begin(
+        state, WorkKind.COMPILE, unit.key, unit.input.generation, _tokens(unit), both if wide else memory
+    )
     if not wide:
-        state.narrow.add(unit.compiler.number)
+        state.single_pass_compiles.add(unit.compile.compiler.number)
     return Compile(
-        *(unit.compiler, unit.unit, scope.overlays.copy(), scope.options, unit.force),
+        *(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
         side_by_side=wide,
         waiting=len(state.compile_queue),
     )
@@ -94,7 +99,8 @@ def _compilers(state: State) -> list[Work]:
 def _processes(state: State) -> int:
     """How many compiler processes may be running."""
     return sum(
-        1 if work.kind is WorkKind.CHECK or work.number in state.narrow else PASSES for work in _compilers(state)
+        1 if work.kind is WorkKind.CHECK or work.number in state.single_pass_compiles else PASSES
+        for work in _compilers(state)
     )
 
 

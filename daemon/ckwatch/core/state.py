@@ -1,7 +1,6 @@
 """The daemon's state: plain values that only `step` changes.
 
-Work queues return the most wanted unit first, and priorities may change. `begin`, `stop` and `release` keep the record
-of running work, and of the file changes that running work may have missed.
+`begin`, `stop` and `release` keep the record of running work, and of the file changes that it may have missed.
 """
 
 from __future__ import annotations
@@ -10,23 +9,17 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from types import MappingProxyType
 
-from ckwatch.codeobject.report_diff import warning_diagnostics
 from ckwatch.core.effects import Cancel, Effect
 from ckwatch.core.events import (
     MAIN,
-    AnalysisDepth,
     ArtifactFigures,
     AutoBuild,
     BenchmarkPolicy,
     Cause,
-    CompileFacts,
     KernelUnits,
     LoadedWorkspace,
     RememberedUnit,
-    RenderFacts,
     ShapeTiming,
     UnitKey,
     ViewOverrides,
@@ -34,15 +27,16 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.graph import DependencyGraph
-from ckwatch.model.diagnostics import Diagnostic, Source
-from ckwatch.model.kernels import Outcome, Unit
+from ckwatch.core.unit_state import UnitState
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.kernels import Unit
 
 Priority = tuple[int, int, int]
-"""Rank (0: looked at, 1: asked for, 2: edited, 3: the rest), negated recency of its edit, order of arrival."""
+"""Rank (`ckwatch.core.demand`), negated order of its last edit, order of arrival; the smallest comes first."""
 
 
 class WorkQueue:
-    """Units by priority. Adding one again moves it, unless only its order of arrival is another."""
+    """Units by priority. Adding one again moves it, unless only its order of arrival differs."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Priority, UnitKey]] = []
@@ -55,25 +49,25 @@ class WorkQueue:
         return key in self._priority
 
     def add(self, key: UnitKey, priority: Priority) -> None:
-        """Put the unit at its place."""
+        """Add the unit, or move it."""
         known = self._priority.get(key)
         if known is None or known[:2] != priority[:2]:
             self._priority[key] = priority
             heapq.heappush(self._heap, (priority, key))
 
     def remove(self, key: UnitKey) -> None:
-        """Take the unit out, if it is in."""
+        """Remove the unit, if the queue has it."""
         self._priority.pop(key, None)
 
     def first(self) -> UnitKey | None:
-        """The unit that comes next, which stays in the queue."""
+        """The next unit, which stays in the queue."""
         heap, current = self._heap, self._priority
         while heap and current.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][1] if heap else None
 
     def pop(self) -> UnitKey:
-        """Take out the unit that comes next. Raises IndexError when there is none."""
+        """Remove and return the next unit. Raises IndexError when the queue is empty."""
         key = self.first()
         if key is None:
             raise IndexError("the queue is empty")
@@ -83,186 +77,75 @@ class WorkQueue:
 
     @property
     def keys(self) -> frozenset[UnitKey]:
-        """The units in it."""
+        """The units in the queue."""
         return frozenset(self._priority)
-
-
-COMPILER_MEMORY_BYTES = 2_500_000_000
-"""Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up; until a unit's own peak is known."""
 
 
 Effects = list[Effect]
 """What a step asks for so far."""
 
 
-class Phase(StrEnum):
-    """Where a unit is."""
-
-    WAITING = "waiting"
-    RENDERING = "rendering"
-    LOOKING = "looking"
-    IDLE = "idle"
-    QUEUED = "queued"
-    COMPILING = "compiling"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class TimingRequest:
-    """A shape that is to be timed. `requested`: somebody asked, so that no budget counts; `force`: also again."""
-
-    requested: bool = False
-    force: bool = False
-    device: str | None = None
-
-
-NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})
-
-
-@dataclass(slots=True)
-class UnitState:
-    """A unit in a scope.
-
-    `render` and `result` are the last ones; `fresh` tells whether they belong to the present input. `reusable`: equal
-    tokens prove that `result` holds (no header, flag or compiler has changed since). `working` is the render or look-up
-    of the present generation, `compiler` the running compile, perhaps of an older generation with the same tokens.
-    `edited` orders edits, 0 for never; `edited_now`: it was since the last good render, whose tokens are `tokens`.
-    `wanted`: compile it without being asked; `held`: somebody does not want it compiled until it is edited or asked
-    for. `checked`: the host pass over the present tokens has ended. `heard` is what the compilers of the present
-    generation have said so far. `shown` are the files in which it has diagnostics.
-
-    `timings` are the last ones by shape, of the present artifact or an earlier one; `to_measure` the shapes that wait
-    to be timed, `measuring` the work of the first of them. `unmeasured` says why there are no timings by themselves.
-
-    `figures` are what the code object of the present artifact, or of an earlier one, tells; `to_analyze` is set while
-    that of the present one is to be looked into, `analyzing` is the work that does. `unanalyzed` is the artifact of
-    which nothing can be told.
-    """
-
-    key: UnitKey
-    unit: Unit
-    cause: Cause
-    generation: int = 1
-    phase: Phase = Phase.WAITING
-    render: RenderFacts | None = None
-    result: CompileFacts | None = None
-    fresh: bool = False
-    reusable: bool = False
-    force: bool = False
-    wanted: bool = False
-    held: bool = False
-    edited: int = 0
-    edited_now: bool = False
-    tokens: str = ""
-    working: Work | None = None
-    compiler: Work | None = None
-    checked: bool = False
-    heard: tuple[Diagnostic, ...] = ()
-    shown: frozenset[str] = frozenset()
-    timings: Mapping[str, ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
-    to_measure: dict[str, TimingRequest] = field(default_factory=dict)
-    measuring: Work | None = None
-    unmeasured: str = ""
-    figures: ArtifactFigures | None = None
-    to_analyze: AnalysisDepth | None = None
-    analyzing: Work | None = None
-    unanalyzed: str = ""
-
-    @property
-    def settled(self) -> bool:
-        """Whether there is nothing to wait for."""
-        return self.phase is Phase.DONE or self.phase is Phase.IDLE
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """What is known of the unit; of an earlier input when it is not fresh."""
-        if self.render is not None and not self.render.ok:
-            return Outcome.FAILED
-        if self.fresh and self.phase is Phase.IDLE:
-            return Outcome.CHECKED
-        return None if self.result is None else self.result.outcome
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The messages to show; those of the compiler only where rendering went well."""
-        found = () if self.render is None else self.render.diagnostics
-        failed = self.render is not None and not self.render.ok
-        unbuilt = self.fresh and self.phase is Phase.IDLE
-        if self.heard and not failed:
-            return (*found, *self.heard)
-        if failed or unbuilt or self.result is None:
-            return found
-        return (*found, *self.result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
-
-    def has_built(self, artifact: str) -> bool:
-        """Whether this still is the unit's artifact, as far as is known."""
-        result, render = self.result, self.render
-        if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT or not self.reusable:
-            return False
-        return self.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
-
-    @property
-    def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the code object of the last artifact warns of, at the instance wherever it stands now."""
-        figures = self.figures
-        if figures is None or not figures.warned or self.result is None or figures.artifact != self.result.artifact:
-            return ()
-        span = self.unit.instance.span
-        return warning_diagnostics(figures.warned, unit=self.unit.id, span=span, source=Source.PERFORMANCE)
-
-    @property
-    def _timing_diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What timings of the last artifact have shown."""
-        if not self.timings or self.result is None:
-            return ()
-        artifact = self.result.artifact
-        return tuple(
-            one for timing in self.timings.values() if timing.artifact == artifact for one in timing.diagnostics
-        )
-
-
 @dataclass(slots=True)
 class View:
-    """The workspace as somebody sees it: MAIN as it is on disk, others with a client's unsaved texts and options.
+    """The workspace as one client sees it. MAIN is the workspace's own view: the files on disk.
 
-    A view holds states only of units that differ from MAIN's. `workspace` is the last load, None before the first.
-    `overlays` and `digests` are the texts lent and their SHA-256, `lent` tells when each was lent or taken back.
+    A client's view holds states only of units that differ from MAIN's.
     """
 
     name: str
+    """MAIN or the client's."""
+
+    # How it differs from MAIN.
     overlays: dict[str, str] = field(default_factory=dict)
+    """Unsaved texts by path."""
     digests: dict[str, str | None] = field(default_factory=dict)
-    lent: dict[str, int] = field(default_factory=dict)
+    """Their SHA-256."""
+    changed_at: dict[str, int] = field(default_factory=dict)
+    """When each unsaved text was last changed or dropped, in the order of `State.order`."""
     options: ViewOverrides = field(default_factory=ViewOverrides)
-    workspace: LoadedWorkspace | None = None
-    problem: str | None = None
-    kernels: dict[str, KernelUnits] = field(default_factory=dict)
-    units: dict[str, UnitState] = field(default_factory=dict)
-    members: dict[str, Unit] = field(default_factory=dict)
-    diagnostics: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
-    loading: Work | None = None
-    urgent: bool = False
-    """Whether somebody waits for the load that runs."""
-    load_again: bool | None = None
-    """Set while a load runs and another is due; True when it is urgent."""
-    aside: LoadedWorkspace | None = None
-    """A view's load that waits for the workspace's own to be compared with."""
-    found: dict[str, KernelUnits] = field(default_factory=dict)
-    """The kernels of the last load by name."""
-    pending: dict[str, None] = field(default_factory=dict)
-    """Names of kernels that have to be taken over or compared with the workspace's."""
-    taking: list[tuple[str, Unit | None]] = field(default_factory=list)
-    """Units of the kernel that is being taken over, the last first; None for those that are gone."""
-    started: bool = False
-    """Whether all kernels of the first load were taken over: a unit that comes later was written just now."""
+    """The client's archs, rules and warnings."""
     alike: bool = True
-    """Whether a view had the workspace's settings when it was last read."""
+    """The workspace's settings were MAIN's when the view was last loaded."""
     leaving: bool = False
-    """The client has no view any more; what is left of it is cleared away."""
+    """The client has no view any more; its units are removed piece by piece."""
+
+    # The last load.
+    workspace: LoadedWorkspace | None = None
+    """None before the first."""
+    problem: str | None = None
+    """Why the workspace cannot be loaded."""
+    diagnostics: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
+    """The load's own diagnostics by path."""
+    found: dict[str, KernelUnits] = field(default_factory=dict)
+    """Its kernels by name."""
+
+    # What is made of it, piece by piece.
+    pending: dict[str, None] = field(default_factory=dict)
+    """Names of the kernels to take over, or to compare with MAIN's."""
+    taking: list[tuple[str, Unit | None]] = field(default_factory=list)
+    """Units to take over of the present kernel, the last first; None for removed ones."""
+    kernels: dict[str, KernelUnits] = field(default_factory=dict)
+    """The kernels taken over."""
+    members: dict[str, Unit] = field(default_factory=dict)
+    """The units taken over, by id."""
+    units: dict[str, UnitState] = field(default_factory=dict)
+    """The states of those that differ from MAIN's; of MAIN's, all."""
+    started: bool = False
+    """The first load is taken over: a unit that comes later was written just now."""
+
+    # The present load.
+    loading: Work | None = None
+    """The running load."""
+    urgent: bool = False
+    """Somebody waits for it."""
+    load_again: bool | None = None
+    """Set while a load runs and another is due; True when somebody waits for that."""
+    aside: LoadedWorkspace | None = None
+    """A client's load, to be taken over after MAIN's own that is under way."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether a view is like the workspace."""
+        """Whether a client's view is as MAIN."""
         options = self.options
         return not self.overlays and not options.archs and options.rules and options.header_warnings is None
 
@@ -275,28 +158,31 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Invalidation:
-    """A unit that has a new input, noted but not yet acted upon."""
+    """A unit's new input, noted but not yet acted upon."""
 
     cause: Cause
     recompile: bool
+    """Equal tokens do not prove that the last result holds."""
     edit: bool
+    """Somebody changed a file just now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
-    """A unit that somebody does not want any more. `hold`: nor is anybody else to get it; `spare`: a compiler that runs
-    already may go on."""
+    """A unit that somebody does not want any more."""
 
     scope: str
     unit: str
     cause: Cause
-    hold: bool = False
+    pause: bool = False
+    """Nor is anybody else to get it."""
     spare: bool = False
+    """A compiler that runs already may go on."""
 
 
 @dataclass(slots=True)
 class PendingBuild:
-    """Somebody waits for `pending`; None while it is not yet known which units are meant."""
+    """A build request that is not answered yet."""
 
     name: str
     scope: str
@@ -304,84 +190,132 @@ class PendingBuild:
     force: bool
     check_only: bool
     pending: set[str] | None = None
-    unasked: list[str] = field(default_factory=list)
-    """Those of `pending` that have not been looked at yet, the last first."""
+    """The units it waits for; None until they are known."""
+    not_yet_asked: list[str] = field(default_factory=list)
+    """Those of `pending` that are still to be asked for, the last first."""
     scan: int = 0
-    """The number of a scan that begins after the request; files are as they are on disk when it has ended."""
-    patient: set[str] = field(default_factory=set)
-    """Units of the store whose code objects it waits for to be looked into."""
+    """The number of a scan that began after the request; when it has ended, the files are known as they were then."""
+    awaits_analysis_of: set[str] = field(default_factory=set)
+    """Units from the store whose analysis it waits for."""
 
 
 @dataclass(slots=True)
 class Focus:
-    """What a client looks at, and what of its unsaved texts is compiled."""
+    """What a client has in view."""
 
     units: frozenset[str]
     everything: bool
-    unsaved: AutoBuild = AutoBuild.EDITED
+    """It wants every unit built."""
+    auto_build: AutoBuild = AutoBuild.EDITED
+    """Which units that its unsaved texts change are compiled without a request."""
 
 
 @dataclass(slots=True)
 class State:
-    """Everything.
+    """Everything the daemon knows.
 
-    One step acts on `units_at_once` units of each kind of news, half a millisecond, and `paths_at_once` files.
-    `order` counts works, edits and changes of files, so that their sequence can be told. News is noted at once and
-    acted upon piece by piece: `changed` files, `touched` units, `compares` (units of views that may differ from the
-    workspace's), `wants` and `unwanted` (units that somebody wants, or does not want, since a moment ago). `recent` are
-    the changes that running work may have missed. `waiting` maps unit names to the requests that wait. `heirs` are the
-    units that took over another's compiler. `narrow` are the compiles of which one pass runs at a time, where
-    `passes_apart` lets two.
+    News is noted at once and acted upon piece by piece: one step takes `units_at_once` of each kind, half a
+    millisecond, and `paths_at_once` files.
     """
 
+    # Limits.
     root: str = "/"
+    """The workspace's folder."""
     renders: int = 1
+    """Renders at a time."""
     look_ups: int = 2
+    """Look-ups in the store at a time."""
     jobs: int = 1
+    """Compiler processes at a time."""
+    memory_bytes: int | None = None
+    """Memory that compilers may use together; None before it is measured."""
     units_at_once: int = 50
     paths_at_once: int = 200
-    memory_bytes: int | None = None
+
+    # How the workspace wants its units built and timed, from its last load.
     build_everything: bool = False
+    """Compile every unit, wanted or not."""
     passes_apart: bool = False
+    """The compiler can run its host pass before the device pass, or both at a time."""
     benchmarks: BenchmarkPolicy = field(default_factory=BenchmarkPolicy)
-    settled: deque[UnitKey] = field(default_factory=deque)
-    measure_queue: WorkQueue = field(default_factory=WorkQueue)
-    measuring: Work | None = None
-    measured_s: float = 0.0
-    measure_requests: int = 0
-    analyze_queue: WorkQueue = field(default_factory=WorkQueue)
-    analyzing: Work | None = None
-    remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
-    remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
+
+    # From earlier runs of the daemon, by unit id.
     remembered: Mapping[str, RememberedUnit] = field(default_factory=dict)
-    order: int = 0
-    scopes: dict[str, View] = field(default_factory=lambda: {MAIN: View(MAIN)})
+    remembered_timings: Mapping[str, Mapping[str, ShapeTiming]] = field(default_factory=dict)
+    remembered_figures: Mapping[str, ArtifactFigures] = field(default_factory=dict)
+
+    # Units, and what they depend on.
+    views: dict[str, View] = field(default_factory=lambda: {MAIN: View(MAIN)})
+    """The views by name: MAIN, and those of clients."""
     graph: DependencyGraph = field(default_factory=DependencyGraph)
     followed: int = -1
+    """The version of the graph whose files are watched."""
+
+    # Running work.
+    order: int = 0
+    """Counts works, edits and changes of files, so that it is known which came first."""
     running: dict[int, Work] = field(default_factory=dict)
+    """Every task by number, those that are being stopped included."""
     cancelled: set[int] = field(default_factory=set)
-    narrow: set[int] = field(default_factory=set)
+    """Running tasks that are being stopped."""
+    single_pass_compiles: set[int] = field(default_factory=set)
+    """Compiles that run one pass at a time, or of whose two passes one has ended."""
+    adopted: dict[int, UnitKey] = field(default_factory=dict)
+    """Compilers that go on for another unit than they began for, with that unit."""
+    recent_changes: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    """Changed files that running work may have missed: when, by `order`, and the SHA-256."""
+
+    # Units that wait for their turn.
     render_queue: WorkQueue = field(default_factory=WorkQueue)
     look_queue: WorkQueue = field(default_factory=WorkQueue)
     compile_queue: WorkQueue = field(default_factory=WorkQueue)
+    analyze_queue: WorkQueue = field(default_factory=WorkQueue)
+    measure_queue: WorkQueue = field(default_factory=WorkQueue)
+
+    # News that is still to be acted upon.
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
-    touched: dict[UnitKey, Invalidation] = field(default_factory=dict)
+    """Changed files: path, SHA-256 and when."""
+    invalidated: dict[UnitKey, Invalidation] = field(default_factory=dict)
+    """Units with a new input."""
     compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    """Units of clients' views that may differ from MAIN's, or not any more."""
     wants: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    """Units that somebody wants since a moment ago."""
     unwanted: deque[Unwanted] = field(default_factory=deque)
-    heirs: dict[int, UnitKey] = field(default_factory=dict)
+    """Units that somebody does not want since a moment ago."""
+    newly_settled: deque[UnitKey] = field(default_factory=deque)
+    """Units that may have to be timed now; empty after each step."""
     continuing: bool = False
-    recent: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    """`Continue` was asked for, and `Continued` has not come yet."""
+
+    # Clients.
     requests: dict[str, PendingBuild] = field(default_factory=dict)
+    """Build requests by name."""
+    waiting: dict[str, set[str]] = field(default_factory=dict)
+    """Names of the requests that wait for a unit, by the unit's id."""
+    focus: dict[str, Focus] = field(default_factory=dict)
+    """By client."""
+
+    # Tasks of which one runs at a time.
     scanning: Work | None = None
     scan_again: bool = False
+    """A scan is to follow the running one."""
     scanned: int = 0
+    """The number of the last scan that has ended."""
+    analyzing: Work | None = None
+    measuring: Work | None = None
+    device_seconds_used: float = 0.0
+    """Device time that automatic benchmarks have used since the last edit."""
+    measure_requests: int = 0
+    """The number of the last request for timings that was seen."""
     recording: Work | None = None
-    waiting: dict[str, set[str]] = field(default_factory=dict)
-    focus: dict[str, Focus] = field(default_factory=dict)
-    warnings: dict[str, str] = field(default_factory=dict)
     unrecorded: dict[str, None] = field(default_factory=dict)
+    """Units whose results are to be written to the history."""
     removed: dict[str, None] = field(default_factory=dict)
+    """Units to be removed from the history's present ones."""
+
+    warnings: dict[str, str] = field(default_factory=dict)
+    """What limits the daemon on this host, by topic."""
 
     def next(self) -> int:
         """The next number."""
@@ -391,43 +325,44 @@ class State:
     @property
     def main(self) -> View:
         """The workspace as it is on disk."""
-        return self.scopes[MAIN]
+        return self.views[MAIN]
 
     def find(self, key: UnitKey) -> UnitState | None:
-        """The state of exactly this unit in exactly this scope."""
-        scope = self.scopes.get(key.scope)
-        return None if scope is None else scope.units.get(key.unit)
+        """The state that exactly this view has of the unit."""
+        view = self.views.get(key.scope)
+        return None if view is None else view.units.get(key.unit)
 
     def seen(self, scope: str, unit: str) -> UnitState | None:
         """The unit as a client sees it: its own view's state, else the workspace's."""
-        view = self.scopes.get(scope, self.main)
+        view = self.views.get(scope, self.main)
         if view.started and unit not in view.members:
             return None
         return view.units.get(unit) or self.main.units.get(unit)
 
     def members(self, scope: str) -> Mapping[str, Unit]:
         """The units that a client sees, by id."""
-        view = self.scopes.get(scope, self.main)
+        view = self.views.get(scope, self.main)
         return view.members if view.started else self.main.members
 
     @property
-    def views(self) -> list[View]:
+    def client_views(self) -> list[View]:
         """The views of clients."""
-        return [scope for scope in self.scopes.values() if scope.name != MAIN and not scope.leaving]
+        return [view for view in self.views.values() if view.name != MAIN and not view.leaving]
 
-    def touch(self, keys: Iterable[UnitKey], touch: Invalidation) -> None:
+    def invalidate(self, keys: Iterable[UnitKey], invalidation: Invalidation) -> None:
         """Note that the units have a new input. What is already noted is not weakened."""
-        found = dict.fromkeys(keys, touch)
-        for key in self.touched.keys() & found.keys() if self.touched else ():
-            known = self.touched[key]
-            if (known.recompile and not touch.recompile) or (known.edit and not touch.edit):
-                found[key] = Invalidation(touch.cause, known.recompile or touch.recompile, known.edit or touch.edit)
-        self.touched.update(found)
+        found = dict.fromkeys(keys, invalidation)
+        for key in self.invalidated.keys() & found.keys() if self.invalidated else ():
+            known = self.invalidated[key]
+            recompile, edit = known.recompile or invalidation.recompile, known.edit or invalidation.edit
+            if (recompile, edit) != (invalidation.recompile, invalidation.edit):
+                found[key] = Invalidation(invalidation.cause, recompile, edit)
+        self.invalidated.update(found)
 
     def all_units(self) -> Iterator[UnitState]:
-        """Every unit's state in every scope."""
-        for scope in self.scopes.values():
-            yield from scope.units.values()
+        """Every unit's state in every view."""
+        for view in self.views.values():
+            yield from view.units.values()
 
     def at_work(self, kind: WorkKind) -> int:
         """Tasks of this kind, those that are being stopped included."""
@@ -438,12 +373,12 @@ class State:
         """Whether there is news that has not been acted upon."""
         return bool(
             self.changed
-            or self.touched
+            or self.invalidated
             or self.compares
             or self.wants
             or self.unwanted
-            or any(scope.pending or scope.taking or scope.leaving for scope in self.scopes.values())
-            or any(request.unasked for request in self.requests.values())
+            or any(view.pending or view.taking or view.leaving for view in self.views.values())
+            or any(request.not_yet_asked for request in self.requests.values())
         )
 
     @property
@@ -480,13 +415,13 @@ def release(state: State, work: Work) -> bool:
     """Note the end of a task; whether it ran to its end without being stopped."""
     oldest = min(state.running)
     del state.running[work.number]
-    state.heirs.pop(work.number, None)
+    state.adopted.pop(work.number, None)
     stopped = work.number in state.cancelled
     state.cancelled.discard(work.number)
-    state.narrow.discard(work.number)
+    state.single_pass_compiles.discard(work.number)
     if not state.running:
-        state.recent.clear()
-    elif state.recent and work.number == oldest:
+        state.recent_changes.clear()
+    elif state.recent_changes and work.number == oldest:
         oldest = min(state.running)
-        state.recent = {path: change for path, change in state.recent.items() if change[0] > oldest}
+        state.recent_changes = {path: change for path, change in state.recent_changes.items() if change[0] > oldest}
     return not stopped

@@ -42,9 +42,11 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.core.loading import end_load, request_load
-from ckwatch.core.notify import show
+from ckwatch.core.notify import publish
+from ckwatch.core.phases import Phase
 from ckwatch.core.schedule import start_work
-from ckwatch.core.state import Effects, Invalidation, Phase, State, UnitState, release
+from ckwatch.core.state import Effects, Invalidation, State, release
+from ckwatch.core.unit_state import UnitState
 from ckwatch.model.kernels import Outcome
 
 
@@ -87,8 +89,8 @@ def _continued(state: State, out: Effects, event: Continued) -> None:  # noqa: A
 
 def _unit_at(state: State, work: Work) -> UnitState | None:
     """The unit for which `work` still matters."""
-    unit = state.find(state.heirs.get(work.number, work.key))
-    return unit if unit is not None and (unit.working is work or unit.compiler is work) else None
+    unit = state.find(state.adopted.get(work.number, work.key))
+    return unit if unit is not None and unit.is_at_work(work) else None
 
 
 def _render_finished(state: State, out: Effects, event: RenderFinished) -> None:
@@ -97,11 +99,11 @@ def _render_finished(state: State, out: Effects, event: RenderFinished) -> None:
     release(state, event.work)
     if unit is None:
         return
-    unit.working = None
+    unit.render.work = None
     state.graph.set_reads(unit.key, event.facts.reads, event.facts.missed)
     if missed is not None:
-        state.touch([unit.key], missed)
-    if files.apply_touch(state, out, unit.key):
+        state.invalidate([unit.key], missed)
+    if files.apply_invalidation(state, out, unit.key):
         return
     views.part_views(state, out, unit, event.at)
     units.rendered(state, out, unit, event.facts, event.at)
@@ -112,27 +114,27 @@ def _look_up_finished(state: State, out: Effects, event: LookUpFinished) -> None
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None:
-        missed = files.missed_change(state, unit, event.work, unit.render)
+        missed = files.missed_change(state, unit, event.work, unit.render.facts)
         if missed is None and event.facts is not None:
             missed = files.missed_header(state, unit, event.work, event.facts)
     release(state, event.work)
     if unit is None:
         return
-    unit.working = None
+    unit.compile.look_up = None
     if missed is not None:
-        state.touch([unit.key], missed)
-    if not files.apply_touch(state, out, unit.key):
+        state.invalidate([unit.key], missed)
+    if not files.apply_invalidation(state, out, unit.key):
         units.looked_up(state, out, unit, event.facts, event.at)
 
 
 def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Invalidation | None) -> bool:
     """Whether there is news that the unit's compiler, which has ended, has not seen; then it is acted upon."""
     if missed is not None:
-        state.touch([unit.key], missed)
-    if unit.key not in state.touched:
+        state.invalidate([unit.key], missed)
+    if unit.key not in state.invalidated:
         return False
-    unit.compiler = None
-    files.apply_touch(state, out, unit.key)
+    unit.compile.compiler = None
+    files.apply_invalidation(state, out, unit.key)
     return True
 
 
@@ -141,7 +143,7 @@ def _compile_finished(state: State, out: Effects, event: CompileFinished) -> Non
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
         missed = files.missed_header(state, unit, event.work, event.facts)
-        missed = missed or files.missed_change(state, unit, event.work, unit.render, event.facts.outcome)
+        missed = missed or files.missed_change(state, unit, event.work, unit.render.facts, event.facts.outcome)
     release(state, event.work)
     if unit is None or _is_outdated(state, out, unit, missed):
         return
@@ -152,7 +154,7 @@ def _check_finished(state: State, out: Effects, event: CheckFinished) -> None:
     unit = _unit_at(state, event.work)
     missed = None
     if unit is not None and unit.phase is Phase.COMPILING:
-        missed = files.missed_change(state, unit, event.work, unit.render)
+        missed = files.missed_change(state, unit, event.work, unit.render.facts)
     release(state, event.work)
     if unit is None or _is_outdated(state, out, unit, missed):
         return
@@ -167,25 +169,25 @@ def _compiler_output(state: State, out: Effects, event: CompilerOutput) -> None:
 
 def _pass_finished(state: State, out: Effects, event: PassFinished) -> None:  # noqa: ARG001  # as all handlers
     if event.work.number in state.running:
-        state.narrow.add(event.work.number)
+        state.single_pass_compiles.add(event.work.number)
 
 
 def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
     work = event.work
     unit = _unit_at(state, work)
     missed = None
-    if unit is not None and (unit.working is work or unit.phase is Phase.COMPILING):
-        missed = files.missed_change(state, unit, work, unit.render, Outcome.FAULTED)
+    if unit is not None and (unit.compile.compiler is not work or unit.phase is Phase.COMPILING):
+        missed = files.missed_change(state, unit, work, unit.render.facts, Outcome.FAULTED)
     ran = release(state, work)
     fault = event.fault or ("" if not ran else f"{work.kind} was stopped from outside")
     match work.kind:
         case WorkKind.LOAD:
-            scope = state.scopes.get(work.key.scope)
-            if scope is not None and scope.loading is work:
-                end_load(state, out, scope)
-                scope.problem = fault or scope.problem
-                out.append(Changed(scope.name, "workspace"))
-                if scope.name == MAIN:
+            view = state.views.get(work.key.scope)
+            if view is not None and view.loading is work:
+                end_load(state, out, view)
+                view.problem = fault or view.problem
+                out.append(Changed(view.name, "workspace"))
+                if view.name == MAIN:
                     loading.accept_views(state, out, event.at)
         case WorkKind.SCAN:
             files.end_scan(state, out)
@@ -200,11 +202,11 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
             if unit is None:
                 return
             if missed is not None:
-                state.touch([unit.key], missed)
-            if unit.key in state.touched:
-                if unit.compiler is work:
-                    unit.compiler = None
-                files.apply_touch(state, out, unit.key)
+                state.invalidate([unit.key], missed)
+            if unit.key in state.invalidated:
+                if unit.compile.compiler is work:
+                    unit.compile.compiler = None
+                files.apply_invalidation(state, out, unit.key)
             else:
                 units.failed(state, out, unit, work, fault or "it was stopped", event.at)
 
@@ -229,7 +231,7 @@ def _scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
 def _compile_started(state: State, out: Effects, event: CompileStarted) -> None:
     unit = _unit_at(state, event.work)
     if unit is not None:
-        show(out, unit)
+        publish(out, unit)
 
 
 def _memory_measured(state: State, out: Effects, event: MemoryMeasured) -> None:  # noqa: ARG001  # as all handlers

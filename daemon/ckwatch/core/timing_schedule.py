@@ -7,11 +7,13 @@ room for one that is wanted.
 
 from __future__ import annotations
 
-from ckwatch.core.demand import ASKED_FOR, EDITED, LOOKED_AT, is_looked_at
+from ckwatch.core.demand import ASKED_FOR, EDITED, IN_FOCUS, is_in_focus
 from ckwatch.core.effects import Measure
 from ckwatch.core.events import MAIN, MeasureDropped, MeasureFinished, MeasureRequested, WorkAborted, WorkKind
-from ckwatch.core.notify import show
-from ckwatch.core.state import Effects, Phase, Priority, State, TimingRequest, UnitState, begin, release, stop
+from ckwatch.core.notify import publish
+from ckwatch.core.phases import Phase
+from ckwatch.core.state import Effects, Priority, State, begin, release, stop
+from ckwatch.core.unit_state import TimingRequest, UnitState
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.targets import Language
 
@@ -23,61 +25,61 @@ OVER_BUDGET = "the time that one save may take for benchmarks is used up"
 
 def consider_settled(state: State, out: Effects) -> None:
     """Look at units that have become settled, and whether what is being timed is still of use."""
-    while state.settled:
-        unit = state.find(state.settled.popleft())
+    while state.newly_settled:
+        unit = state.find(state.newly_settled.popleft())
         if unit is not None and unit.settled:
             _settled(state, out, unit)
     work = state.measuring
     if work is None:
         return
     unit = state.find(work.key)
-    if unit is None or not unit.has_built(work.tokens) or next(iter(unit.to_measure), None) is None:
+    if unit is None or not unit.has_built(work.tokens) or next(iter(unit.timing.requested), None) is None:
         stop(state, out, work)
 
 
 def _settled(state: State, out: Effects, unit: UnitState) -> None:
-    result = unit.result
+    result = unit.compile.result
     if unit.phase is not Phase.DONE or result is None or unit.outcome is not Outcome.BUILT:
         _forget(state, out, unit)
         return
-    before = (set(unit.to_measure), unit.unmeasured)
+    before = (set(unit.timing.requested), unit.timing.untimed_because)
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
-    for shape in [shape for shape in unit.to_measure if shape not in shapes]:
-        del unit.to_measure[shape]
-    if state.benchmarks.automatic and (unit.edited or is_looked_at(state, unit)):
-        unit.unmeasured = ""
+    for shape in [shape for shape in unit.timing.requested if shape not in shapes]:
+        del unit.timing.requested[shape]
+    if state.benchmarks.automatic and (unit.input.last_edit or is_in_focus(state, unit)):
+        unit.timing.untimed_because = ""
         for one in unit.unit.kernel.shapes:
-            known = unit.timings.get(one.name)
+            known = unit.timing.by_shape.get(one.name)
             if known is None or known.artifact != result.artifact:
-                unit.to_measure.setdefault(one.name, TimingRequest())
+                unit.timing.requested.setdefault(one.name, TimingRequest())
     _queue(state, unit)
-    if (set(unit.to_measure), unit.unmeasured) != before:
-        show(out, unit)
+    if (set(unit.timing.requested), unit.timing.untimed_because) != before:
+        publish(out, unit)
 
 
 def _queue(state: State, unit: UnitState) -> None:
-    if unit.to_measure and unit.measuring is None:
+    if unit.timing.requested and unit.timing.work is None:
         state.measure_queue.add(unit.key, _priority(state, unit))
-    elif not unit.to_measure:
+    elif not unit.timing.requested:
         state.measure_queue.remove(unit.key)
 
 
 def _priority(state: State, unit: UnitState) -> Priority:
     rank = EDITED
-    if is_looked_at(state, unit):
-        rank = LOOKED_AT
-    elif any(wish.requested for wish in unit.to_measure.values()):
+    if is_in_focus(state, unit):
+        rank = IN_FOCUS
+    elif any(wish.requested for wish in unit.timing.requested.values()):
         rank = ASKED_FOR
-    return (rank, -unit.edited, state.next())
+    return (rank, -unit.input.last_edit, state.next())
 
 
 def _forget(state: State, out: Effects, unit: UnitState) -> None:
     """Nothing of the unit is to be timed."""
-    if unit.to_measure:
-        unit.to_measure.clear()
-        show(out, unit)
+    if unit.timing.requested:
+        unit.timing.requested.clear()
+        publish(out, unit)
     state.measure_queue.remove(unit.key)
-    stop(state, out, unit.measuring)
+    stop(state, out, unit.timing.work)
 
 
 def measure_requested(state: State, out: Effects, event: MeasureRequested) -> None:
@@ -87,16 +89,20 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
         unit = state.main.units.get(name)
         if unit is None:
             continue
-        unit.unmeasured = ""
+        unit.timing.untimed_because = ""
         for shape in unit.unit.kernel.shapes:
             if event.shapes is not None and shape.name not in event.shapes:
                 continue
-            known = unit.timings.get(shape.name)
-            fresh = known is not None and unit.result is not None and known.artifact == unit.result.artifact
+            known = unit.timing.by_shape.get(shape.name)
+            fresh = (
+                known is not None and unit.compile.result is not None and known.artifact == unit.compile.result.artifact
+            )
             if event.force or event.device is not None or not fresh:
-                unit.to_measure[shape.name] = TimingRequest(requested=True, force=event.force, device=event.device)
-        show(out, unit)
-        state.settled.append(unit.key)
+                unit.timing.requested[shape.name] = TimingRequest(
+                    requested=True, force=event.force, device=event.device
+                )
+        publish(out, unit)
+        state.newly_settled.append(unit.key)
 
 
 def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
@@ -105,14 +111,14 @@ def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
         unit = state.main.units.get(name)
         if unit is None:
             continue
-        running = next(iter(unit.to_measure), None) if unit.measuring is not None else None
-        dropped = [shape for shape, wish in unit.to_measure.items() if wish.requested or event.everything]
+        running = next(iter(unit.timing.requested), None) if unit.timing.work is not None else None
+        dropped = [shape for shape, wish in unit.timing.requested.items() if wish.requested or event.everything]
         for shape in dropped:
-            del unit.to_measure[shape]
+            del unit.timing.requested[shape]
         if running in dropped:
-            stop(state, out, unit.measuring)
+            stop(state, out, unit.timing.work)
         _queue(state, unit)
-        show(out, unit)
+        publish(out, unit)
 
 
 def is_alone(state: State, unit: UnitState) -> bool:
@@ -131,24 +137,26 @@ def start(state: State, out: Effects) -> None:
     busy = any(work.kind in DISTURBING_WORK for work in state.running.values())
     while state.measuring is None and (key := state.measure_queue.first()) is not None:
         unit = state.find(key)
-        if unit is None or not unit.to_measure or unit.result is None or not unit.settled:
+        if unit is None or not unit.timing.requested or unit.compile.result is None or not unit.settled:
             state.measure_queue.remove(key)  # it comes back when it is settled
             continue
         exclusive = is_alone(state, unit)
         if exclusive and (busy or state.compile_queue or state.render_queue or state.look_queue):
             return
-        shape, wish = next(iter(unit.to_measure.items()))
-        if not wish.requested and state.measured_s >= state.benchmarks.save_budget_s:
-            unit.to_measure = {name: other for name, other in unit.to_measure.items() if other.requested}
-            unit.unmeasured = OVER_BUDGET
+        shape, wish = next(iter(unit.timing.requested.items()))
+        if not wish.requested and state.device_seconds_used >= state.benchmarks.save_budget_s:
+            unit.timing.requested = {name: other for name, other in unit.timing.requested.items() if other.requested}
+            unit.timing.untimed_because = OVER_BUDGET
             _queue(state, unit)
-            show(out, unit)
+            publish(out, unit)
             continue
         state.measure_queue.remove(key)
-        work = begin(state, WorkKind.MEASURE, key, unit.generation, unit.result.artifact, exclusive=exclusive)
-        unit.measuring = state.measuring = work
-        out.append(Measure(work, unit.unit, unit.result, shape, wish.force, wish.device))
-        show(out, unit)
+        work = begin(
+            state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
+        )
+        unit.timing.work = state.measuring = work
+        out.append(Measure(work, unit.unit, unit.compile.result, shape, wish.force, wish.device))
+        publish(out, unit)
 
 
 def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None:
@@ -157,17 +165,17 @@ def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None
     ran = release(state, work)
     unit = _end(state, work)
     if timing is not None:
-        state.measured_s += timing.seconds
+        state.device_seconds_used += timing.seconds
     if unit is None:
         return
     if timing is None and ran:
-        unit.to_measure.clear()
-        unit.unmeasured = event.problem
-    elif timing is not None and unit.result is not None and unit.result.artifact == timing.artifact:
-        unit.timings = {**unit.timings, timing.shape: timing}
-        unit.to_measure.pop(timing.shape, None)
+        unit.timing.requested.clear()
+        unit.timing.untimed_because = event.problem
+    elif timing is not None and unit.compile.result is not None and unit.compile.result.artifact == timing.artifact:
+        unit.timing.by_shape = {**unit.timing.by_shape, timing.shape: timing}
+        unit.timing.requested.pop(timing.shape, None)
     _queue(state, unit)
-    show(out, unit)
+    publish(out, unit)
 
 
 def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
@@ -176,10 +184,10 @@ def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     if unit is None:
         return
     if ran:
-        unit.to_measure.clear()
-        unit.unmeasured = event.fault or "the measurement was stopped from outside"
+        unit.timing.requested.clear()
+        unit.timing.untimed_because = event.fault or "the measurement was stopped from outside"
     _queue(state, unit)
-    show(out, unit)
+    publish(out, unit)
 
 
 def _end(state: State, work: object) -> UnitState | None:
@@ -187,7 +195,7 @@ def _end(state: State, work: object) -> UnitState | None:
     measuring, state.measuring = state.measuring, None
     assert measuring is work, "one measurement at a time"  # noqa: S101
     unit = state.find(measuring.key) if measuring is not None else None
-    if unit is None or unit.measuring is not work or unit.key.scope != MAIN:
+    if unit is None or unit.timing.work is not work or unit.key.scope != MAIN:
         return None
-    unit.measuring = None
+    unit.timing.work = None
     return unit

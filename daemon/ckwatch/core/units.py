@@ -1,6 +1,6 @@
-"""The life of a unit: from a new input through rendering, the store and the compiler to a settled state.
+"""The way of a unit from a new input through rendering, the store and the compiler to a settled phase (`phases`).
 
-`difference` says what of a unit is input to its render and compile; the rest only says where its messages belong.
+`difference` names the parts of a unit that are input to its render and compile; the rest only places its messages.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ckwatch.core import analysis_schedule
-from ckwatch.core.demand import is_wanted, priority, unsaved
+from ckwatch.core.demand import auto_build_of, is_wanted, priority
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
 from ckwatch.core.notify import (
@@ -18,16 +18,18 @@ from ckwatch.core.notify import (
     can_compile,
     notify,
     notify_checked,
+    publish,
     reconsider,
-    show,
 )
-from ckwatch.core.state import COMPILER_MEMORY_BYTES, Effects, Phase, State, UnitState, Unwanted, View, stop
+from ckwatch.core.phases import Phase, move
+from ckwatch.core.state import Effects, State, Unwanted, View, stop
+from ckwatch.core.unit_state import UnitState
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
 
 
 def difference(old: Unit, new: Unit) -> str | None:
-    """What makes `new` another input than `old`; None when only places in the kernel file differ."""
+    """What changed from `old` to `new`; None when only places in the kernel file did."""
     file = new.kernel.path.rsplit("/", 1)[-1]
     changes = _changes(old.instance.parameters, new.instance.parameters)
     if changes:
@@ -62,37 +64,42 @@ def _changes(old: Mapping[str, object], new: Mapping[str, object]) -> str:
 CANCELLED = "cancelled"
 LINKS_REMEMBERED = 8
 
+COMPILER_MEMORY_BYTES = 2_500_000_000
+"""Peak of one hipcc on a CK GEMM instance, measured at 1.5 to 2.2 GB, rounded up; until a unit's own peak is known."""
+
 
 def create(
-    state: State, out: Effects, scope: View, unit: Unit, cause: Cause, *, edit: bool, like: UnitState | None = None
+    state: State, out: Effects, view: View, unit: Unit, cause: Cause, *, edit: bool, main: UnitState | None = None
 ) -> None:
-    """A unit that is new in `scope`; `like` is the workspace's state of it, whose results are shown until there are
-    others."""
-    new = UnitState(UnitKey(scope.name, unit.id), unit, cause)
-    if like is not None:
-        new.render, new.result, new.tokens = like.render, like.result, like.tokens
-        new.timings, new.figures, new.unanalyzed = like.timings, like.figures, like.unanalyzed
-        news = state.touched.get(like.key)
-        header = news is not None and news.recompile
-        flags = like.unit.kernel.flags != unit.kernel.flags
-        new.reusable = like.reusable and not header and compiles_alike(state, scope, like.unit, unit)
-        new.wanted = like.wanted or (news is not None and news.recompile and news.edit) or (edit and flags)
-        state.graph.set_reads(
-            new.key, like.render.reads if like.render else {}, like.render.missed if like.render else frozenset()
-        )
-        state.graph.set_headers(new.key, like.result.headers if like.result else None)
+    """Add a unit to the view. `main` is the workspace's state of it, whose results are shown until it has its own."""
+    new = UnitState(UnitKey(view.name, unit.id), unit, cause)
+    if main is not None:
+        new.inherit(main)
+        render, result = main.render.facts, main.compile.result
+        pending = state.invalidated.get(main.key)
+        header = pending is not None and pending.recompile
+        flags = main.unit.kernel.flags != unit.kernel.flags
+        new.compile.reusable = main.compile.reusable and not header and compiles_alike(state, view, main.unit, unit)
+        header_edit = pending is not None and pending.recompile and pending.edit
+        new.demand.wanted = main.demand.wanted or header_edit or (edit and flags)
+        state.graph.set_reads(new.key, render.reads if render else {}, render.missed if render else frozenset())
+        state.graph.set_headers(new.key, result.headers if result else None)
         if unit.id in state.waiting or state.focus:
-            # Who waited for the workspace's state or looked at it may see this one now.
+            # Clients that wanted the workspace's state may see this one now.
             state.unwanted.append(Unwanted(MAIN, unit.id, cause))
     if edit:
-        new.edited = state.next()
-        new.edited_now = True
-        state.measured_s = 0.0
-    if scope.name == MAIN:
-        new.timings = state.remembered_timings.get(unit.id, new.timings)
-        new.figures = state.remembered_figures.get(unit.id)
-    scope.units[unit.id] = new
-    enter(state, out, new)
+        _note_edit(state, new)
+    if view.name == MAIN:
+        new.timing.by_shape = state.remembered_timings.get(unit.id, new.timing.by_shape)
+        new.figures.latest = state.remembered_figures.get(unit.id)
+    view.units[unit.id] = new
+    queue_render(state, out, new)
+
+
+def _note_edit(state: State, unit: UnitState) -> None:
+    unit.input.last_edit = state.next()
+    unit.input.edited_since_render = True
+    state.device_seconds_used = 0.0
 
 
 def compiles_alike(state: State, view: View, main: Unit, unit: Unit) -> bool:
@@ -103,131 +110,131 @@ def compiles_alike(state: State, view: View, main: Unit, unit: Unit) -> bool:
     return settings and options and main.kernel.flags == unit.kernel.flags
 
 
-def enter(state: State, out: Effects, unit: UnitState) -> None:
+def queue_render(state: State, out: Effects, unit: UnitState) -> None:
     """Wait for a renderer."""
-    unit.phase = Phase.WAITING
+    move(unit, Phase.WAITING)
     state.render_queue.add(unit.key, priority(state, unit))
-    show(out, unit)
+    publish(out, unit)
 
 
 def renew(state: State, out: Effects, unit: UnitState, cause: Cause, *, recompile: bool, edit: bool) -> None:
     """The unit has a new input: whatever was done for the old one is superseded.
 
-    A compiler goes on until it is known whether the tokens are others, unless the news is to be seen by the compiler
-    only (`recompile`: headers, flags).
+    A compiler goes on until the new tokens are known, unless what changed is no part of them (`recompile`: headers,
+    flags).
     """
-    unit.generation += 1
+    unit.input.generation += 1
     unit.cause = cause
-    unit.fresh = unit.checked = False
-    unit.heard = ()
+    unit.compile.host_pass_done = False
+    unit.compile.live_diagnostics = ()
     if recompile:
-        unit.reusable = False
-        stop(state, out, unit.compiler)
-        unit.compiler = None
+        unit.compile.reusable = False
+        _stop_compiler(state, out, unit)
     if edit:
-        unit.edited = state.next()
-        unit.edited_now = True
-        state.measured_s = 0.0
+        _note_edit(state, unit)
         if recompile:
             _want_edited(state, unit)
-    stop(state, out, unit.working)
-    unit.working = None
+    stop(state, out, unit.render.work)
+    stop(state, out, unit.compile.look_up)
+    unit.render.work = unit.compile.look_up = None
     state.look_queue.remove(unit.key)
     state.compile_queue.remove(unit.key)
-    enter(state, out, unit)
+    queue_render(state, out, unit)
+
+
+def _stop_compiler(state: State, out: Effects, unit: UnitState) -> None:
+    stop(state, out, unit.compile.compiler)
+    unit.compile.compiler = None
 
 
 def _want_edited(state: State, unit: UnitState) -> None:
-    unit.wanted, unit.held = unsaved(state, unit) is AutoBuild.EDITED, False
+    unit.demand.wanted, unit.demand.paused = auto_build_of(state, unit) is AutoBuild.EDITED, False
 
 
-def remove(state: State, out: Effects, scope: View, name: str, at: float) -> None:
-    """The unit is no more, or in a view: is seen as the workspace has it."""
-    unit = scope.units.pop(name)
-    for work in (unit.working, unit.compiler, unit.analyzing, unit.measuring):
+def remove(state: State, out: Effects, view: View, name: str, at: float) -> None:
+    """Remove the unit from the view. A client sees the workspace's unit from now on, if there is one."""
+    unit = view.units.pop(name)
+    for work in (unit.render.work, unit.compile.look_up, unit.compile.compiler, unit.figures.work, unit.timing.work):
         stop(state, out, work)
     queues = (state.render_queue, state.look_queue, state.compile_queue, state.analyze_queue, state.measure_queue)
     for queue in queues:
         queue.remove(unit.key)
-    state.touched.pop(unit.key, None)
+    state.invalidated.pop(unit.key, None)
     state.graph.remove(unit.key)
-    out.append(Changed(scope.name, f"unit/{name}"))
-    out.extend(Changed(scope.name, f"file/{path}") for path in unit.shown)
-    if scope.name == MAIN:
+    out.append(Changed(view.name, f"unit/{name}"))
+    out.extend(Changed(view.name, f"file/{path}") for path in unit.published_files)
+    if view.name == MAIN:
         state.removed[name] = None
         state.unrecorded.pop(name, None)
     reconsider(state, out, name, at)
 
 
 def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cause, problem: str | None = None) -> None:
-    """There is nothing more to do for this input."""
-    unit.phase = phase
+    """There is nothing more to do for this input: `phase` is DONE or IDLE."""
+    move(unit, phase)
     unit.cause = cause
-    unit.fresh = True
-    unit.force = unit.checked = False
-    unit.heard = ()
+    unit.demand.force = unit.compile.host_pass_done = False
+    unit.compile.live_diagnostics = ()
     analysis_schedule.consider(state, unit)
-    show(out, unit)
+    publish(out, unit)
     for request in awaiting(state, unit):
         if not awaits_figures(request, unit):
             notify(state, out, request, unit.key.unit, None if request.check_only else problem)
     if unit.key.scope == MAIN:
-        state.settled.append(unit.key)
-        if unit.render is not None and unit.render.ok:
+        state.newly_settled.append(unit.key)
+        if unit.render.facts is not None and unit.render.facts.ok:
             state.unrecorded[unit.key.unit] = None
             state.removed.pop(unit.key.unit, None)
 
 
 def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at: float) -> None:
-    """A render has ended: errors, the tokens of before, or something that may have to be compiled."""
-    first = unit.render is None and unit.result is None
-    unit.render = facts
+    """A render has ended: with errors, with the same tokens as before, or with something to compile."""
+    first = unit.render.facts is None and unit.compile.result is None
+    unit.render.facts = facts
     if first and unit.key.scope == MAIN:
         _compare_with_history(state, unit, facts, at)
     if not facts.ok:
-        stop(state, out, unit.compiler)
-        unit.compiler = None
+        _stop_compiler(state, out, unit)
         settle(state, out, unit, Phase.DONE, Cause("the template or the instance has errors", at, unit.cause))
         return
-    faulted = unit.result is not None and unit.result.outcome is Outcome.FAULTED
-    if unit.edited_now and (facts.tokens != unit.tokens or faulted):
+    result, compiler = unit.compile.result, unit.compile.compiler
+    faulted = result is not None and result.outcome is Outcome.FAULTED
+    if unit.input.edited_since_render and (facts.tokens != unit.render.tokens or faulted):
         _want_edited(state, unit)
-    unit.edited_now = False
-    unit.tokens = facts.tokens
-    if unit.compiler is not None:
-        if unit.compiler.tokens == facts.tokens:
-            unit.phase = Phase.COMPILING
+    unit.input.edited_since_render = False
+    unit.render.tokens = facts.tokens
+    if compiler is not None:
+        if compiler.tokens == facts.tokens:
+            move(unit, Phase.COMPILING)
             unit.cause = Cause("rendered with the same tokens: the compiler goes on", at, unit.cause)
-            show(out, unit)
+            publish(out, unit)
             notify_checked(state, out, unit)
             return
-        stop(state, out, unit.compiler)
-        unit.compiler = None
+        _stop_compiler(state, out, unit)
     if not can_compile(state, unit):
         notify_checked(state, out, unit)
         settle(state, out, unit, Phase.IDLE, Cause("checked; there is no compiler", at, unit.cause), NO_COMPILER)
         return
-    result = unit.result
-    if unit.force:
+    if unit.demand.force:
         _queue_compile(state, out, unit)
-    elif result is not None and unit.reusable and result.quiet and result.tokens == facts.tokens:
+    elif result is not None and unit.compile.reusable and result.without_output and result.tokens == facts.tokens:
         settle(state, out, unit, Phase.DONE, Cause("rendered with the same tokens: nothing to compile", at, unit.cause))
     else:
-        look(state, out, unit)
+        queue_look_up(state, out, unit)
 
 
-def look(state: State, out: Effects, unit: UnitState) -> None:
-    """See whether the store has it."""
-    unit.phase = Phase.LOOKING
-    unit.checked = False
+def queue_look_up(state: State, out: Effects, unit: UnitState) -> None:
+    """Wait for a look-up in the store."""
+    move(unit, Phase.LOOKING)
+    unit.compile.host_pass_done = False
     state.look_queue.add(unit.key, priority(state, unit))
-    show(out, unit)
+    publish(out, unit)
 
 
 def looked_up(state: State, out: Effects, unit: UnitState, facts: CompileFacts | None, at: float) -> None:
-    """The store has it or not."""
+    """A look-up has ended: the store has the result, or not (None)."""
     if facts is not None:
-        take(state, out, unit, facts, Cause(f"found in the store: {facts.outcome}", at, unit.cause))
+        accept_result(state, out, unit, facts, Cause(f"found in the store: {facts.outcome}", at, unit.cause))
     elif is_wanted(state, unit):
         _queue_compile(state, out, unit)
     else:
@@ -236,77 +243,75 @@ def looked_up(state: State, out: Effects, unit: UnitState, facts: CompileFacts |
 
 def compiled(state: State, out: Effects, unit: UnitState, work: Work, facts: CompileFacts, at: float) -> None:
     """The unit's compiler has ended."""
-    unit.compiler = None
+    unit.compile.compiler = None
     if unit.phase is not Phase.COMPILING:
         return  # a newer input is on its way; if its tokens are the same it will find this in the store
     same = _is_present(unit, work)
     if same or facts.outcome is Outcome.FAULTED:
         took = f"compiled in {facts.seconds:.1f} s: {facts.outcome}"
-        take(state, out, unit, facts, Cause(took, at, unit.cause))
+        accept_result(state, out, unit, facts, Cause(took, at, unit.cause))
         return
-    # Same tokens, other blanks: the messages have to be placed in the present text.
-    look(state, out, unit)
+    # Same tokens, other white space: the messages need their places in the present text.
+    queue_look_up(state, out, unit)
 
 
 def compiler_output(out: Effects, unit: UnitState, work: Work, diagnostics: tuple[Diagnostic, ...]) -> None:
-    """The unit's compilers have found mistakes, and go on."""
-    if unit.compiler is work and unit.phase is Phase.COMPILING and _is_present(unit, work):
-        unit.heard = diagnostics
-        show(out, unit)
+    """The unit's compilers have reported errors, and go on."""
+    if unit.compile.compiler is work and unit.phase is Phase.COMPILING and _is_present(unit, work):
+        unit.compile.live_diagnostics = diagnostics
+        publish(out, unit)
 
 
 def checked(state: State, out: Effects, unit: UnitState, work: Work, diagnostics: tuple[Diagnostic, ...]) -> None:
-    """The unit's host pass has ended; the device pass comes when it is its turn."""
-    unit.compiler = None
+    """The unit's host pass has ended; its device pass waits for its turn."""
+    unit.compile.compiler = None
     if unit.phase is not Phase.COMPILING:
         return  # a newer input is on its way
     if not _is_present(unit, work):
-        look(state, out, unit)  # the messages have to be placed in the present text
+        queue_look_up(state, out, unit)  # the messages need their places in the present text
         return
-    unit.checked = True
-    unit.heard = diagnostics
+    unit.compile.host_pass_done = True
+    unit.compile.live_diagnostics = diagnostics
     _queue_compile(state, out, unit)
 
 
 def _is_present(unit: UnitState, work: Work) -> bool:
-    return work.key == unit.key and work.generation == unit.generation
+    return work.key == unit.key and work.generation == unit.input.generation
 
 
-def take(state: State, out: Effects, unit: UnitState, facts: CompileFacts, cause: Cause) -> None:
-    """The result of the present input."""
-    unit.result = facts
-    unit.reusable = facts.outcome is not Outcome.FAULTED
-    unit.wanted = unit.force = False
+def accept_result(state: State, out: Effects, unit: UnitState, facts: CompileFacts, cause: Cause) -> None:
+    """Take over the result of the present input."""
+    unit.compile.result = facts
+    unit.compile.reusable = facts.outcome is not Outcome.FAULTED
+    unit.demand.wanted = unit.demand.force = False
     if facts.headers is not None:
         state.graph.set_headers(unit.key, facts.headers)
-    if not unit.reusable:
-        state.graph.doubt(unit.key)
+    if not unit.compile.reusable:
+        state.graph.mark_unverified(unit.key)
     settle(state, out, unit, Phase.DONE, cause)
 
 
 def failed(state: State, out: Effects, unit: UnitState, work: Work, fault: str, at: float) -> None:
-    """A task of the unit broke down without a result: our fault or the host's."""
-    if work is unit.compiler:
-        unit.compiler = None
+    """A task of the unit failed without a result: our fault or the host's."""
+    if work is unit.compile.compiler:
+        unit.compile.compiler = None
         if unit.phase is not Phase.COMPILING:
             return  # a newer input is on its way
     message = f"{fault}; this says nothing of the kernel and is tried again with the next edit or request"
     diagnostic = Diagnostic(Severity.ERROR, Source.HOST, "host/breakdown", message, unit.unit.instance.span)
     facts = CompileFacts(Outcome.FAULTED, work.tokens, diagnostics=(diagnostic,), finished_at=at)
-    unit.working = None
-    stop(state, out, unit.compiler)
-    unit.compiler = None
+    unit.render.work = unit.compile.look_up = None
+    _stop_compiler(state, out, unit)
     if work.kind is WorkKind.RENDER:
-        unit.render = None
-    take(state, out, unit, facts, Cause(f"{work.kind} broke down", at, unit.cause))
+        unit.render.facts = None
+    accept_result(state, out, unit, facts, Cause(f"{work.kind} broke down", at, unit.cause))
 
 
 def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
-    """Somebody wants the unit compiled: an idle one goes on; a place in a queue is looked at anew."""
+    """Somebody wants the unit compiled: an idle one goes on, a waiting one may move up."""
     if unit.phase is Phase.IDLE and can_compile(state, unit) and is_wanted(state, unit):
         unit.cause = cause
-        unit.fresh = False
-        look(state, out, unit)
+        queue_look_up(state, out, unit)
     elif unit.phase is Phase.DONE:
         analysis_schedule.consider(state, unit)
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
@@ -316,44 +321,44 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
 
 def unforce(state: State, out: Effects, unit: UnitState) -> None:
     """What the store has is good enough again."""
-    unit.force = False
+    unit.demand.force = False
     if unit.phase is Phase.QUEUED:
         state.compile_queue.remove(unit.key)
-        look(state, out, unit)
+        queue_look_up(state, out, unit)
 
 
-def give_up(state: State, out: Effects, unit: UnitState, cause: Cause, *, hold: bool) -> None:
-    """Do not compile the unit until it is edited or asked for; with `hold` not for those either who want it now."""
-    unit.wanted = unit.force = False
-    if hold:
-        unit.held = True
-    stop(state, out, unit.compiler)
-    unit.compiler = None
+def give_up(state: State, out: Effects, unit: UnitState, cause: Cause, *, pause: bool) -> None:
+    """Do not compile the unit until it is edited or asked for; with `pause` not for those either who want it now."""
+    unit.demand.wanted = unit.demand.force = False
+    if pause:
+        unit.demand.paused = True
+    _stop_compiler(state, out, unit)
     if unit.phase is Phase.DONE:
         analysis_schedule.consider(state, unit)
     if unit.phase in (Phase.QUEUED, Phase.COMPILING):
         state.compile_queue.remove(unit.key)
         # A header that changed may change back to what the store has.
-        state.graph.doubt(unit.key)
+        state.graph.mark_unverified(unit.key)
         settle(state, out, unit, Phase.IDLE, cause, CANCELLED)
-    elif hold and not unit.settled:
+    elif pause and not unit.settled:
         for request in awaiting(state, unit):
             if not request.check_only:
                 notify(state, out, request, unit.key.unit, CANCELLED)
 
 
 def expected_memory_bytes(state: State, unit: UnitState) -> int:
-    """What a compiler of this unit is expected to need at its peak."""
-    if unit.result is not None and unit.result.peak_memory_bytes:
-        return unit.result.peak_memory_bytes
+    """The peak memory to expect of a compiler of this unit."""
+    result = unit.compile.result
+    if result is not None and result.peak_memory_bytes:
+        return result.peak_memory_bytes
     remembered = state.remembered.get(unit.key.unit)
     return (remembered.peak_memory_bytes if remembered else 0) or COMPILER_MEMORY_BYTES
 
 
 def _queue_compile(state: State, out: Effects, unit: UnitState) -> None:
-    unit.phase = Phase.QUEUED
+    move(unit, Phase.QUEUED)
     state.compile_queue.add(unit.key, priority(state, unit))
-    show(out, unit)
+    publish(out, unit)
     notify_checked(state, out, unit)
 
 
@@ -368,8 +373,8 @@ def _compare_with_history(state: State, unit: UnitState, facts: RenderFacts, at:
     changed = [path for path, digest in remembered.reads.items() if facts.reads.get(path) != digest]
     what = ", ".join(sorted(path.rsplit("/", 1)[-1] for path in changed)) or "the kernel file"
     unit.cause = Cause(f"{what} changed while the daemon was not running", at, earlier)
-    unit.wanted = True
-    unit.edited = state.next()
+    unit.demand.wanted = True
+    unit.input.last_edit = state.next()
 
 
 def _newest(cause: Cause) -> Cause:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, Cause, ViewOverrides
-from ckwatch.core.notify import notify_checked, reconsider, show
-from ckwatch.core.state import Effects, Phase, State, UnitState, View, stop
+from ckwatch.core.notify import notify_checked, publish, reconsider
+from ckwatch.core.phases import Phase, move
+from ckwatch.core.state import Effects, State, View, stop
+from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import compiles_alike, create, difference, has_moved, remove, renew
 from ckwatch.model.kernels import Unit
 
@@ -39,7 +41,7 @@ def compare(state: State, out: Effects, view: View, name: str, cause: Cause) -> 
     elif own is not None:
         renew(state, out, own, cause, recompile=False, edit=True)
     else:
-        create(state, out, view, unit, cause, edit=True, like=main)
+        create(state, out, view, unit, cause, edit=True, main=main)
 
 
 def part_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
@@ -47,13 +49,13 @@ def part_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
     name = unit.key.unit
     if unit.key.scope != MAIN:
         return
-    for view in state.views:
+    for view in state.client_views:
         if name in view.units or (view.started and name not in view.members):
             continue
         seen = view.members.get(name, unit.unit)
         if differs(state, view, seen):
             cause = Cause("it reads a file that is edited in an editor", at)
-            create(state, out, view, seen, cause, edit=True, like=unit)
+            create(state, out, view, seen, cause, edit=True, main=unit)
 
 
 def join_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
@@ -62,7 +64,7 @@ def join_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
     main = state.main.units.get(name)
     if main is None or main.phase in (Phase.WAITING, Phase.RENDERING):
         return  # it is compared when that is rendered
-    for view in state.views:
+    for view in state.client_views:
         own = view.units.get(name)
         if own is not None and (unit is own or unit is main) and view.started and not differs(state, view, own.unit):
             follow_main(state, out, view, name, at)
@@ -78,28 +80,28 @@ def follow_main(state: State, out: Effects, view: View, name: str, at: float) ->
         _hand_over(state, out, own, main, at)
     remove(state, out, view, name, at)
     if main is not None:
-        out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.shown - own.shown))
+        out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.published_files - own.published_files))
     if view.name in state.focus:
         state.wants.append((view.name, name, Cause("somebody looks at it", at)))
 
 
 def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: float) -> None:
     """What was being compiled for an unsaved text goes on for the saved one."""
-    work, render = own.compiler, main.render
-    if work is None or render is None or main.phase not in (Phase.LOOKING, Phase.QUEUED) or main.force:
+    work, render = own.compile.compiler, main.render.facts
+    if work is None or render is None or main.phase not in (Phase.LOOKING, Phase.QUEUED) or main.demand.force:
         return
     if own.phase is not Phase.COMPILING or work.tokens != render.tokens:
         return
-    own.compiler = None
-    stop(state, out, main.working)
-    main.working = None
+    own.compile.compiler = None
+    stop(state, out, main.compile.look_up)
+    main.compile.look_up = None
     state.look_queue.remove(main.key)
     state.compile_queue.remove(main.key)
-    state.heirs[work.number] = main.key
-    main.compiler = work
-    main.phase = Phase.COMPILING
+    state.adopted[work.number] = main.key
+    main.compile.compiler = work
+    move(main, Phase.COMPILING)
     main.cause = Cause("what an editor's text was compiled to is the same: the compiler goes on", at, main.cause)
-    show(out, main)
+    publish(out, main)
     notify_checked(state, out, main)
 
 
@@ -109,14 +111,14 @@ def compare_some(state: State, out: Effects, at: float) -> None:
         if not state.compares:
             break
         name, unit, cause = state.compares.popleft()
-        view = state.scopes.get(name)
+        view = state.views.get(name)
         if view is not None and not view.leaving:
             compare(state, out, view, unit, cause)
-    for view in [scope for scope in state.scopes.values() if scope.leaving]:
+    for view in [scope for scope in state.views.values() if scope.leaving]:
         for unit in list(view.units)[: state.units_at_once]:
             follow_main(state, out, view, unit, at)
         if not view.units:
-            del state.scopes[view.name]
+            del state.views[view.name]
 
 
 def drop_view(state: State, out: Effects, view: View, at: float) -> None:
@@ -130,7 +132,7 @@ def drop_view(state: State, out: Effects, view: View, at: float) -> None:
     others = [name for name in {**ours, **theirs} if (name in ours) != (name in theirs) and name not in view.units]
     out.extend(Changed(view.name, f"unit/{name}") for name in others)
     view.leaving, view.alike = True, True
-    view.overlays, view.digests, view.lent, view.options = {}, {}, {}, ViewOverrides()
+    view.overlays, view.digests, view.changed_at, view.options = {}, {}, {}, ViewOverrides()
     view.workspace, view.problem, view.diagnostics, view.aside = None, None, {}, None
     view.kernels, view.found, view.members, view.started = {}, {}, {}, False
     view.loading, view.load_again, view.pending, view.taking = None, None, {}, []
@@ -140,9 +142,9 @@ def drop_view(state: State, out: Effects, view: View, at: float) -> None:
 
 def new_view(state: State, out: Effects, client: str, at: float) -> View:
     """The client's view; what is left of an earlier one is compared anew."""
-    view = state.scopes.get(client)
+    view = state.views.get(client)
     if view is None:
-        view = state.scopes[client] = View(client)
+        view = state.views[client] = View(client)
     elif view.leaving:
         view.leaving = False
         for unit in list(view.units.values()):

@@ -1,4 +1,4 @@
-"""Converts states, diagnostics and causes to what clients are sent."""
+"""Converts states, diagnostics and causes to the types that clients receive."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 from collections import Counter
 
 from ckwatch.core.events import Cause
-from ckwatch.core.state import State, UnitState
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.timings_to_wire import timings_of_json
 from ckwatch.model import diagnostics as model
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.text import Span
 from ckwatch.wire import state as wire
 from ckwatch.wire.benchmarks import Timing
 
-# Every object would have a set of its own of the fields that were given: half of what thousands of units take.
+# Shared by all objects: a set for each would double the memory of thousands of units.
 _UNIT_FIELDS = set(wire.Unit.model_fields)
 _FIGURE_FIELDS = set(wire.Figures.model_fields)
 _CAUSE_FIELDS = set(wire.Cause.model_fields)
@@ -23,8 +25,8 @@ _POSITION_FIELDS = set(wire.Position.model_fields)
 
 def unit_to_wire(unit: UnitState) -> wire.Unit:
     """A unit's state."""
-    result, render = unit.result, unit.render
-    refused = unit.fresh and render is not None and not render.ok
+    result, render = unit.compile.result, unit.render.facts
+    refused = unit.settled and render is not None and not render.ok
     last, result = result, None if refused else result
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
     outcome = unit.outcome
@@ -37,8 +39,8 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         place=span_to_wire(unit.unit.instance.span),
         phase=unit.phase.value,
         outcome=None if outcome is None else outcome.value,
-        fresh=unit.fresh,
-        generation=unit.generation,
+        fresh=unit.settled,
+        generation=unit.input.generation,
         errors=severities[model.Severity.ERROR],
         warnings=severities[model.Severity.WARNING],
         symbol=None if render is None else render.symbol or None,
@@ -48,41 +50,42 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         finished_at=None if result is None else result.finished_at or None,
         products={} if last is None else dict(last.products),
         cause=causes_to_wire(unit.cause),
-        edited=unit.edited,
+        edited=unit.input.last_edit,
         timings=unit_timings_to_wire(unit),
-        measuring=next(iter(unit.to_measure), None) if unit.measuring is not None else None,
-        to_measure=tuple(unit.to_measure),
-        unmeasured=unit.unmeasured,
+        measuring=next(iter(unit.timing.requested), None) if unit.timing.work is not None else None,
+        to_measure=tuple(unit.timing.requested),
+        unmeasured=unit.timing.untimed_because,
         figures=unit_figures_to_wire(unit),
     )
 
 
 def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
-    """The unit's last timings in the order of its shapes, each marked with how it stands."""
-    if not unit.timings:
+    """The unit's last timings in the order of its shapes, each marked as fresh, stale or running."""
+    if not unit.timing.by_shape:
         return ()
-    present = None if unit.result is None or not unit.fresh else unit.result.artifact
+    result = unit.compile.result
+    present = None if result is None or not unit.settled else result.artifact
     found = []
     for shape in (one.name for one in unit.unit.kernel.shapes):
-        timing = unit.timings.get(shape)
+        timing = unit.timing.by_shape.get(shape)
         if timing is None:
             continue
         standing = "fresh" if timing.artifact == present else "stale"
-        if shape in unit.to_measure and unit.measuring is not None:
+        if shape in unit.timing.requested and unit.timing.work is not None:
             standing = "running"
-        rows = [row for row in timing.rows if isinstance(row, Timing)]
+        rows = timings_of_json(timing.wire_json)
         found += [row if row.standing == standing else row.model_copy(update={"standing": standing}) for row in rows]
     return tuple(found)
 
 
 def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
-    """What the code object of the unit's last artifact tells, and whether that is the present one."""
-    figures = unit.figures
-    if figures is None or not isinstance(figures.shown, bytes):
+    """The figures of the unit's last analyzed artifact, and whether that is the present one."""
+    figures, result = unit.figures.latest, unit.compile.result
+    if figures is None:
         return None
-    present = unit.fresh and unit.outcome is Outcome.BUILT and unit.result is not None
-    fresh = present and unit.result is not None and unit.result.artifact == figures.artifact
-    values = json.loads(figures.shown)
+    present = unit.settled and unit.outcome is Outcome.BUILT
+    fresh = present and result is not None and result.artifact == figures.artifact
+    values = json.loads(figures.wire_json)
     changes = {name: tuple(values[name]) for name in ("changes", "baseline_changes")}
     return wire.Figures.model_construct(
         _FIGURE_FIELDS,
@@ -93,13 +96,13 @@ def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
 
 
 def causes_to_wire(cause: Cause) -> tuple[wire.Cause, ...]:
-    """The story of a state, newest first."""
+    """A cause and those behind it, newest first."""
     return tuple(wire.Cause.model_construct(_CAUSE_FIELDS, what=link.what, at=link.at) for link in cause.chain)
 
 
 def workspace_to_wire(state: State, scope: str) -> wire.Workspace:
     """The workspace as a whole."""
-    view = state.scopes.get(scope, state.main)
+    view = state.views.get(scope, state.main)
     warnings = dict(state.warnings)
     if state.main.workspace is not None and state.main.workspace.toolchain_problem is not None:
         warnings["toolchain"] = state.main.workspace.toolchain_problem

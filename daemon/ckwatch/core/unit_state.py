@@ -1,0 +1,207 @@
+"""The state of one unit in one view, grouped by what changes together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ckwatch.codeobject.report_diff import warning_diagnostics
+from ckwatch.core.events import (
+    AnalysisDepth,
+    ArtifactFigures,
+    Cause,
+    CompileFacts,
+    RenderFacts,
+    ShapeTiming,
+    UnitKey,
+    Work,
+)
+from ckwatch.core.phases import SETTLED, Phase
+from ckwatch.model.diagnostics import Diagnostic, Source
+from ckwatch.model.kernels import Outcome, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class TimingRequest:
+    """How a shape is to be timed."""
+
+    requested: bool = False
+    """Somebody asked for it, so that no budget counts."""
+    force: bool = False
+    """Measure again what the history has."""
+    device: str | None = None
+    """None: the workspace's choice."""
+
+
+NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class InputState:
+    """Changes with each new input: an edit, a header, an option."""
+
+    generation: int = 1
+    """Counts the unit's inputs; work for an earlier one is void."""
+    last_edit: int = 0
+    """When it was last edited, in the order of `State.order`; 0 for never."""
+    edited_since_render: bool = False
+    """It was edited after its last good render."""
+
+
+@dataclass(slots=True)
+class DemandState:
+    """Changes with what people want of the unit."""
+
+    wanted: bool = False
+    """Compile it without being asked, because it was edited or its artifact was lost."""
+    paused: bool = False
+    """It was cancelled: do not compile it until it is edited or asked for."""
+    force: bool = False
+    """Compile it although the store has the result."""
+
+
+@dataclass(slots=True)
+class RenderState:
+    """Changes when a render begins or ends."""
+
+    facts: RenderFacts | None = None
+    """The last render, perhaps of an earlier input."""
+    tokens: str = ""
+    """The tokens of the last good render."""
+    work: Work | None = None
+    """The render of the present input, while it runs."""
+
+
+@dataclass(slots=True)
+class CompileState:
+    """Changes with look-ups in the store and compilers."""
+
+    result: CompileFacts | None = None
+    """The last compile, perhaps of an earlier input."""
+    reusable: bool = False
+    """Equal tokens prove that `result` holds: no header, flag or compiler has changed since."""
+    look_up: Work | None = None
+    """The look-up for the present input, while it runs."""
+    compiler: Work | None = None
+    """The running compiler. It may have begun for an earlier input, or for an unsaved text, with the same tokens."""
+    host_pass_done: bool = False
+    """The host pass over the present tokens has ended, and the device pass has not; only in QUEUED and COMPILING."""
+    live_diagnostics: tuple[Diagnostic, ...] = ()
+    """What the compilers of the present input have reported so far."""
+
+
+@dataclass(slots=True)
+class TimingState:
+    """Changes when shapes are to be timed, and with measurements."""
+
+    by_shape: Mapping[str, ShapeTiming] = field(default_factory=lambda: NO_TIMINGS)
+    """The last timing of each shape, of the present artifact or an earlier one."""
+    requested: dict[str, TimingRequest] = field(default_factory=dict)
+    """The shapes to be timed, in this order; the first is being timed while `work` is set."""
+    work: Work | None = None
+    """The running measurement."""
+    untimed_because: str = ""
+    """Why it was not timed although it was to be."""
+
+
+@dataclass(slots=True)
+class FigureState:
+    """Changes with analyses of the code object."""
+
+    latest: ArtifactFigures | None = None
+    """The figures of the present artifact or an earlier one."""
+    depth: AnalysisDepth | None = None
+    """How far to analyze the present artifact; None when that is not needed."""
+    work: Work | None = None
+    """The running analysis."""
+    unreadable_artifact: str = ""
+    """The artifact whose analysis has found nothing."""
+
+
+@dataclass(slots=True)
+class UnitState:
+    """A unit in a view."""
+
+    key: UnitKey
+    unit: Unit
+    """As the kernel file has it now."""
+    cause: Cause
+    """Why it is in its phase."""
+    phase: Phase = Phase.WAITING
+    """Changed by `phases.move` only."""
+    published_files: frozenset[str] = frozenset()
+    """The files in which its diagnostics were published."""
+    input: InputState = field(default_factory=InputState)
+    demand: DemandState = field(default_factory=DemandState)
+    render: RenderState = field(default_factory=RenderState)
+    compile: CompileState = field(default_factory=CompileState)
+    timing: TimingState = field(default_factory=TimingState)
+    figures: FigureState = field(default_factory=FigureState)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it needs no more work: what is known of it belongs to its present input."""
+        return self.phase in SETTLED
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What is known of the unit; of an earlier input unless it is settled."""
+        render, result = self.render.facts, self.compile.result
+        if render is not None and not render.ok:
+            return Outcome.FAILED
+        if self.phase is Phase.IDLE:
+            return Outcome.CHECKED
+        return None if result is None else result.outcome
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The messages to show; those of the compiler only where rendering went well."""
+        render, result, live = self.render.facts, self.compile.result, self.compile.live_diagnostics
+        found = () if render is None else render.diagnostics
+        failed = render is not None and not render.ok
+        if live and not failed:
+            return (*found, *live)
+        if failed or self.phase is Phase.IDLE or result is None:
+            return found
+        return (*found, *result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
+
+    def is_at_work(self, work: Work) -> bool:
+        """Whether this is the unit's render, look-up or compiler."""
+        return self.render.work is work or self.compile.look_up is work or self.compile.compiler is work
+
+    def has_built(self, artifact: str) -> bool:
+        """Whether this still is the unit's artifact, as far as is known."""
+        result, render = self.compile.result, self.render.facts
+        if result is None or result.artifact != artifact or result.outcome is not Outcome.BUILT:
+            return False
+        if not self.compile.reusable:
+            return False
+        return self.phase in (Phase.WAITING, Phase.RENDERING) or (render is not None and render.tokens == result.tokens)
+
+    def inherit(self, main: UnitState) -> None:
+        """Show what the workspace's state of the unit shows, until there are results of its own."""
+        self.render.facts, self.render.tokens = main.render.facts, main.render.tokens
+        self.compile.result = main.compile.result
+        self.timing.by_shape = main.timing.by_shape
+        self.figures.latest = main.figures.latest
+        self.figures.unreadable_artifact = main.figures.unreadable_artifact
+
+    @property
+    def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The warnings of the last artifact's code object, at the instance wherever it stands now."""
+        figures, result = self.figures.latest, self.compile.result
+        if figures is None or not figures.warned or result is None or figures.artifact != result.artifact:
+            return ()
+        span = self.unit.instance.span
+        return warning_diagnostics(figures.warned, unit=self.unit.id, span=span, source=Source.PERFORMANCE)
+
+    @property
+    def _timing_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The warnings of the last artifact's timings."""
+        timings, result = self.timing.by_shape, self.compile.result
+        if not timings or result is None:
+            return ()
+        return tuple(
+            one for timing in timings.values() if timing.artifact == result.artifact for one in timing.diagnostics
+        )
