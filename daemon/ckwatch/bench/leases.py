@@ -10,7 +10,6 @@ Another user may have written what the file says of its holder: it is shown, nev
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ckwatch.model.errors import DeviceError
+from ckwatch.system.file_locks import try_lock
 
 FOLDER_VARIABLE = "CKWATCH_LEASE_FOLDER"
 """Names another folder, which must be the same for all who share devices."""
@@ -52,7 +52,7 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
     told: str | None = None
     while True:
         try:
-            descriptor = _try(path)
+            descriptor = try_lock(path, _open, follow_symlinks=False)
         except OSError as error:
             raise DeviceError(
                 f"the device cannot be leased: {path}: {error.strerror}",
@@ -103,26 +103,6 @@ def _folder() -> Path:
 
 def _name(identity: str) -> str:
     return f"ckwatch-device-{re.sub(r'[^0-9A-Za-z.:-]', '_', identity.lower())}.lock"
-
-
-def _try(path: Path) -> int | None:
-    """The descriptor of the locked file; None when another holds it."""
-    while True:
-        descriptor = _open(path)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        try:
-            if os.path.samestat(os.fstat(descriptor), path.lstat()):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)
 
 
 def _open(path: Path) -> int:

@@ -81,7 +81,7 @@ _MESSAGE_TYPES: dict[str, type] = {
     "Report": BenchmarkReport,
     "Failure": BenchmarkFailure,
 }
-"""By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then every kept timing is measured again."""
+"""By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then kept timings are measured again."""
 _TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}
 
 Message = WorkerHello | WaitingForDevice | WorkerStage | WorkerRequest | Devices | BenchmarkReport | BenchmarkFailure

@@ -1,8 +1,9 @@
 """The daemon's side of a benchmark: gives a worker its job and turns every way in which it can end into a value.
 
 A worker, which may run behind a launcher, exits by itself when its stdin closes. One that does not react gets a signal,
-and everything that it has started ends with it. It is not trusted to survive. Its last message (the stage, and whose kernel was running), how it ended and what
-it printed are all that is known of a kernel that took it down, and that is what the failure says.
+and everything that it has started ends with it. It is not trusted to survive. Its last message (the stage, and whose
+kernel was running), how it ended and what it printed are all that is known of a kernel that took it down, and that is
+what the failure says.
 """
 
 from __future__ import annotations
@@ -83,8 +84,11 @@ async def measure(
     Cancelling ends it.
     """
     session = _Session(
-        *(WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)), artifacts),
-        *(on_message, time_limit_s, grace_s),
+        WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)),
+        artifacts,
+        on_message,
+        time_limit_s,
+        grace_s,
     )
     return await session.run([*launcher, *command], bool(launcher), environment, folder, BenchmarkReport)
 

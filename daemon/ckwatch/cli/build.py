@@ -24,6 +24,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity
 from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.client.connection import LineIterator

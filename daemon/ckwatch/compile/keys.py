@@ -21,6 +21,7 @@ from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.keys import compile_key, flags_depend_on_places, token_key
 from ckwatch.system.async_processes import run_process
+from ckwatch.system.durable_files import replace_file
 
 
 def request_key(
@@ -108,6 +109,4 @@ def _write_memo(folder: Path | None, known: dict[str, str]) -> None:
     if folder is not None:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{_CPU_MEMO}.{hashlib.sha256(json.dumps(known).encode()).hexdigest()[:8]}"
-            temporary.write_text(json.dumps(known))
-            temporary.replace(folder / _CPU_MEMO)
+            replace_file(folder / _CPU_MEMO, json.dumps(known).encode(), flushed=False)

@@ -47,6 +47,7 @@ from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.system.async_processes import ExitReason, Launcher
+from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock
 
 WARM_UP = "CKWATCH_WARM_UP"
@@ -241,9 +242,8 @@ class PrecompiledHeaderStore:
         """The compiler does not take what it has made: none is made or used until it is another."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            temporary = self.folder / f"{REFUSED_NAME}.{os.getpid()}"
-            temporary.write_text(json.dumps({"identity": self._identity, "message": message}))
-            temporary.replace(self.folder / REFUSED_NAME)
+            content = json.dumps({"identity": self._identity, "message": message})
+            replace_file(self.folder / REFUSED_NAME, content.encode(), flushed=False)
 
     def refusal(self) -> str | None:
         """Why this compiler's precompiled headers are not used, None when they are."""
@@ -359,12 +359,10 @@ class HeaderWarmup:
             return
         name = self._name(request, prefix, plan)
         file = self._store.folder / _REPRESENTATIVES / name
-        temporary = file.with_name(f"{name}.{os.getpid()}")
         self._known[name] = {**known, family: (request.symbol, request.source)}
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(self._known[name]))
-            temporary.replace(file)
+            replace_file(file, json.dumps(self._known[name]).encode(), flushed=False)
 
     async def make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
         """Make one unless it is there; whether it can be used. Another process that is at it is not waited for."""

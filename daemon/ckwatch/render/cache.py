@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 
 from ckwatch.model.kernels import Unit
 from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
+from ckwatch.system.durable_files import replace_file
 
 FORMAT = 2
 
@@ -63,7 +64,7 @@ class RenderCache:
         return RenderOutcome(rendered, (), read, frozenset(missed))
 
     def put(self, unit: Unit, outcome: RenderOutcome) -> None:
-        """Keep `outcome` if it has no mistakes."""
+        """Keep `outcome` if it has no diagnostics."""
         rendered = outcome.rendered
         if rendered is None or outcome.diagnostics or not isinstance(rendered.source_map, PackedSourceMap):
             return
@@ -74,11 +75,9 @@ class RenderCache:
             )
         )
         target = self._file(unit)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}")
         with suppress(OSError):
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(hashlib.sha256(body).digest() + body)
-            temporary.replace(target)
+            replace_file(target, hashlib.sha256(body).digest() + body, flushed=False)
 
     def prune(self, keep: int = KEPT) -> None:
         """Remove the oldest entries beyond `keep`."""
@@ -103,13 +102,9 @@ def _entry() -> TypeAdapter[Entry]:
 @cache
 def renderer_identity() -> str:
     """Changes whenever the code that renders or checks does."""
-    here = Path(__file__).parent
-    rooms = [*here.glob("*.py"), *(here.parent / "checks" / "rules").glob("*.py")]
-    files = [
-        *sorted(rooms),
-        *(here.parent / name for name in ("model/source_map.py", "model/keys.py", "checks/static_checks.py")),
-    ]
-    states = [(file.name, (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
+    package = Path(__file__).parents[1]
+    files = sorted(file for room in ("model", "render", "checks") for file in (package / room).rglob("*.py"))
+    states = [(str(file), (status := file.stat()).st_size, status.st_mtime_ns) for file in files]
     jinja2 = find_spec("jinja2")
     library = Path(jinja2.origin).stat() if jinja2 is not None and jinja2.origin else None
     return repr((jinja2 and jinja2.origin, library and (library.st_size, library.st_mtime_ns), states))

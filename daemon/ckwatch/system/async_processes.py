@@ -172,10 +172,11 @@ async def start_process(
 
     Raises ProcessStartError.
     """
+    how = partial(start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
     # A cancellation inside would leave a process that nobody knows of.
     with anyio.CancelScope(shield=True):
-        how = partial(start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
-        return AsyncProcess(await to_thread.run_sync(how))
+        process = await to_thread.run_sync(how)
+    return AsyncProcess(process)
 
 
 async def _read(pipe: IO[bytes] | None) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes that survive a crash: everything is flushed before the name under which it is trusted appears."""
+"""Writes that are whole or not there: in one step, and flushed before the name under which they are trusted appears."""
 
 from __future__ import annotations
 
@@ -40,9 +40,27 @@ def take_flushed(source: Path, target: Path) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, content: bytes, temporary: Path) -> None:
-    """Put a file in place in one step; `temporary` is a free name on the same file system."""
-    write_flushed(temporary, content)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary.replace(path)
-    flush_folder(path.parent)
+def replace_file(
+    path: Path, content: bytes, *, temporary: Path | None = None, mode: int = 0o666, flushed: bool = True
+) -> None:
+    """Put a file in place in one step, by way of a new file, which an error leaves no trace of.
+
+    `temporary` is a free name on the same file system, by default one beside `path`.
+    `mode` is less the umask. Without `flushed` the file may be lost or empty after a crash of the host, as is good
+    enough for what can be made again.
+    """
+    if temporary is None:
+        temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if flushed:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if flushed:
+        flush_folder(path.parent)

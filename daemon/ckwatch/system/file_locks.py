@@ -6,15 +6,25 @@ by its holder, so whoever gets the lock checks that the name still leads to the 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def try_lock(path: Path) -> int | None:
-    """The descriptor of an exclusive lock on the file at `path`, which is created; None when another holds it."""
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def try_lock(path: Path, opened: Callable[[Path], int] = _open, *, follow_symlinks: bool = True) -> int | None:
+    """The descriptor of an exclusive lock on the file at `path`, which is created; None when another holds it.
+
+    `opened` opens the file in another way.
+    """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = opened(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -23,15 +33,15 @@ def try_lock(path: Path) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        if is_in_place(path, descriptor):
+        if is_in_place(path, descriptor, follow_symlinks=follow_symlinks):
             return descriptor
         os.close(descriptor)
 
 
-def is_in_place(path: Path, descriptor: int) -> bool:
+def is_in_place(path: Path, descriptor: int, *, follow_symlinks: bool = True) -> bool:
     """Whether the lock file at `path` is the one that is held: it may have been deleted, and made anew by another."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=follow_symlinks))
     except OSError:
         return False
 
@@ -43,3 +53,32 @@ def unlock(path: Path, descriptor: int) -> None:
             path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the file at `path`, which is created and stays; waits for another that holds it."""
+    descriptor = _open(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock; shares it for a moment where nobody does. No file is no lock, and neither is a
+    symbolic link. Raises OSError for a file that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return False
+        raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -7,8 +7,6 @@ client imports this before its first answer, so nothing slow is imported here.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import socket
@@ -21,6 +19,7 @@ from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
+from ckwatch.system.file_locks import is_locked, try_lock
 from ckwatch.system.processes import is_running
 
 LONGEST_SOCKET_PATH_BYTES = 107
@@ -96,8 +95,6 @@ def acquire(endpoint: Endpoint) -> int | None:
 
     The folder must be prepared. `release` gives it up, as does the end of the process.
     """
-    from ckwatch.system.file_locks import try_lock  # only the daemon gets here, and the store's room is slow to import
-
     while True:
         descriptor = try_lock(endpoint.lock)
         if descriptor is not None:
@@ -237,17 +234,7 @@ def code_identity(package: Path) -> bytes:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a daemon holds the lock; shares it for a moment where none does."""
     try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return is_locked(lock)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return False
         raise CkwatchError(f"{lock} cannot be read: {error.strerror or error}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

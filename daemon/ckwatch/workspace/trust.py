@@ -8,15 +8,14 @@ refused for who could have written it (`ckwatch.workspace.writers`). Other lines
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.file_locks import locked
 
 FILE_VARIABLE = "CKWATCH_TRUST_FILE"
 SHARED = b"shared "
@@ -108,34 +107,10 @@ def _edit(change: Callable[[list[bytes]], list[bytes]]) -> None:
     path = _trust_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path.with_name(f".{path.name}.lock")):
+        with locked(path.with_name(f".{path.name}.lock")):
             lines = _read(path)
             changed = change(lines)
             if changed != lines:
-                _replace(path, b"".join(line + b"\n" for line in changed))
+                replace_file(path, b"".join(line + b"\n" for line in changed), mode=0o600)
     except OSError as error:
         raise CkwatchError(f"the list of trusted workspaces {path} cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

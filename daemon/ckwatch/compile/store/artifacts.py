@@ -382,7 +382,8 @@ class ArtifactStore:
         with self._lock:
             self._sets.pop(name, None)
         if self._read_header_set(name) is None:
-            replace_file(file, headers.to_json(), run.new_name())
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, headers.to_json(), temporary=run.new_name())
         else:
             os.utime(file)  # so that no collection takes it for unused before the entry is there
 

@@ -9,7 +9,6 @@ was killed anywhere is simply run again: what was downloaded is kept, what was h
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -31,6 +30,8 @@ from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
 from ckwatch.compile.toolchain.unpack import unpack_deb, unpack_headers
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.file_locks import try_lock
 
 # Measured: the tree of ROCm 7.2.4 with clang 22 takes 0.5 GB.
 _TREE_BYTES = 800_000_000
@@ -140,7 +141,7 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress)
             installations.InstalledPackage(ck_tile.PROJECT, ck_tile.VERSION, ck_tile.SHA256),
         ),
     )
-    _write_durably(final / installations.MANIFEST, manifest.to_json())
+    replace_file(final / installations.MANIFEST, manifest.to_json().encode())
     installations.set_current(folder, name)
     await anyio.to_thread.run_sync(lambda: shutil.rmtree(downloads, ignore_errors=True))
     return manifest
@@ -259,23 +260,12 @@ def _sweep(folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _write_durably(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 @asynccontextmanager
 async def _lock(path: Path, progress: OnProgress) -> AsyncIterator[None]:
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                progress(InstallStep("Waiting for another `ckwatch toolchain install`"))
-                await anyio.sleep(0.5)
+    while (descriptor := try_lock(path)) is None:
+        progress(InstallStep("Waiting for another `ckwatch toolchain install`"))
+        await anyio.sleep(0.5)
+    try:
         yield
+    finally:
+        os.close(descriptor)

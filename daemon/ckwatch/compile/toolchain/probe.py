@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
+from ckwatch.system.durable_files import replace_file
 from ckwatch.system.processes import ProcessStartError, run_blocking
 
 _FORMAT = 1
@@ -56,10 +56,8 @@ class ProbeCache:
         kept = dict(list(self._answers.items())[-_LIMIT:])
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=".probes-")
-            with os.fdopen(descriptor, "w") as file:
-                json.dump({"format": _FORMAT, "answers": kept}, file)
-            Path(name).replace(self._path)
+            content = json.dumps({"format": _FORMAT, "answers": kept})
+            replace_file(self._path, content.encode(), mode=0o600, flushed=False)
         self._changed = False
 
 
