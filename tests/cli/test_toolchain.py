@@ -39,7 +39,7 @@ async def test_commands_of_another_kind(toolchain: Toolchain) -> None:
     make_program(toolchain.hipcc, """echo ' "clang" "-cc1" "kernel.hip"' >&2""")
     check = await parts_check(None, toolchain)
     assert check.state is CheckState.NOTE
-    assert "cannot be taken apart: hipcc runs 1 programs where 4 were expected" in check.detail
+    assert "cannot run separately: hipcc runs 1 programs where 4 were expected" in check.detail
 
 
 async def test_a_compiler_that_refuses(toolchain: Toolchain) -> None:
