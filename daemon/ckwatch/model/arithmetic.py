@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 
+INTEGER_LIMIT_BITS = 4096
+"""Largest integer that `*` and `**` may make in a template or in a sweep's condition."""
+
 
 class ZeroDivisorError(ValueError):
     """A division by zero: no constant expression in C++ either."""

@@ -27,6 +27,7 @@ from jinja2.nodes import EvalContext
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from ckwatch.model.arithmetic import INTEGER_LIMIT_BITS
 from ckwatch.model.source_map import Site, SiteKind
 from ckwatch.render.lexer import LocatedLine, LocatingLexer, TemplateSource
 from ckwatch.render.loader import Lookups, RecordingLoader
@@ -239,9 +240,6 @@ def _offset(node: nodes.Node) -> int:
 
 SEQUENCE_LIMIT = 1_000_000
 """Longest list or tuple that `*` and `+` may make in a template."""
-
-INTEGER_LIMIT_BITS = 4096
-"""Largest integer that `*` and `**` may make in a template."""
 
 
 class RenderLimitError(Exception):

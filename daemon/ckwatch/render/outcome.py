@@ -20,6 +20,9 @@ from ckwatch.model.source_map import Segment, Site, SiteFrame, SiteKind, SourceM
 from ckwatch.model.text import Position, Span
 from ckwatch.render.mapped_text import MappedText, Node, Wrap
 
+LENGTH_BYTES = 8
+"""A message to or from a render worker is its length, big-endian, and a pickle."""
+
 
 @dataclass(frozen=True, slots=True)
 class RenderLimits:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ckwatch.model.kernels import Unit
-from ckwatch.render.outcome import RenderLimits, RenderOutcome
+from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
 
 ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
-LENGTH_BYTES = 8
 
 
 def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> None:

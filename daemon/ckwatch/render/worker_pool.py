@@ -19,17 +19,13 @@ import anyio
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
-from ckwatch.render.outcome import RenderLimits, RenderOutcome
+from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits, RenderOutcome
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name
 from ckwatch.system.python_process import module_command, module_environment
 
 GRACE_S = 2.0
 """A worker stops itself at its time limit; this much later it is killed."""
-
-LENGTH_BYTES = 8
-"""Each message is its length, big-endian, and a pickle."""
-
 
 _LARGE_BYTES = 100_000
 """Answers up to this size are unpacked in 0.1 ms."""

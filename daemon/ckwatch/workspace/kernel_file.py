@@ -63,7 +63,7 @@ ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A kernel file's kernel, or None where mistakes leave nothing to compile; `name_span` is where its name stands."""
+    """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands."""
 
     kernel: Kernel | None
     name: str
@@ -75,28 +75,28 @@ def read_kernel(
     document: TomlDocument, search: TemplateLookup, archs: Sequence[str], limits: LimitsSection
 ) -> LoadedKernel:
     """Read a kernel file. `archs` are those of the workspace."""
-    mistakes = Problems(document)
-    mistakes.found += document.diagnostics
-    mistakes.errors_found += len(document.diagnostics)
+    problems = Problems(document)
+    problems.found += document.diagnostics
+    problems.errors_found += len(document.diagnostics)
     values = document.values
     name = PurePath(document.path).name.removesuffix(KERNEL_FILE_SUFFIX)
     elsewhere = {key: PARAMETERS_BELONG for key in values if key[:1].isupper()}
     elsewhere |= {key: f"`{key}` belongs in [operation]" for key in GemmTable.model_fields}
-    table = mistakes.validated(KernelTable, values, (), elsewhere=elsewhere)
+    table = problems.validated(KernelTable, values, (), elsewhere=elsewhere)
     given_name = values.get("name")
     if isinstance(given_name, str):
         name = given_name
-    template = _template(mistakes, values.get("template"), search)
+    template = _template(problems, values.get("template"), search)
     operation = None
     if "operation" in values:
-        operation = read_operation(mistakes, values["operation"], ELSEWHERE)
+        operation = read_operation(problems, values["operation"], ELSEWHERE)
     shapes = []
     usable = table is not None and template is not None and operation is not None and not document.diagnostics
     outline = operation or _outline(values)
     if "shape" in values and outline is not None:
-        shapes = read_shapes(mistakes, values["shape"], outline)
-    chosen = _archs(mistakes, table, template, archs)
-    reader = ParameterReader(mistakes, _names_of(operation))
+        shapes = read_shapes(problems, values["shape"], outline)
+    chosen = _archs(problems, table, template, archs)
+    reader = ParameterReader(problems, _names_of(operation))
     if template is not None:
         reader.replacement = partial(search.meant, template)
     instances = _read_instances(reader, values, limits)
@@ -109,7 +109,7 @@ def read_kernel(
             template=template,
             template_span=document.span_of(("template",)),
             operation=_with_split_k(operation, values["operation"], shapes),
-            operation_spans=operation_spans(mistakes, values["operation"]),
+            operation_spans=operation_spans(problems, values["operation"]),
             shapes=tuple(shapes),
             instances=tuple(instances),
             archs=chosen,
@@ -117,7 +117,7 @@ def read_kernel(
         )
     if kernel is not None and not chosen:
         kernel = None
-    return LoadedKernel(kernel, name, name_span, tuple(mistakes.found))
+    return LoadedKernel(kernel, name, name_span, tuple(problems.found))
 
 
 def _outline(values: Mapping[str, Any]) -> Operation | None:
@@ -125,7 +125,7 @@ def _outline(values: Mapping[str, Any]) -> Operation | None:
     return GEMM_OUTLINE if isinstance(table, dict) and table.get("kind") == "gemm" else None
 
 
-def _template(mistakes: Problems, name: Any, search: TemplateLookup) -> str | None:
+def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | None:
     if not isinstance(name, str):
         return None
     place: KeyPath = ("template",)
@@ -134,18 +134,18 @@ def _template(mistakes: Problems, name: Any, search: TemplateLookup) -> str | No
         guess = f"did you mean `{near}`? " if near else ""
         folders = join_names(str(folder) for folder in search.folders)
         message = f"there is no template `{name}`; {guess}looked in: {folders}"
-        fixes = (Fix(mistakes.document.span_of(place), f'"{near}"'),) if near else ()
-        mistakes.at_value(place, "missing-template", message, fixes=fixes)
+        fixes = (Fix(problems.document.span_of(place), f'"{near}"'),) if near else ()
+        problems.at_value(place, "missing-template", message, fixes=fixes)
         return None
     if not name.endswith(TEMPLATE_SUFFIXES):
         message = f"`{name}` does not end in {', '.join(TEMPLATE_SUFFIXES)}, which says what it is compiled for"
-        mistakes.at_value(place, "unknown-template-kind", message)
+        problems.at_value(place, "unknown-template-kind", message)
         return None
     return name
 
 
 def _archs(
-    mistakes: Problems, table: KernelTable | None, template: str | None, archs: Sequence[str]
+    problems: Problems, table: KernelTable | None, template: str | None, archs: Sequence[str]
 ) -> tuple[str, ...]:
     language = None if template is None else language_of(template)
     given = None if table is None else table.archs
@@ -156,7 +156,7 @@ def _archs(
         if arch_has_language(arch, language):
             chosen.append(arch)
         else:
-            mistakes.at_value(("archs", index), "arch-mismatch", arch_mismatch(language))
+            problems.at_value(("archs", index), "arch-mismatch", arch_mismatch(language))
     return tuple(dict.fromkeys(chosen))
 
 
@@ -173,99 +173,99 @@ def _names_of(operation: Operation | None) -> frozenset[str]:
 
 
 def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection) -> list[Instance] | None:
-    """The instances without mistakes; None where there is none because of mistakes."""
-    mistakes = reader.mistakes
-    before = mistakes.errors_found
+    """The instances without problems; None where there is none because of problems."""
+    problems = reader.problems
+    before = problems.errors_found
     defaults = reader.table(values["defaults"], ("defaults",)) if "defaults" in values else {}
-    tables = {group: _tables(mistakes, values[group], group) for group in ("instance", "sweep") if group in values}
+    tables = {group: _tables(problems, values[group], group) for group in ("instance", "sweep") if group in values}
     if not any(values.get(group) for group in ("instance", "sweep")):
         message = (
             "the kernel has no instance; add [[instance]] with a `name` and the template's parameters, or [[sweep]]"
         )
-        mistakes.add("no-instance", message, mistakes.document.beginning)
+        problems.add("no-instance", message, problems.document.beginning)
         return None
-    roster = _InstanceList(mistakes)
+    roster = _InstanceList(problems)
     by_name: dict[str, Mapping[str, PlacedValue] | None] = {}
     for path, table in tables.get("instance", ()):
         own = reader.table(table, path, ignore=frozenset({"name"}))
-        name = _instance_name(mistakes, table, path)
+        name = _instance_name(problems, table, path)
         if name is None:
             continue
         by_name.setdefault(name, own)
         if own is not None and defaults is not None:
             every = merge_tables(defaults, own)
-            span = mistakes.document.span_of((*path, "name"))
+            span = problems.document.span_of((*path, "name"))
             parameters = {key: written.value for key, written in every.items()}
             spans = {key: written.span for key, written in every.items()}
             roster.add(Instance(name, parameters, span, spans))
         elif own is None:
-            roster.reserve(name, mistakes.document.span_of((*path, "name")))
+            roster.reserve(name, problems.document.span_of((*path, "name")))
     roster.check_count(limits.instances)
     sweeps: list[SweepPlan] = []
     for path, table in tables.get("sweep", ()):
         sweep = read_sweep(reader, table, path, defaults or {}, by_name)
         if sweep is not None and defaults is not None:
             sweeps.append(sweep)
-    _sweep_names_once(mistakes, sweeps)
+    _sweep_names_once(problems, sweeps)
     for sweep in sweeps:
-        found = expand_sweep(sweep, mistakes, limits, len(roster.instances))
+        found = expand_sweep(sweep, problems, limits, len(roster.instances))
         roster.add_swept(sweep, found)
     reader.report_mixed_types()
-    if not roster.instances and mistakes.errors_found > before:
+    if not roster.instances and problems.errors_found > before:
         return None
     return roster.instances
 
 
-def _tables(mistakes: Problems, values: Any, group: str) -> list[tuple[KeyPath, dict[str, Any]]]:
+def _tables(problems: Problems, values: Any, group: str) -> list[tuple[KeyPath, dict[str, Any]]]:
     if not isinstance(values, list):
-        mistakes.wrong_type((group,), f"an array of tables, written [[{group}]]", values)
+        problems.wrong_type((group,), f"an array of tables, written [[{group}]]", values)
         return []
     found: list[tuple[KeyPath, dict[str, Any]]] = []
     for index, table in enumerate(values):
         if isinstance(table, dict):
             found.append(((group, index), table))
         else:
-            mistakes.wrong_type((group, index), f"a table, written [[{group}]]", table)
+            problems.wrong_type((group, index), f"a table, written [[{group}]]", table)
     return found
 
 
-def _instance_name(mistakes: Problems, table: Mapping[str, Any], path: KeyPath) -> str | None:
+def _instance_name(problems: Problems, table: Mapping[str, Any], path: KeyPath) -> str | None:
     name = table.get("name")
     if name is None:
-        mistakes.at_value(path, "missing-key", "`name` is missing in [[instance]]")
+        problems.at_value(path, "missing-key", "`name` is missing in [[instance]]")
         return None
     if not isinstance(name, str):
-        mistakes.wrong_type((*path, "name"), "a string", name)
+        problems.wrong_type((*path, "name"), "a string", name)
         return None
     try:
         return valid_name(name)
     except ValueError as error:
-        mistakes.at_value((*path, "name"), "invalid-name", str(error))
+        problems.at_value((*path, "name"), "invalid-name", str(error))
         return None
 
 
-def _sweep_names_once(mistakes: Problems, sweeps: Sequence[SweepPlan]) -> None:
+def _sweep_names_once(problems: Problems, sweeps: Sequence[SweepPlan]) -> None:
     first: dict[str, SweepPlan] = {}
     for sweep in sweeps:
         if sweep.name in first:
             message = f"two sweeps are called `{sweep.name}`; their instances may get one name"
-            related = Related("first given here", mistakes.document.span_of((*first[sweep.name].path, "name")))
+            related = Related("first given here", problems.document.span_of((*first[sweep.name].path, "name")))
             place = (*sweep.path, "name")
-            mistakes.at_value(place, "duplicate-sweep", message, severity=Severity.WARNING, related=(related,))
+            problems.at_value(place, "duplicate-sweep", message, severity=Severity.WARNING, related=(related,))
         first.setdefault(sweep.name, sweep)
 
 
 class _InstanceList:
     """The instances of a file: every name once, and a word about equal parameters."""
 
-    def __init__(self, mistakes: Problems) -> None:
+    def __init__(self, problems: Problems) -> None:
         self.instances: list[Instance] = []
-        self._mistakes = mistakes
+        self._problems = problems
         self._names: dict[str, Span] = {}
         self._by_parameters: dict[object, Instance] = {}
 
     def reserve(self, name: str, span: Span) -> None:
-        """An instance with mistakes has its name all the same."""
+        """An instance with problems has its name all the same."""
         self._names.setdefault(name, span)
 
     def add(self, instance: Instance) -> None:
@@ -299,14 +299,14 @@ class _InstanceList:
                 f"the file has {len(self.instances):,} instances; the limit is {limit:,}: raise `instances` under "
             )
             message += "[limits] in ckwatch.toml"
-            self._mistakes.add("too-many-instances", message, self.instances[limit].span)
+            self._problems.add("too-many-instances", message, self.instances[limit].span)
             del self.instances[limit:]
 
     def _take_name(self, instance: Instance, message: str) -> bool:
         first = self._names.get(instance.name)
         if first is not None:
             related = (Related("first given here", first),)
-            self._mistakes.add("duplicate-instance", message, instance.span, related=related)
+            self._problems.add("duplicate-instance", message, instance.span, related=related)
             return False
         self._names[instance.name] = instance.span
         self.instances.append(instance)
@@ -314,4 +314,4 @@ class _InstanceList:
 
     def _warn_of_same(self, message: str, span: Span, same: Instance) -> None:
         related = (Related(f"`{same.name}` is here", same.span),)
-        self._mistakes.add("duplicate-parameters", message, span, severity=Severity.WARNING, related=related)
+        self._problems.add("duplicate-parameters", message, span, severity=Severity.WARNING, related=related)

@@ -36,7 +36,7 @@ class Workspace:
     """A workspace as it was read.
 
     `root` is the folder of `ckwatch.toml`. `kernels` are those that can be compiled, in the order of their paths;
-    instances with mistakes are left out of them, and so are kernels with other mistakes. `template_folders` is the
+    instances with problems are left out of them, and so are kernels with other problems. `template_folders` is the
     search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
     and place. `writers` are those whose files are used.
     """
@@ -64,7 +64,7 @@ class Workspace:
 
 
 def load_workspace(root: Path, *, overlays: Mapping[str, str] | None = None) -> Workspace:
-    """Read the workspace in the folder `root`; mistakes in its files are diagnostics.
+    """Read the workspace in the folder `root`; problems in its files are diagnostics.
 
     `overlays` maps absolute paths to the text to use instead of a file's, as an editor holds it; such a file need
     not exist. Raises CkwatchError if there is no `ckwatch.toml`.
@@ -121,15 +121,15 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     if refusal is not None:
         raise CkwatchError(f"{path} is not used: {refusal}, and it names programs that would run here", SHARED_HINT)
     read = editor_text(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
-    mistakes = Problems(document_of(path, read.text, Source.WORKSPACE))
-    mistakes.found += mistakes.document.diagnostics
-    settings = _settings(mistakes, root)
-    folders = _template_folders(mistakes, settings, root)
+    problems = Problems(document_of(path, read.text, Source.WORKSPACE))
+    problems.found += problems.document.diagnostics
+    settings = _settings(problems, root)
+    folders = _template_folders(problems, settings, root)
     search = reading.templates(folders, texts.by_path)
     diagnostics = list(read.diagnostics)
     kernels: list[LoadedKernel] = []
     files = [path]
-    kernel_folders = _kernel_folders(mistakes, settings)
+    kernel_folders = _kernel_folders(problems, settings)
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
     found = kernel_paths(root, settings.workspace.kernels, texts.by_path, kernel_folders)
     real_paths = {path: real for paths in found.by_pattern.values() for path, real in paths.items()}
@@ -141,12 +141,12 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
         diagnostics += kernel_file.unread
         if kernel_file.loaded is not None:
             kernels.append(kernel_file.loaded)
-    _report_patterns(mistakes, settings, found)
+    _report_patterns(problems, settings, found)
     diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
     for loaded in kernels:
         diagnostics += loaded.diagnostics
-    diagnostics += mistakes.found
+    diagnostics += problems.found
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
     return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files))
@@ -167,15 +167,15 @@ class _Overlays:
         return self.by_path[other] if other is not None else None
 
 
-def _settings(mistakes: Problems, root: Path) -> Settings:
-    """The settings, with the default for each key that has a mistake."""
+def _settings(problems: Problems, root: Path) -> Settings:
+    """The settings, with the default for each key that has a problem."""
     # every section is there, so that only one model has to be built
-    values = {name: {} for name in Settings.model_fields} | mistakes.document.values
-    settings = mistakes.validated(Settings, values, (), context={"root": str(root)})
+    values = {name: {} for name in Settings.model_fields} | problems.document.values
+    settings = problems.validated(Settings, values, (), context={"root": str(root)})
     if settings is not None:
         return settings
     cleaned = copy.deepcopy(values)
-    for _ in range(len(mistakes.found) + 1):
+    for _ in range(len(problems.found) + 1):
         try:
             return Settings.model_validate(cleaned, strict=True, context={"root": str(root)})
         except ValidationError as error:
@@ -193,7 +193,7 @@ def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
         values.pop(str(where[0]), None)
 
 
-def _template_folders(mistakes: Problems, settings: Settings, root: Path) -> tuple[Path, ...]:
+def _template_folders(problems: Problems, settings: Settings, root: Path) -> tuple[Path, ...]:
     given = settings.workspace.templates
     folders = []
     for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
@@ -201,11 +201,11 @@ def _template_folders(mistakes: Problems, settings: Settings, root: Path) -> tup
             folders.append(folder)
         elif given is not None:
             place: KeyPath = ("workspace", "templates", index)
-            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+            problems.at_value(place, "missing-folder", f"there is no folder {folder}")
     return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
 
 
-def _kernel_folders(mistakes: Problems, settings: Settings) -> list[Path]:
+def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:
     """The further folders that are searched for kernel files."""
     folders = []
     for index, folder in enumerate(settings.workspace.kernel_folders):
@@ -213,7 +213,7 @@ def _kernel_folders(mistakes: Problems, settings: Settings) -> list[Path]:
             folders.append(folder)
         else:
             place: KeyPath = ("workspace", "kernel_folders", index)
-            mistakes.at_value(place, "missing-folder", f"there is no folder {folder}")
+            problems.at_value(place, "missing-folder", f"there is no folder {folder}")
     return folders
 
 
@@ -229,19 +229,19 @@ def _leads_out(link: tuple[str, str]) -> Diagnostic:
     return Diagnostic(Severity.WARNING, Source.WORKSPACE, "workspace/outside", message, place)
 
 
-def _report_patterns(mistakes: Problems, settings: Settings, kernel_paths: KernelPaths) -> None:
+def _report_patterns(problems: Problems, settings: Settings, kernel_paths: KernelPaths) -> None:
     """Warn of globs that find nothing."""
     found = kernel_paths.by_pattern
     place: KeyPath = ("workspace", "kernels")
     warning = Severity.WARNING
-    if place not in mistakes.document:
+    if place not in problems.document:
         if not any(found.values()) and not kernel_paths.outside:
             message = "there is no kernel file (*.kernel.toml) in this workspace; `ckwatch init` shows one"
-            mistakes.add("no-kernel-file", message, mistakes.document.beginning, severity=warning)
+            problems.add("no-kernel-file", message, problems.document.beginning, severity=warning)
         return
     for index, pattern in enumerate(settings.workspace.kernels):
-        if not found[pattern] and (*place, index) in mistakes.document:
-            mistakes.at_value((*place, index), "no-kernel-file", f"`{pattern}` finds no file", severity=warning)
+        if not found[pattern] and (*place, index) in problems.document:
+            problems.at_value((*place, index), "no-kernel-file", f"`{pattern}` finds no file", severity=warning)
 
 
 def _names_once(loaded: list[LoadedKernel], diagnostics: list[Diagnostic]) -> list[Kernel]:

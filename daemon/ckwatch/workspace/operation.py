@@ -211,7 +211,7 @@ class CustomTable(OperationTable):
 
 
 def buffer_owners(
-    mistakes: Problems, same_as: Mapping[str, str | None], places: Mapping[str, KeyPath]
+    problems: Problems, same_as: Mapping[str, str | None], places: Mapping[str, KeyPath]
 ) -> dict[str, str]:
     """For each tensor the one that owns its buffer.
 
@@ -225,10 +225,10 @@ def buffer_owners(
             if other not in same_as:
                 if at == name:
                     known = [candidate for candidate in same_as if candidate != name]
-                    mistakes.unknown_name(place, "unknown-tensor", f"`same_as` names no input: `{other}`", other, known)
+                    problems.unknown_name(place, "unknown-tensor", f"`same_as` names no input: `{other}`", other, known)
                 break
             if other in seen:
-                mistakes.at_value(place, "unknown-tensor", f"`{name}` is the same as itself")
+                problems.at_value(place, "unknown-tensor", f"`{name}` is the same as itself")
                 break
             seen.add(other)
             at = other
@@ -236,18 +236,18 @@ def buffer_owners(
     return found
 
 
-def input_order(mistakes: Problems, order: Sequence[int] | None, names: Sequence[str]) -> tuple[int, ...] | None:
+def input_order(problems: Problems, order: Sequence[int] | None, names: Sequence[str]) -> tuple[int, ...] | None:
     """`input_reorder`, which holds each index of `names` once."""
     if order is None:
         return None
     if sorted(order) != list(range(len(names))):
         message = f"`input_reorder` must hold each of 0 to {len(names) - 1} once: the order of {', '.join(names)}"
-        mistakes.at_value(("operation", "input_reorder"), "invalid-order", message)
+        problems.at_value(("operation", "input_reorder"), "invalid-order", message)
     return tuple(order)
 
 
 def template_settings(
-    mistakes: Problems, given: Mapping[str, Any], reserved: Collection[str] = ()
+    problems: Problems, given: Mapping[str, Any], reserved: Collection[str] = ()
 ) -> dict[str, ParameterValue]:
     """`[operation.settings]`: what only the template knows of. Keys of `reserved` are those of the operation itself."""
     settings: dict[str, ParameterValue] = {}
@@ -255,24 +255,24 @@ def template_settings(
         path = ("operation", "settings", key)
         kind = kind_of(value)
         if key in reserved:
-            mistakes.at_key(path, "reserved-name", f"`{key}` is a setting of the operation itself: write it there")
+            problems.at_key(path, "reserved-name", f"`{key}` is a setting of the operation itself: write it there")
         elif kind is None:
-            mistakes.wrong_type(path, "a number, true or false, a string, or an array of integers", value)
+            problems.wrong_type(path, "a number, true or false, a string, or an array of integers", value)
         else:
             settings[key] = tuple(value) if kind == "array" else value
     return settings
 
 
-def read_custom(mistakes: Problems, table: CustomTable) -> Operation:
-    """The operation of a table of kind `custom`; it is of use only where `mistakes` got no new error."""
-    _names_once(mistakes, table)
+def read_custom(problems: Problems, table: CustomTable) -> Operation:
+    """The operation of a table of kind `custom`; it is of use only where `problems` got no new error."""
+    _names_once(problems, table)
     places: dict[str, KeyPath] = {}
     for index, name in enumerate(tensor.name for tensor in table.input):
         places.setdefault(name, ("operation", "input", index))
     for index, name in enumerate(result.name for result in table.output):
         places.setdefault(name, ("operation", "output", index))
     known = {tensor.name: tensor for tensor in table.input if not tensor.absent}
-    owners = buffer_owners(mistakes, {name: tensor.same_as for name, tensor in known.items()}, places)
+    owners = buffer_owners(problems, {name: tensor.same_as for name, tensor in known.items()}, places)
     inputs: list[tuple[str, Tensor | None]] = []
     for tensor in table.input:
         if tensor.absent:
@@ -283,18 +283,18 @@ def read_custom(mistakes: Problems, table: CustomTable) -> Operation:
         place = places[tensor.name]
         for key, value in (("dtype", dtype), ("sizes", sizes)):
             if value is None:
-                mistakes.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
+                problems.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
         if dtype is not None and sizes is not None:
-            strides = _strides(mistakes, place, table.sizes, tensor.layout, sizes, tensor.strides)
+            strides = _strides(problems, place, table.sizes, tensor.layout, sizes, tensor.strides)
             inputs.append((tensor.name, Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)))
     outputs = []
     for result in table.output:
-        strides = _strides(mistakes, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
+        strides = _strides(problems, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
         outputs.append(
             (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
         )
-    settings = template_settings(mistakes, table.settings)
-    order = input_order(mistakes, table.input_reorder, tuple(tensor.name for tensor in table.input))
+    settings = template_settings(problems, table.settings)
+    order = input_order(problems, table.input_reorder, tuple(tensor.name for tensor in table.input))
     if order is not None:
         settings["input_reorder"] = order
     return Operation(
@@ -309,7 +309,7 @@ def read_custom(mistakes: Problems, table: CustomTable) -> Operation:
     )
 
 
-def _names_once(mistakes: Problems, table: CustomTable) -> None:
+def _names_once(problems: Problems, table: CustomTable) -> None:
     """Every tensor, size and runtime argument is an argument of one C function: their names differ."""
     places: list[tuple[str, KeyPath]] = [(name, ("operation", "sizes", at)) for at, name in enumerate(table.sizes)]
     places += [(name, ("operation", "runtime", name)) for name in table.runtime]
@@ -318,14 +318,14 @@ def _names_once(mistakes: Problems, table: CustomTable) -> None:
     first: dict[str, KeyPath] = {}
     for name, place in places:
         if name in first:
-            related = (Related("first given here", mistakes.document.span_of(first[name])),)
-            mistakes.at_value(place, "duplicate-argument", f"two arguments are called `{name}`", related=related)
+            related = (Related("first given here", problems.document.span_of(first[name])),)
+            problems.at_value(place, "duplicate-argument", f"two arguments are called `{name}`", related=related)
         else:
             first[name] = place
 
 
 def _strides(
-    mistakes: Problems,
+    problems: Problems,
     place: KeyPath,
     known: Sequence[str],
     layout: str,
@@ -336,14 +336,14 @@ def _strides(
     for key, expressions in (("sizes", sizes), ("strides", strides or ())):
         for index, expression in enumerate(expressions):
             for name in dict.fromkeys(names_in(expression)):
-                if name not in known and (*place, key) in mistakes.document:
+                if name not in known and (*place, key) in problems.document:
                     message = f"unknown size `{name}`; {did_you_mean(name, known)}known: {join_names(known)}"
-                    mistakes.at_value((*place, key, index), "unknown-size", message)
+                    problems.at_value((*place, key, index), "unknown-size", message)
     if strides is None:
         return contiguous_strides(sizes, layout)
     if len(strides) != len(sizes):
         message = f"{len(strides)} strides for {len(sizes)} sizes"
-        mistakes.at_value((*place, "strides"), "dimension-mismatch", message)
+        problems.at_value((*place, "strides"), "dimension-mismatch", message)
     return tuple(strides)
 
 
@@ -359,45 +359,45 @@ GEMM_OUTLINE = Operation(
     size_arguments=GEMM_SIZES,
     runtime_arguments=GEMM_RUNTIME,
 )
-"""What is known of a GEMM whose `[operation]` has mistakes: the arguments that its shapes may give."""
+"""What is known of a GEMM whose `[operation]` has problems: the arguments that its shapes may give."""
 
 TABLES: dict[str, type[GemmTable | CustomTable]] = {"gemm": GemmTable, "custom": CustomTable}
 
 
-def read_operation(mistakes: Problems, values: Any, elsewhere: Mapping[str, str]) -> Operation | None:
-    """The operation that `[operation]` describes, or None and its mistakes."""
+def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]) -> Operation | None:
+    """The operation that `[operation]` describes, or None and its problems."""
     base: KeyPath = ("operation",)
     if not isinstance(values, dict):
-        mistakes.wrong_type(base, "a table", values)
+        problems.wrong_type(base, "a table", values)
         return None
     kind = values.get("kind")
     if kind is None:
-        mistakes.at_value(base, "missing-key", f"`kind` is missing in [operation]; known: {join_names(TABLES)}")
+        problems.at_value(base, "missing-key", f"`kind` is missing in [operation]; known: {join_names(TABLES)}")
         return None
     if not isinstance(kind, str):
-        mistakes.wrong_type((*base, "kind"), "a string", kind)
+        problems.wrong_type((*base, "kind"), "a string", kind)
         return None
     if kind not in TABLES:
         what = f"unknown operation kind `{kind}`"
-        mistakes.unknown_name((*base, "kind"), "unknown-kind", what, kind, TABLES)
+        problems.unknown_name((*base, "kind"), "unknown-kind", what, kind, TABLES)
         return None
-    table = mistakes.validated(TABLES[kind], values, base, elsewhere=elsewhere)
-    before = mistakes.errors_found
+    table = problems.validated(TABLES[kind], values, base, elsewhere=elsewhere)
+    before = problems.errors_found
     operation = None
     if isinstance(table, GemmTable):
-        operation = _gemm(mistakes, table)
+        operation = _gemm(problems, table)
     elif isinstance(table, CustomTable):
-        operation = read_custom(mistakes, table)
-    return operation if mistakes.errors_found == before else None
+        operation = read_custom(problems, table)
+    return operation if problems.errors_found == before else None
 
 
-def operation_spans(mistakes: Problems, values: Mapping[str, Any]) -> dict[str, Span]:
+def operation_spans(problems: Problems, values: Mapping[str, Any]) -> dict[str, Span]:
     """Places of the operation's values by dotted key: `a`, `a.dtype`, `activation`, `input.0.dtype`."""
     spans = {}
     waiting: list[tuple[KeyPath, Any]] = [((key,), value) for key, value in values.items()]
     while waiting:
         path, value = waiting.pop(0)
-        spans[".".join(map(str, path))] = mistakes.document.span_of(("operation", *path))
+        spans[".".join(map(str, path))] = problems.document.span_of(("operation", *path))
         if isinstance(value, dict):
             waiting += [((*path, key), inner) for key, inner in value.items()]
         elif isinstance(value, list):
@@ -405,26 +405,26 @@ def operation_spans(mistakes: Problems, values: Mapping[str, Any]) -> dict[str, 
     return spans
 
 
-def _gemm(mistakes: Problems, table: GemmTable) -> Operation | None:
+def _gemm(problems: Problems, table: GemmTable) -> Operation | None:
     operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
     if table.bias is not None:
         operands["bias"] = table.bias
     places: dict[str, KeyPath] = {name: ("operation", name) for name in operands}
-    sources = buffer_owners(mistakes, {name: operand.same_as for name, operand in operands.items()}, places)
+    sources = buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, places)
     dtypes: dict[str, str] = {}
     layouts: dict[str, str] = {}
     for name, operand in operands.items():
         source = operands[sources[name]]
         if source.dtype is None:
             if source is operand and operand.same_as is None:
-                mistakes.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
+                problems.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
             continue
         if operand.dtype not in (None, source.dtype):
             message = f"`{name}` is the same buffer as `{sources[name]}`, whose dtype is {source.dtype}"
-            mistakes.at_value(("operation", name, "dtype"), "dtype-mismatch", message)
+            problems.at_value(("operation", name, "dtype"), "dtype-mismatch", message)
         dtypes[name] = source.dtype
         layouts[name] = operand.layout or source.layout or "row"
-    scaling = _scaling(mistakes, table)
+    scaling = _scaling(problems, table)
     settings: dict[str, ParameterValue] = {
         "activation": table.activation,
         "alpha": table.alpha,
@@ -432,8 +432,8 @@ def _gemm(mistakes: Problems, table: GemmTable) -> Operation | None:
         "scaling": scaling,
         "split_k": bool(table.split_k),
     }
-    settings |= template_settings(mistakes, table.settings, reserved=settings)
-    order = input_order(mistakes, table.input_reorder, GEMM_INPUTS)
+    settings |= template_settings(problems, table.settings, reserved=settings)
+    order = input_order(problems, table.input_reorder, GEMM_INPUTS)
     if order is not None:
         settings["input_reorder"] = order
     if len(dtypes) < len(operands):
@@ -470,19 +470,19 @@ def _matrix(name: str, dtype: str, layout: str, rows: str, columns: str, leading
     return Tensor(name, dtype, layout, (rows, columns), strides, buffer)
 
 
-def _scaling(mistakes: Problems, table: GemmTable) -> str:
+def _scaling(problems: Problems, table: GemmTable) -> str:
     given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
     if table.scale_a is None and table.scale_b is None:
         return "none"
     for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
         if given[name] is None:
             message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
-            mistakes.at_key(("operation", other), "inconsistent-scale", message)
+            problems.at_key(("operation", other), "inconsistent-scale", message)
     for key in ("per", "dtype"):
         first, second = getattr(table.scale_a, key, None), getattr(table.scale_b, key, None)
         if table.scale_a and table.scale_b and first != second:
             place = ("operation", "scale_b", key)
             message = f'`{key}` of scale_b is "{second}" and that of scale_a "{first}"; they must be equal'
-            mistakes.at_value(place, "inconsistent-scale", message)
+            problems.at_value(place, "inconsistent-scale", message)
     chosen = table.scale_a or table.scale_b
     return chosen.per if chosen else "none"

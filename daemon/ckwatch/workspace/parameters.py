@@ -54,7 +54,7 @@ class ParameterReader:
     mention the one that was probably meant.
     """
 
-    mistakes: Problems
+    problems: Problems
     taken: frozenset[str] = frozenset()
     replacement: Callable[[str], str | None] = _no_replacement
     _kinds: dict[str, list[tuple[str, Span]]] = field(default_factory=lambda: defaultdict(list))
@@ -63,16 +63,16 @@ class ParameterReader:
     def table(self, values: Any, base: KeyPath, ignore: frozenset[str] = frozenset()) -> dict[str, PlacedValue] | None:
         """The parameters of the table at `base`; None where one of them is wrong."""
         if not isinstance(values, dict):
-            self.mistakes.wrong_type(base, "a table", values)
+            self.problems.wrong_type(base, "a table", values)
             return None
-        before = self.mistakes.errors_found
+        before = self.problems.errors_found
         found = {}
         for name, value in values.items():
             if name not in ignore and self.named(name, (*base, name)):
                 written = self.value(name, value, (*base, name))
                 if written is not None:
                     found[name] = written
-        return found if self.mistakes.errors_found == before else None
+        return found if self.problems.errors_found == before else None
 
     def named(self, name: str, path: KeyPath) -> bool:
         """Whether `name` can be a parameter's name; if not, it is reported at the key at `path`."""
@@ -82,9 +82,9 @@ class ParameterReader:
         if objection is None:
             return True
         code, message = objection
-        span = self.mistakes.document.key_span_of(path)
+        span = self.problems.document.key_span_of(path)
         near = self.replacement(name) if code == "unknown-parameter" else None
-        self.mistakes.add(code, message, span, fixes=(Fix(span, near),) if near else ())
+        self.problems.add(code, message, span, fixes=(Fix(span, near),) if near else ())
         return False
 
     def value(self, name: str, value: Any, path: KeyPath) -> PlacedValue | None:
@@ -92,12 +92,12 @@ class ParameterReader:
         kind = kind_of(value)
         if kind is None:
             expected = "an integer, a number, true or false, a string, or an array of integers"
-            self.mistakes.at_value(path, "wrong-type", f"`{name}` must be {expected}")
+            self.problems.at_value(path, "wrong-type", f"`{name}` must be {expected}")
             return None
         if kind == "integer" and value not in INT64:
-            self.mistakes.at_value(path, "out-of-range", f"`{name}` does not fit into 64 bits")
+            self.problems.at_value(path, "out-of-range", f"`{name}` does not fit into 64 bits")
             return None
-        written = PlacedValue(tuple(value) if kind == "array" else value, self.mistakes.document.span_of(path))
+        written = PlacedValue(tuple(value) if kind == "array" else value, self.problems.document.span_of(path))
         self._kinds[name].append((kind, written.span))
         return written
 
@@ -113,7 +113,7 @@ class ParameterReader:
             example = next(span for kind, span in places if kind == usual)
             for kind, span in places:
                 if kind != usual:
-                    self.mistakes.add(
+                    self.problems.add(
                         "mixed-types",
                         f"`{name}` is {ARTICLE[kind]} here and {ARTICLE[usual]} elsewhere",
                         span,

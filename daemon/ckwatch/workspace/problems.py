@@ -109,7 +109,7 @@ class Problems:
         context: Any = None,
         elsewhere: Mapping[str, str] | None = None,
     ) -> Model | None:
-        """`values` as a `model`, or None and a diagnostic for each mistake in it."""
+        """`values` as a `model`, or None and a diagnostic for each problem in it."""
         try:
             return model.model_validate(values, strict=True, context=context)
         except ValidationError as error:
@@ -120,7 +120,7 @@ class Problems:
     def _report(
         self, model: type[BaseModel], detail: ErrorDetails, base: KeyPath, elsewhere: Mapping[str, str] | None
     ) -> None:
-        # the last step of the place of a mistake in a key of a table is "[key]"
+        # the last step of the place of a problem in a key of a table is "[key]"
         where = tuple(step for step in detail["loc"] if step != "[key]")
         path = base + where
         kind = detail["type"]

@@ -190,10 +190,10 @@ class CompileSection(Section):
         Annotated[MacroValue, Field(description="what the macro stands for; `true`: it is defined without a value")],
     ] = Field({}, description="macros: a string, an integer, or `true` for one without a value")
     jobs: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="compiler processes at one time; fewer run when memory would not do"
+        None, description="compiler processes at one time; fewer run when memory is short"
     )
     nice: Annotated[int, Field(ge=0, le=19)] = Field(
-        10, description="how far compilers stand back for other programs, editors above all; 0: not at all"
+        10, description="the nice value of compilers: how far they make way for other programs; 0: not at all"
     )
     timeout_s: Seconds = Field(600.0, description="after which a compiler is stopped")
     header_warnings: bool = Field(False, description="show warnings that lie in headers")
@@ -238,12 +238,12 @@ class BenchSection(Section):
         description="what the caches hold when a launch begins: nothing of the operands, or what the last one left",
     )
     budget_s: Seconds = Field(
-        3.0, description="measuring of one instance on one shape with one cache state, at the most"
+        3.0, description="longest measurement of one instance on one shape with one cache state"
     )
     save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
     time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")
     lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        600.0, description="how long to wait for a device that somebody else uses"
+        600.0, description="how long to wait for a device that is in use"
     )
     relative_error: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.005, description="standard error of the median at which a measurement ends"
@@ -272,12 +272,12 @@ class DaemonSection(Section):
         3600.0, description="after so long without clients and work the daemon ends; 0 for never"
     )
     build: Literal["wanted", "everything"] = Field(
-        "wanted", description="what is compiled without being asked: what was edited, is looked at or asked for; or all"
+        "wanted", description="what is compiled by itself: units that were edited, viewed or requested; or all"
     )
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
         20, description="how long a file must be quiet before a change of it counts"
     )
-    poll: bool = Field(False, description="look at files again and again, for file systems that send no events")
+    poll: bool = Field(False, description="scan files regularly, for file systems that send no events")
     watcher: Literal["inotify", "watchfiles"] = Field(
         "inotify",
         description='what tells of changes; `"watchfiles"` is slower, and is used in any case where there is no '

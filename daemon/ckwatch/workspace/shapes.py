@@ -39,36 +39,36 @@ _C_INTEGERS = {
 }
 
 
-def read_shapes(mistakes: Problems, values: Any, operation: Operation) -> list[Shape]:
-    """The shapes of a kernel file, without those that have mistakes."""
+def read_shapes(problems: Problems, values: Any, operation: Operation) -> list[Shape]:
+    """The shapes of a kernel file, without those that have problems."""
     base: KeyPath = ("shape",)
     if not isinstance(values, list):
-        mistakes.wrong_type(base, "an array of tables, written [[shape]]", values)
+        problems.wrong_type(base, "an array of tables, written [[shape]]", values)
         return []
     shapes = []
     names: dict[str, KeyPath] = {}
     for index, table in enumerate(values):
         path = (*base, index)
         if not isinstance(table, dict):
-            mistakes.wrong_type(path, "a table, written [[shape]]", table)
+            problems.wrong_type(path, "a table, written [[shape]]", table)
             continue
-        shape = _read(mistakes, table, path, operation)
+        shape = _read(problems, table, path, operation)
         if shape is None:
             continue
         if shape.name in names:
-            mistakes.repeated(_name_path(mistakes, path), f"two shapes are called `{shape.name}`", names[shape.name])
+            problems.repeated(_name_path(problems, path), f"two shapes are called `{shape.name}`", names[shape.name])
             continue
-        names[shape.name] = _name_path(mistakes, path)
+        names[shape.name] = _name_path(problems, path)
         shapes.append(shape)
     return shapes
 
 
-def _name_path(mistakes: Problems, path: KeyPath) -> KeyPath:
-    return (*path, "name") if (*path, "name") in mistakes.document else path
+def _name_path(problems: Problems, path: KeyPath) -> KeyPath:
+    return (*path, "name") if (*path, "name") in problems.document else path
 
 
-def _read(mistakes: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
-    before = mistakes.errors_found
+def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
+    before = problems.errors_found
     worked_out = GEMM_LEADING if operation.kind == "gemm" else {}
     sizes: dict[str, int] = {}
     runtime: dict[str, int | float] = {}
@@ -76,78 +76,78 @@ def _read(mistakes: Problems, table: Mapping[str, Any], path: KeyPath, operation
     for key, value in table.items():
         place = (*path, key)
         if key == "name":
-            name = _read_name(mistakes, value, place)
+            name = _read_name(problems, value, place)
         elif key in operation.size_arguments:
-            if _is_size(mistakes, key, value, place, least=0 if key in worked_out else 1):
+            if _is_size(problems, key, value, place, least=0 if key in worked_out else 1):
                 sizes[key] = value
         elif key in operation.runtime_arguments:
-            if _is_runtime(mistakes, key, value, place, operation.runtime_types.get(key, "int32_t")):
+            if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
                 runtime[key] = value
         else:
-            mistakes.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
+            problems.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
     for key in operation.size_arguments:
         if key not in table and key not in worked_out:
-            mistakes.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
+            problems.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
     for key in operation.runtime_arguments:
         if key not in table:
             if key in RUNTIME_DEFAULTS:
                 runtime[key] = RUNTIME_DEFAULTS[key]
             else:
-                mistakes.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
-    if mistakes.errors_found > before:
+                problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
+    if problems.errors_found > before:
         return None
     if operation.kind == "gemm":
-        _leading_dimensions(mistakes, sizes, path, operation)
+        _leading_dimensions(problems, sizes, path, operation)
     sizes = {key: sizes[key] for key in operation.size_arguments}
-    _shared_buffers(mistakes, sizes, path, operation)
-    if mistakes.errors_found > before:
+    _shared_buffers(problems, sizes, path, operation)
+    if problems.errors_found > before:
         return None
     if name is None:
         name = "x".join(str(sizes[key]) for key in operation.size_arguments if key not in worked_out)
-    return Shape(name, sizes, runtime, mistakes.document.span_of(_name_path(mistakes, path)))
+    return Shape(name, sizes, runtime, problems.document.span_of(_name_path(problems, path)))
 
 
-def _read_name(mistakes: Problems, value: Any, place: KeyPath) -> str | None:
+def _read_name(problems: Problems, value: Any, place: KeyPath) -> str | None:
     if not isinstance(value, str):
-        mistakes.wrong_type(place, "a string", value)
+        problems.wrong_type(place, "a string", value)
         return None
     try:
         return valid_name(value)
     except ValueError as error:
-        mistakes.at_value(place, "invalid-name", str(error))
+        problems.at_value(place, "invalid-name", str(error))
         return None
 
 
-def _is_size(mistakes: Problems, key: str, value: Any, place: KeyPath, least: int) -> bool:
+def _is_size(problems: Problems, key: str, value: Any, place: KeyPath, least: int) -> bool:
     if not isinstance(value, int) or isinstance(value, bool):
-        mistakes.wrong_type(place, "an integer", value)
+        problems.wrong_type(place, "an integer", value)
         return False
     if not least <= value <= INT32_MAX:
         message = f"`{key}` must be at least {least}" if value < least else f"`{key}` does not fit into int32_t"
-        mistakes.at_value(place, "out-of-range", message)
+        problems.at_value(place, "out-of-range", message)
         return False
     return True
 
 
-def _is_runtime(mistakes: Problems, key: str, value: Any, place: KeyPath, c_type: str) -> bool:
+def _is_runtime(problems: Problems, key: str, value: Any, place: KeyPath, c_type: str) -> bool:
     if c_type == "bool" and isinstance(value, bool):
         return True
     if c_type in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return True
     if c_type not in _C_INTEGERS or not isinstance(value, int) or isinstance(value, bool):
         message = f"`{key}` is of type {c_type}; {describe_value(value)} is not"
-        mistakes.at_value(place, "wrong-type", message)
+        problems.at_value(place, "wrong-type", message)
         return False
     if key == "kBatch" and value < 1:
-        mistakes.at_value(place, "out-of-range", "`kBatch` must be at least 1")
+        problems.at_value(place, "out-of-range", "`kBatch` must be at least 1")
         return False
     if value not in _C_INTEGERS[c_type]:
-        mistakes.at_value(place, "out-of-range", f"`{key}` does not fit into {c_type}")
+        problems.at_value(place, "out-of-range", f"`{key}` does not fit into {c_type}")
         return False
     return True
 
 
-def _leading_dimensions(mistakes: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
+def _leading_dimensions(problems: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
     """Fill in the leading dimensions that are not given, and check those that are. LDD is 0 for a vector Bias."""
     tensors = dict(operation.inputs) | dict(operation.outputs)
     for key, name in GEMM_LEADING.items():
@@ -158,7 +158,7 @@ def _leading_dimensions(mistakes: Problems, sizes: dict[str, int], path: KeyPath
         elif tensor is not None and sizes[key] < least and not (key == "LDD" and sizes[key] == 0):
             # LDD = 0 repeats one row of a matrix, as Inductor's expanded biases do
             message = f"`{key}` must be at least {least}: {name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
-            mistakes.at_value((*path, key), "out-of-range", message)
+            problems.at_value((*path, key), "out-of-range", message)
 
 
 def _least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
@@ -167,7 +167,7 @@ def _least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
     return sizes[tensor.sizes[1 if tensor.layout == "row" else 0]]
 
 
-def _shared_buffers(mistakes: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
+def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
     """Tensors that are one buffer must need equally many elements of it, else one is read beyond its end."""
     needed: dict[str, tuple[str, int]] = {}
     for name, tensor in (*operation.inputs, *operation.outputs):
@@ -176,12 +176,12 @@ def _shared_buffers(mistakes: Problems, sizes: Mapping[str, int], path: KeyPath,
         try:
             elements = elements_spanned(tensor, sizes)
         except ValueError as error:
-            mistakes.at_value(path, "invalid-size", f"{name} has no size here: {error}")
+            problems.at_value(path, "invalid-size", f"{name} has no size here: {error}")
             continue
         owner, known = needed.setdefault(tensor.buffer, (name, elements))
         if known != elements:
             message = f"{name} is the same buffer as {owner}, but needs {elements:,} elements of it and not {known:,}"
-            mistakes.at_value(path, "shape-mismatch", message)
+            problems.at_value(path, "shape-mismatch", message)
 
 
 def elements_spanned(tensor: Tensor, sizes: Mapping[str, int]) -> int:

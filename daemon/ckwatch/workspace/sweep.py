@@ -46,7 +46,7 @@ class SweepAxis:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """A sweep that is free of mistakes as far as can be told without walking it."""
+    """A sweep that is free of problems as far as can be told without walking it."""
 
     name: str
     path: KeyPath
@@ -67,17 +67,17 @@ def read_sweep(
     defaults: Mapping[str, PlacedValue],
     instances: Mapping[str, Mapping[str, PlacedValue] | None],
 ) -> SweepPlan | None:
-    """The sweep at `path`. `instances` are the file's instances by name, None for those with mistakes."""
-    mistakes = reader.mistakes
-    table = mistakes.validated(SweepTable, values, path)
+    """The sweep at `path`. `instances` are the file's instances by name, None for those with problems."""
+    problems = reader.problems
+    table = problems.validated(SweepTable, values, path)
     if table is None:
         return None
-    before = mistakes.errors_found
+    before = problems.errors_found
     base: Mapping[str, PlacedValue] | None = {}
     if table.base is not None:
         if table.base not in instances:
             what = f"no [[instance]] is called `{table.base}`"
-            mistakes.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
+            problems.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
             return None
         base = instances[table.base]
     axes = [
@@ -85,7 +85,7 @@ def read_sweep(
         for name, given in table.parameters.items()
         if (axis := _axis(reader, name, given, (*path, "parameters", name))) is not None
     ]
-    # a base with mistakes has been reported; what it would have held is not known
+    # a base with problems has been reported; what it would have held is not known
     if base is None:
         return None
     fixed = merge_tables(defaults, base)
@@ -94,8 +94,8 @@ def read_sweep(
         # Jinja2 takes a tenth of a second to load, and most files have no conditions
         from ckwatch.workspace.sweep_conditions import read_conditions
 
-        conditions = read_conditions(mistakes, table.where, (*path, "where"), [*fixed, *table.parameters])
-    if mistakes.errors_found > before:
+        conditions = read_conditions(problems, table.where, (*path, "where"), [*fixed, *table.parameters])
+    if problems.errors_found > before:
         return None
     return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions))
 
@@ -107,7 +107,7 @@ def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> Swee
         written = reader.value(name, given, path)
         return SweepAxis(name, (written,), named=False) if written else None
     if not given:
-        reader.mistakes.at_value(
+        reader.problems.at_value(
             path, "empty-sweep", f"`{name}` has no values: the sweep yields nothing", severity=Severity.WARNING
         )
     values: list[PlacedValue] = []
@@ -122,24 +122,24 @@ def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> Swee
         if key in first:
             related = (Related("first given here", first[key].span),)
             message = f"`{name}` has this value twice; the second is left out"
-            reader.mistakes.add("duplicate-value", message, written.span, severity=Severity.WARNING, related=related)
+            reader.problems.add("duplicate-value", message, written.span, severity=Severity.WARNING, related=related)
         else:
             first[key] = written
             values.append(written)
     return SweepAxis(name, tuple(values), named=True) if complete else None
 
 
-def expand_sweep(sweep: SweepPlan, mistakes: Problems, limits: LimitsSection, present: int) -> list[Instance]:
-    """The instances of a sweep in a kernel file that has `present` others; none where it has mistakes or is too large.
+def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, present: int) -> list[Instance]:
+    """The instances of a sweep in a kernel file that has `present` others; none where it has problems or is too large.
 
-    Raises nothing; mistakes are reported where the sweep has its name, or at the condition that fails.
+    Raises nothing; problems are reported where the sweep has its name, or at the condition that fails.
     """
     place = (*sweep.path, "name")
     room = limits.instances - present
     raising = "raise `instances` under [limits] in ckwatch.toml, or narrow the sweep"
     if not sweep.conditions and sweep.product > room:
         message = f"sweep `{sweep.name}` makes {sweep.product:,} instances{_beside(present)}; "
-        mistakes.at_value(place, "too-many-instances", message + f"the limit is {limits.instances:,}: {raising}")
+        problems.at_value(place, "too-many-instances", message + f"the limit is {limits.instances:,}: {raising}")
         return []
     walk = _ProductWalk(sweep, limits.combinations)
     chosen: list[tuple[PlacedValue, ...]] = []
@@ -148,23 +148,23 @@ def expand_sweep(sweep: SweepPlan, mistakes: Problems, limits: LimitsSection, pr
             if len(chosen) == room:
                 message = f"sweep `{sweep.name}` makes more than {room:,} instances{_beside(present)}; "
                 message += f"the limit is {limits.instances:,}: {raising}"
-                mistakes.at_value(place, "too-many-instances", message)
+                problems.at_value(place, "too-many-instances", message)
                 return []
             chosen.append(combination)
     except ConditionFailedError as failure:
-        mistakes.at_value(failure.condition.path, "failing-condition", str(failure))
+        problems.at_value(failure.condition.path, "failing-condition", str(failure))
         return []
     except TooManyCombinationsError:
         message = f"sweep `{sweep.name}` has {sweep.product:,} combinations, and {limits.combinations:,} steps did not "
         message += (
             "tell which of them to take; raise `combinations` under [limits] in ckwatch.toml, or narrow the sweep"
         )
-        mistakes.at_value(place, "too-many-combinations", message)
+        problems.at_value(place, "too-many-combinations", message)
         return []
     if not chosen and all(axis.values for axis in sweep.axes):
         message = f"sweep `{sweep.name}` yields nothing: no combination meets its conditions"
-        mistakes.at_value(place, "empty-sweep", message, severity=Severity.WARNING)
-    return _instances(sweep, mistakes, chosen)
+        problems.at_value(place, "empty-sweep", message, severity=Severity.WARNING)
+    return _instances(sweep, problems, chosen)
 
 
 def _beside(present: int) -> str:
@@ -247,8 +247,8 @@ class _ProductWalk:
         return True
 
 
-def _instances(sweep: SweepPlan, mistakes: Problems, chosen: list[tuple[PlacedValue, ...]]) -> list[Instance]:
-    span = mistakes.document.span_of((*sweep.path, "name"))
+def _instances(sweep: SweepPlan, problems: Problems, chosen: list[tuple[PlacedValue, ...]]) -> list[Instance]:
+    span = problems.document.span_of((*sweep.path, "name"))
     values = {name: written.value for name, written in sweep.fixed.items()}
     spans = {name: written.span for name, written in sweep.fixed.items()}
     found = []
@@ -264,7 +264,7 @@ def _instances(sweep: SweepPlan, mistakes: Problems, chosen: list[tuple[PlacedVa
             valid_name(name)
         except ValueError as error:
             message = f"the instance's name becomes `{name}`: {error}; shorten the sweep's name or its values"
-            mistakes.at_value((*sweep.path, "name"), "invalid-name", message)
+            problems.at_value((*sweep.path, "name"), "invalid-name", message)
             return []
         found.append(Instance(name, own_values, span, own_spans))
     return found

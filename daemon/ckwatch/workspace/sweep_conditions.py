@@ -19,6 +19,7 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from ckwatch.model.arithmetic import INTEGER_LIMIT_BITS
 from ckwatch.model.diagnostics import Fix
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.workspace.parameters import Condition
@@ -26,7 +27,6 @@ from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, j
 from ckwatch.workspace.toml_document import KeyPath
 
 CONDITION_LENGTH_LIMIT = 1000
-INTEGER_LIMIT_BITS = 4096
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "len": len, "max": max, "min": min, "sum": sum}
 FILTERS_ALLOWED = ("abs", "first", "int", "last", "length", "max", "min", "sum")
@@ -60,24 +60,24 @@ class ConditionEnvironment(ImmutableSandboxedEnvironment):
 _ENVIRONMENT = ConditionEnvironment()
 
 
-def read_conditions(mistakes: Problems, texts: Any, base: KeyPath, known: Collection[str]) -> list[Condition]:
+def read_conditions(problems: Problems, texts: Any, base: KeyPath, known: Collection[str]) -> list[Condition]:
     """The conditions at `base`, an array of strings or one string; `known` are the parameters they may mention."""
     if isinstance(texts, str):
-        found = _read(mistakes, texts, base, known)
+        found = _read(problems, texts, base, known)
         return [found] if found else []
     if not isinstance(texts, list):
-        mistakes.wrong_type(base, "an array of strings", texts)
+        problems.wrong_type(base, "an array of strings", texts)
         return []
     conditions = []
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            mistakes.wrong_type((*base, index), "a string", text)
-        elif condition := _read(mistakes, text, (*base, index), known):
+            problems.wrong_type((*base, index), "a string", text)
+        elif condition := _read(problems, text, (*base, index), known):
             conditions.append(condition)
     return conditions
 
 
-def _read(mistakes: Problems, text: str, path: KeyPath, known: Collection[str]) -> Condition | None:
+def _read(problems: Problems, text: str, path: KeyPath, known: Collection[str]) -> Condition | None:
     problem = ""
     names: set[str] = set()
     if len(text) > CONDITION_LENGTH_LIMIT:
@@ -97,16 +97,16 @@ def _read(mistakes: Problems, text: str, path: KeyPath, known: Collection[str]) 
         except (TemplateError, SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
             problem = str(error) or type(error).__name__
     if problem:
-        mistakes.at_value(path, "invalid-condition", f"`{text[:80]}` is no condition: {problem}")
+        problems.at_value(path, "invalid-condition", f"`{text[:80]}` is no condition: {problem}")
         return None
     wrong = names - set(known)
     for name in sorted(wrong):
         message = f"the condition mentions `{name}`, which no parameter is called; {did_you_mean(name, known)}"
         at = re.search(rf"\b{re.escape(name)}\b", text)
-        span = mistakes.document.span_within(path, at.start(), at.end()) if at else mistakes.document.span_of(path)
+        span = problems.document.span_within(path, at.start(), at.end()) if at else problems.document.span_of(path)
         near = nearest(name, known)
-        fixes = (Fix(span, near),) if near and at and span != mistakes.document.span_of(path) else ()
-        mistakes.add("unknown-parameter", message + f"known: {join_names(known)}", span, fixes=fixes)
+        fixes = (Fix(span, near),) if near and at and span != problems.document.span_of(path) else ()
+        problems.add("unknown-parameter", message + f"known: {join_names(known)}", span, fixes=fixes)
     return None if wrong else Condition(text, frozenset(names), path, _answer(evaluate))
 
 
