@@ -111,7 +111,7 @@ def test_what_follows(act: Act, expected: list[str]) -> None:
     ("act", "name", "expected"),
     [
         (edited(MACROS, "token 1"), A, ["compiled in 1.0 s: built", "templates/macros changed"]),
-        (edited(MACROS, None), A, ["the template or the instance has errors", "templates/macros is gone"]),
+        (edited(MACROS, None), A, ["the template or the instance has errors", "templates/macros was removed"]),
         (edited("/ws/over/t2", "token 2"), C, ["compiled in 1.0 s: built", "over/t2 appeared"]),
         (edited(H1, "fail"), A, ["compiled in 1.0 s: failed", "/ck/h1 changed"]),
         (edited(T2, "blank\n" + FILES[T2]), C, ["rendered with the same tokens: nothing to compile", "templates/t2 changed"]),
@@ -125,7 +125,7 @@ def test_what_follows(act: Act, expected: list[str]) -> None:
         (
             edited(TOML, "settings 1\njobs 2"),
             A,
-            ["not in the store, and nobody has asked for it", "the settings or the compiler changed"],
+            ["not in the store, and not requested", "the settings or the compiler changed"],
         ),
         (
             edited(TOML, "settings 1\njobs 2\nno-compiler"),

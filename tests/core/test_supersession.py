@@ -170,7 +170,7 @@ def test_a_fault_says_nothing_of_the_kernel_and_is_tried_again(kind: WorkKind) -
     world.answer(world.find(kind), fault="out of memory")
     assert world.run() == []
     assert unit(world, C).outcome is Outcome.FAULTED
-    assert story(world, C) == [f"{kind} broke down", "templates/t2 changed"]
+    assert story(world, C) == [f"the {kind} failed", "templates/t2 changed"]
     # Whatever is told of its files, be it what was read before, is a reason to try again.
     world.save(T2, FILES[T2])
     world.drain()

@@ -24,7 +24,7 @@ def test_what_is_saved_goes_on_compiling() -> None:
     assert unit(world, C).phase is Phase.COMPILING
     assert world.run() == ["look-up k2/c"]
     assert story(world, C)[1:] == [
-        "what an editor's text was compiled to is the same: the compiler goes on",
+        "its unsaved text was saved: the compiler goes on",
         "templates/t2 changed",
     ]
 

@@ -1,19 +1,27 @@
-"""Decides when code objects are analyzed: after a compile, and for units that are edited, in focus or asked for.
+"""Decides when code objects are analyzed: after a compile, and for units that are edited, in focus or requested.
 
-Most of what an artifact of the store tells is kept on disk with it (`AnalysisDepth.KEPT`), and read where somebody
-wants the unit: thousands of units that a daemon finds at its start cost nothing, and little where a client looks at
-everything. What is not kept takes LLVM's tools a fraction of a second (`AnalysisDepth.WHOLE`). One analysis runs at a
-time, beside compilers, except for units that nobody waits for.
+The store keeps most figures of an artifact on disk with it (`AnalysisDepth.KEPT`). They are read for units that
+somebody wants: thousands of units that a daemon finds at its start cost nothing, and little when a client wants
+everything. Figures that are not kept take LLVM's tools a fraction of a second (`AnalysisDepth.WHOLE`). One analysis
+runs at a time, beside compilers; those that no client waits for run when no compiler does.
 
-A build request is answered for a unit when its figures are there, as its warnings are among them. The store may have
-thousands of artifacts that were never analyzed: a request waits for some of them only (`PATIENCE`).
+A build request is answered for a unit when its figures are there, because its warnings are among them. The store may
+have thousands of artifacts that were never analyzed: a request waits for some of them only (`PATIENCE`).
 """
 
 from __future__ import annotations
 
-from ckwatch.core.demand import ASKED_FOR, EDITED, IN_FOCUS, OTHERS, is_in_focus
+from ckwatch.core.demand import EDITED, IN_FOCUS, OTHERS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Analyze
-from ckwatch.core.events import AnalysisDepth, AnalyzeFinished, AnalyzeRequested, CompileFacts, WorkAborted, WorkKind
+from ckwatch.core.events import (
+    AnalysisDepth,
+    AnalyzeFinished,
+    AnalyzeRequested,
+    CompileFacts,
+    Work,
+    WorkAborted,
+    WorkKind,
+)
 from ckwatch.core.notify import awaiting, awaits_figures, notify_if_answered, publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
@@ -21,19 +29,19 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.model.kernels import Outcome
 
 CODE_OBJECT = "code-object"
-"""The kind of product that can be looked into, `ckwatch.compile.request.ProductKind`."""
+"""The kind of product that can be analyzed, `ckwatch.compile.request.ProductKind`."""
 
 LATER = OTHERS + 1
-"""The rank of what the store had and nobody waits for: the tools look into it when no compiler is at work."""
+"""The rank of artifacts from the store that no client waits for: the tools run when no compiler does."""
 
 PATIENCE = 30
-"""So many artifacts of the store are looked into while a request waits for them: some seconds."""
+"""How many artifacts from the store a request waits for: some seconds."""
 
 
 def consider(state: State, unit: UnitState) -> None:
-    """The unit has come to rest, or others want it than before: see whether its artifact is to be looked into."""
+    """The unit is settled, or the demand for it changed: decide whether its artifact is to be analyzed."""
     result = unit.compile.result
-    if result is None or not _can_tell(unit, result) or unit.figures.unreadable_artifact == result.artifact:
+    if result is None or not _can_analyze(unit, result) or unit.figures.unreadable_artifact == result.artifact:
         _forget(state, unit)
     elif _knows(unit, result):
         if unit.figures.depth is not None:  # once more, against another baseline
@@ -44,7 +52,7 @@ def consider(state: State, unit: UnitState) -> None:
         _want(state, unit, AnalysisDepth.KEPT if result.from_store else AnalysisDepth.WHOLE)
 
 
-def _can_tell(unit: UnitState, result: CompileFacts) -> bool:
+def _can_analyze(unit: UnitState, result: CompileFacts) -> bool:
     built = unit.phase is Phase.DONE and unit.outcome is Outcome.BUILT
     return built and unit.unit.arch.startswith("gfx") and CODE_OBJECT in result.products
 
@@ -59,7 +67,7 @@ def _is_cared_for(state: State, unit: UnitState) -> bool:
 
 
 def _is_seen(state: State, unit: UnitState) -> bool:
-    """Whether a client looks at everything: then it sees what is kept."""
+    """Whether a client wants everything: then it gets the figures that are kept."""
     name = unit.key.unit
     return any(focus.everything and state.seen(client, name) is unit for client, focus in state.focus.items())
 
@@ -83,18 +91,18 @@ def _rank(state: State, unit: UnitState) -> int:
     if is_in_focus(state, unit):
         return IN_FOCUS
     if any(awaits_figures(request, unit) for request in awaiting(state, unit)):
-        return ASKED_FOR
+        return REQUESTED
     if unit.input.last_edit:
         return EDITED
     return LATER if unit.compile.result is not None and unit.compile.result.from_store else OTHERS
 
 
 def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> None:
-    """Somebody wants figures of units that are built; all others are looked into when they are."""
+    """Somebody wants figures of units that are built; the others are analyzed after their build."""
     for name in event.units:
         unit = state.seen(event.scope, name)
         result = None if unit is None else unit.compile.result
-        if unit is None or result is None or not _can_tell(unit, result):
+        if unit is None or result is None or not _can_analyze(unit, result):
             continue
         if event.again:
             stop(state, out, unit.figures.work)
@@ -104,7 +112,7 @@ def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> No
 
 
 def stop_useless(state: State, out: Effects) -> None:
-    """End an analysis that is of no use any more."""
+    """Stop an analysis that is of no use any more."""
     work = state.analyzing
     if work is None:
         return
@@ -114,7 +122,7 @@ def stop_useless(state: State, out: Effects) -> None:
 
 
 def start(state: State, out: Effects) -> None:
-    """Look into what is wanted most, if nothing is being looked into."""
+    """Analyze the unit that is wanted most, if no analysis is running."""
     while state.analyzing is None and (key := state.analyze_queue.first()) is not None:
         unit = state.find(key)
         if unit is None or unit.figures.depth is None or unit.compile.result is None or not unit.settled:
@@ -137,7 +145,7 @@ def _is_compiling(state: State) -> bool:
 
 
 def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None:
-    """An artifact has been looked into. What is said of an earlier one is dropped."""
+    """An analysis has ended. The figures of an earlier artifact are dropped."""
     work, figures = event.work, event.figures
     ran = release(state, work)
     unit = _end(state, work)
@@ -163,8 +171,8 @@ def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None
 
 
 def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
-    """An analysis was stopped, and is wanted still or not; or it broke down, and is tried again when the unit is wanted
-    or comes to rest the next time."""
+    """An analysis was stopped, and may still be wanted; or it failed, and is tried again when the unit is wanted or
+    settles the next time."""
     unit = _end(state, event.work)
     if unit is None:
         return
@@ -173,8 +181,8 @@ def analyze_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     _go_on(state, out, unit)
 
 
-def _end(state: State, work: object) -> UnitState | None:
-    """The unit that was looked into, if there still is one."""
+def _end(state: State, work: Work) -> UnitState | None:
+    """The unit that was analyzed, if there still is one."""
     analyzing, state.analyzing = state.analyzing, None
     assert analyzing is work, "one analysis at a time"  # noqa: S101
     unit = state.find(analyzing.key) if analyzing is not None else None

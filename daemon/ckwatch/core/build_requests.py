@@ -18,7 +18,7 @@ from ckwatch.model.unit_patterns import select_units
 
 
 def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
-    """Somebody wants fresh results. Files that have just been written are looked at first."""
+    """Somebody wants fresh results. The files on disk are scanned first."""
     force = event.force and not event.check_only
     request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only)
     state.requests[event.request] = request
@@ -26,9 +26,9 @@ def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
 
 
 def resolve(state: State, out: Effects) -> None:
-    """Requests whose units can be told now: the files are known as they were when it was made, or later.
+    """Find the units of requests: the files are known now as they were when the request was made, or later.
 
-    Nobody is told of a unit in the same step: `pending` is complete when it ends.
+    No unit is reported in the same step, so that `pending` is complete when it ends.
     """
     if not state.requests or state.changed or state.invalidated or state.compares:
         return
@@ -66,13 +66,10 @@ def _ask(state: State, out: Effects, request: PendingBuild, name: str, at: float
     state.waiting.setdefault(name, set()).add(request.name)
     unit = state.seen(request.scope, name)
     if unit is not None:
-        cause = Cause("asked for", at)
-        faulted = (
-            unit.phase is Phase.DONE
-            and unit.compile.result is not None
-            and unit.compile.result.outcome is Outcome.FAULTED
-        )
-        # Of what the host failed at, nothing was learned the last time.
+        cause = Cause("requested", at)
+        result = unit.compile.result
+        faulted = unit.phase is Phase.DONE and result is not None and result.outcome is Outcome.FAULTED
+        # A fault of the host says nothing about the unit: try again.
         if faulted and (not request.check_only or unit.render.facts is None):
             state.invalidate([unit.key], Invalidation(cause, recompile=True, edit=False))
         elif request.force:
@@ -85,11 +82,11 @@ def _ask(state: State, out: Effects, request: PendingBuild, name: str, at: float
 
 
 def request_dropped(state: State, out: Effects, event: RequestDropped) -> None:  # noqa: ARG001  # as all handlers
-    """Nobody waits any more: what nobody else wants is not compiled."""
+    """The client does not wait any more: units that no other client wants are not compiled."""
     request = state.requests.pop(event.request, None)
     if request is None:
         return
-    cause = Cause("the request for it was given up", event.at)
+    cause = Cause("its request was cancelled", event.at)
     for name in sorted(request.pending or ()):
         waiting = state.waiting.get(name, set())
         waiting.discard(request.name)

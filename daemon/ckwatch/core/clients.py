@@ -1,4 +1,4 @@
-"""What clients do: change unsaved texts, focus on units, cancel builds, disconnect."""
+"""Handles what clients do: change unsaved texts, focus on units, cancel builds, disconnect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
     if known == event.text:
         return
     if event.text is None:
-        assert view is not None  # noqa: S101  # it has the text that is taken back
+        assert view is not None  # noqa: S101  # it has the text that is dropped
         del view.overlays[event.path]
         view.digests.pop(event.path, None)
     else:
@@ -54,7 +54,7 @@ def overlay_changed(state: State, out: Effects, event: OverlayChanged) -> None:
 
 
 def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
-    """A client's view has other archs, rules or warnings."""
+    """The archs, rules or warnings of a client's view changed."""
     known = state.views.get(event.client)
     if (known is None or known.leaving) and event.options == ViewOverrides():
         return
@@ -65,20 +65,20 @@ def options_changed(state: State, out: Effects, event: OptionsChanged) -> None:
     if view.is_plain:
         drop_view(state, out, view, event.at)
         return
-    touch = Invalidation(Cause("other options", event.at), recompile=True, edit=False)
-    state.invalidate([unit.key for unit in view.units.values()], touch)
+    invalidation = Invalidation(Cause("the options changed", event.at), recompile=True, edit=False)
+    state.invalidate([unit.key for unit in view.units.values()], invalidation)
     view.pending.update(dict.fromkeys(view.kernels))
     request_load(state, out, view, urgent=True)
 
 
 def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # noqa: ARG001  # as all handlers
-    """What a client looks at comes first from now on."""
+    """The units in a client's focus come first from now on."""
     before = state.focus.pop(event.client, None)
     if event.units or event.everything or event.auto_build is not AutoBuild.EDITED:
         state.focus[event.client] = Focus(event.units, event.everything, event.auto_build)
     _unfocus(state, before, event.client, event.at, spare=True)
     names = state.members(event.client) if event.everything else sorted(event.units)
-    cause = Cause("somebody looks at it", event.at)
+    cause = Cause("it came into focus", event.at)
     state.wants.extend((event.client, name, cause) for name in names)
     state.newly_settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
 
@@ -87,18 +87,18 @@ def _unfocus(state: State, before: Focus | None, client: str, at: float, *, spar
     if before is None:
         return
     names = state.members(client) if before.everything else sorted(before.units)
-    cause = Cause("nobody looks at it any more", at)
+    cause = Cause("it went out of focus", at)
     state.unwanted.extend(Unwanted(client, name, cause, spare=spare) for name in names)
 
 
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
-    """Somebody wants these units not to be compiled now."""
+    """A client wants these units not to be compiled now."""
     cause = Cause("cancelled", event.at)
     state.unwanted.extend(Unwanted(event.scope, name, cause, pause=True) for name in sorted(event.units))
 
 
 def client_lost(state: State, out: Effects, event: ClientLost) -> None:
-    """The client's requests, focus and view go with it."""
+    """Drop the client's requests, focus and view."""
     for request in [request for request in state.requests.values() if request.scope == event.client]:
         request_dropped(state, out, RequestDropped(request.name, at=event.at))
     before = state.focus.pop(event.client, None)
@@ -111,7 +111,7 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
 
 
 def apply_demand(state: State, out: Effects) -> None:
-    """See to some of the units that somebody wants, or does not want any more."""
+    """Act on some of the units that somebody wants, or does not want any more."""
     for _ in range(state.units_at_once):
         if not state.unwanted:
             break

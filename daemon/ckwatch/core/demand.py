@@ -7,33 +7,35 @@ from ckwatch.core.notify import awaiting
 from ckwatch.core.state import Priority, State
 from ckwatch.core.unit_state import UnitState
 
-IN_FOCUS, ASKED_FOR, EDITED, OTHERS = range(4)
-CHECKED_LATER = 2
-"""Ranks in a queue."""
+IN_FOCUS, REQUESTED, EDITED, OTHERS = range(4)
+"""Ranks in a queue, the first first."""
+
+DEVICE_PASS_LATER = 2
+"""Added to the rank of units whose host pass is done."""
 
 
 def priority(state: State, unit: UnitState) -> Priority:
-    """Where the unit stands in a queue: looked at, asked for, edited, the rest; the most recently edited first.
+    """The unit's place in a queue: in focus, requested, edited, the rest; the most recently edited first.
 
-    Nobody waits for the device pass of those that follow: all host passes come first.
+    Unless it is in focus or requested, its device pass comes after the host passes of all others.
     """
     if is_in_focus(state, unit):
         rank = IN_FOCUS
     elif awaiting(state, unit):
-        rank = ASKED_FOR
+        rank = REQUESTED
     else:
-        rank = (EDITED if unit.input.last_edit else OTHERS) + (CHECKED_LATER if unit.compile.host_pass_done else 0)
+        rank = (EDITED if unit.input.last_edit else OTHERS) + (DEVICE_PASS_LATER if unit.compile.host_pass_done else 0)
     return (rank, -unit.input.last_edit, state.next())
 
 
 def is_in_focus(state: State, unit: UnitState) -> bool:
-    """Whether a client looks at this state of the unit."""
+    """Whether this state of the unit is in a client's focus."""
     name = unit.key.unit
     return any(name in focus.units and state.seen(client, name) is unit for client, focus in state.focus.items())
 
 
 def auto_build_of(state: State, unit: UnitState) -> AutoBuild:
-    """Which units of the client's own view are compiled unasked; of the workspace all that were edited."""
+    """Which units of the unit's view are compiled without a request; in the workspace's own, all that were edited."""
     focus = state.focus.get(unit.key.scope)
     return AutoBuild.EDITED if focus is None else focus.auto_build
 

@@ -150,6 +150,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record | Cancel | Changed | Notify | UpdateWatches
-    | Continue
+    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record | Cancel | Changed | Notify
+    | UpdateWatches | Continue
 )  # fmt: skip

@@ -253,7 +253,7 @@ class LoadFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScanFinished(Event):
-    """The end of `Scan`: the tracked files whose contents are not what was last known, None for those that do not exist."""
+    """The end of `Scan`: the SHA-256 of tracked files that changed, None for removed ones."""
 
     work: Work
     digests: Mapping[str, str | None]
@@ -483,8 +483,9 @@ class Continued(Event):
 
 
 AnyEvent = (
-    LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished | AnalyzeFinished | MeasureFinished | RecordFinished | WorkAborted | CompileStarted
-    | CompilerOutput | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested | RequestDropped
-    | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped | MemoryMeasured | WarningChanged
-    | ArtifactsLost | Continued
+    LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
+    | AnalyzeFinished | MeasureFinished | RecordFinished | WorkAborted | CompileStarted | CompilerOutput
+    | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested | RequestDropped
+    | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped | MemoryMeasured
+    | WarningChanged | ArtifactsLost | Continued
 )  # fmt: skip

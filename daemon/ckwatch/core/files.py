@@ -1,6 +1,7 @@
 """Changed files: which units have a new input.
 
-Changes are noted at once (`State.recent` makes results that missed one void) and acted upon a few units at a time.
+Changes are noted at once, acted upon a few units at a time, and make results void that missed one
+(`State.recent_changes`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ UNKNOWN = "?"
 
 
 def files_changed(state: State, out: Effects, event: FilesChanged) -> None:
-    """Note the changes; read the workspace anew where kernels may be concerned."""
+    """Note the changes; load the workspace again when they may concern kernels."""
     note(state, event.digests, event.at)
     if event.reload:
         request_loads(state, out, urgent=True)
     elif event.digests:
-        # What templates mention decides on hints in kernel files only.
+        # Templates decide on hints in kernel files, which can wait.
         request_loads(state, out, urgent=False)
     if not event.complete:
         request_scan(state, out)
@@ -50,7 +51,7 @@ def note(state: State, digests: Mapping[str, str | None], at: float) -> None:
 
 
 def request_scan(state: State, out: Effects) -> int:
-    """Look at all tracked files; the number of a scan that begins after this moment."""
+    """Scan all tracked files; the number of a scan that begins after this moment."""
     if state.scanning is not None:
         state.scan_again = True
         return state.scanning.number + 1
@@ -60,7 +61,7 @@ def request_scan(state: State, out: Effects) -> int:
 
 
 def scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
-    """A look at all tracked files has ended. What was told of a file while it ran may be newer than what it saw."""
+    """A scan has ended. What was reported of a file while it ran may be newer than what it saw."""
     doubtful = [
         path
         for path, digest in event.digests.items()
@@ -74,7 +75,7 @@ def scan_finished(state: State, out: Effects, event: ScanFinished) -> None:
 
 
 def end_scan(state: State, out: Effects) -> None:
-    """Look again if that was asked for meanwhile; and read the workspace, which the scan did not."""
+    """Scan again if that was requested meanwhile, and load the workspace, which a scan does not."""
     state.scanned = state.scanning.number if state.scanning else state.scanned
     state.scanning = None
     if state.scan_again:
@@ -84,7 +85,7 @@ def end_scan(state: State, out: Effects) -> None:
 
 
 def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
-    """What the store has lost is built again, whoever wants it."""
+    """Build again what the store has lost, wanted or not."""
     cause = Cause(ARTIFACT_LOST, event.at)
     lost = [
         unit
@@ -92,13 +93,11 @@ def artifacts_lost(state: State, out: Effects, event: ArtifactsLost) -> None:
         if unit.compile.reusable and unit.compile.result is not None and unit.compile.result.artifact in event.artifacts
     ]
     for unit in lost:
-        unit.demand.wanted, unit.compile.reusable = (
-            True,
-            False,
-        )  # those that are on their way to a result look for it in the store
+        # Those that are on their way to a result look for it in the store.
+        unit.demand.wanted, unit.compile.reusable = True, False
     settled = [unit.key for unit in lost if unit.settled]
     state.invalidate(settled, Invalidation(cause, recompile=True, edit=False))
-    for key in settled[: state.units_at_once]:  # at once: what waits for the artifact is not to end with the work on it
+    for key in settled[: state.units_at_once]:  # at once, before work on the lost artifact answers those that wait
         apply_invalidation(state, out, key)
 
 
@@ -108,33 +107,33 @@ def apply_changes(state: State, out: Effects) -> None:
         if not state.changed or len(state.invalidated) >= state.units_at_once:
             break
         path, digest, at = state.changed.popleft()
-        _touch_readers(state, path, digest, at)
+        _invalidate_dependents(state, path, digest, at)
     for key in list(state.invalidated)[: state.units_at_once]:
         apply_invalidation(state, out, key)
 
 
 def apply_invalidation(state: State, out: Effects, key: UnitKey) -> bool:
-    """Renew the unit if there is news for it; whether there was."""
-    touch = state.invalidated.pop(key, None)
+    """Renew the unit if it has a new input; whether it has."""
+    invalidation = state.invalidated.pop(key, None)
     unit = state.find(key)
-    if touch is None or unit is None:
+    if invalidation is None or unit is None:
         return False
-    renew(state, out, unit, touch.cause, recompile=touch.recompile, edit=touch.edit)
+    renew(state, out, unit, invalidation.cause, recompile=invalidation.recompile, edit=invalidation.edit)
     return True
 
 
-def _touch_readers(state: State, path: str, digest: str | None, at: float) -> None:
-    touched = state.graph.dependents_of_change(path, digest)
-    if not touched.rerender and not touched.recompile:
+def _invalidate_dependents(state: State, path: str, digest: str | None, at: float) -> None:
+    dependents = state.graph.dependents_of_change(path, digest)
+    if not dependents.rerender and not dependents.recompile:
         return
-    known = any(path in state.graph.reads_of(key) for key in touched.rerender)
-    what = "is gone" if digest is None else "changed" if known or touched.recompile else "appeared"
+    known = any(path in state.graph.reads_of(key) for key in dependents.rerender)
+    what = "was removed" if digest is None else "changed" if known or dependents.recompile else "appeared"
     cause = Cause(f"{short(state, path)} {what}", at)
     hidden = {view.name for view in state.views.values() if path in view.overlays}
-    # What a client lends hides the file.
-    seen = [key for key in touched.rerender if key.scope not in hidden] if hidden else touched.rerender
+    # A client's unsaved text hides the file.
+    seen = [key for key in dependents.rerender if key.scope not in hidden] if hidden else dependents.rerender
     state.invalidate(seen, Invalidation(cause, recompile=False, edit=True))
-    state.invalidate(touched.recompile, Invalidation(cause, recompile=True, edit=True))
+    state.invalidate(dependents.recompile, Invalidation(cause, recompile=True, edit=True))
 
 
 def short(state: State, path: str) -> str:
@@ -146,9 +145,9 @@ def short(state: State, path: str) -> str:
 def missed_change(
     state: State, unit: UnitState, work: Work, render: RenderFacts | None, outcome: Outcome | None = None
 ) -> Invalidation | None:
-    """News that reached us while `work` ran, which it has not seen: its result is void.
+    """A change that was reported while `work` ran and that it has not seen: its result is void.
 
-    Of a work that failed for reasons of the host it is not known what it has seen.
+    It is not known what a work has seen that failed for reasons of the host.
     """
     if render is None:
         return None
@@ -180,10 +179,9 @@ def missed_header(state: State, unit: UnitState, work: Work, facts: CompileFacts
 
 
 def is_quiet(state: State) -> bool:
-    """Whether all news is acted upon: what is fresh now belongs to the files as they are known."""
-    scopes = state.views.values()
+    """Whether all news is acted upon: settled units belong to the files as they are known."""
     return not (
         state.has_news
         or state.scanning
-        or any(view.loading or view.aside or view.load_again is not None for view in scopes)
+        or any(view.loading or view.aside or view.load_again is not None for view in state.views.values())
     )

@@ -32,7 +32,7 @@ class DependencyGraph:
 
     def __init__(self) -> None:
         self._readers: dict[str, dict[UnitKey, str | None]] = {}
-        """Who read what of each template, None for looked for in vain."""
+        """Path → its readers, each with the SHA-256 that it read, None for no file."""
         self._reads: dict[UnitKey, tuple[Mapping[str, str], frozenset[str]]] = {}
         self._header_sets: dict[str, _HeaderSet] = {}
         self._header_of: dict[UnitKey, str] = {}
@@ -43,7 +43,7 @@ class DependencyGraph:
         self.version = 0
 
     def set_reads(self, key: UnitKey, reads: Mapping[str, str], missed: frozenset[str]) -> None:
-        """Note what the last render of the unit read (path → SHA-256) and looked for in vain."""
+        """Note which files the unit's last render read (path → SHA-256), and where it found none."""
         self._unverified.discard(key)
         old_reads, old_missed = self._reads.get(key, ({}, frozenset()))
         self._reads[key] = (reads, missed)
@@ -58,7 +58,7 @@ class DependencyGraph:
             self._leave(key, {*old_reads, *old_missed} - {*reads, *missed})
 
     def set_headers(self, key: UnitKey, headers: HeaderFacts | None) -> None:
-        """Note what the last compile of the unit read."""
+        """Note which headers the unit's last compile read."""
         name = None if headers is None else headers.name
         old = self._header_of.get(key)
         if name == old:
@@ -79,7 +79,7 @@ class DependencyGraph:
         known.units[key] = None
 
     def mark_unverified(self, key: UnitKey) -> None:
-        """What the unit read may not be what was noted: until its next render any news of its files concerns it."""
+        """The unit may have read other contents than noted: until its next render every change of its files counts."""
         self._unverified.add(key)
 
     def remove(self, key: UnitKey) -> None:
@@ -90,7 +90,7 @@ class DependencyGraph:
         self._unverified.discard(key)
 
     def reads_of(self, key: UnitKey) -> Mapping[str, str]:
-        """What the unit's last render read."""
+        """The files that the unit's last render read, with their SHA-256."""
         return self._reads[key][0] if key in self._reads else {}
 
     def differs(self, key: UnitKey, texts: Mapping[str, str | None]) -> bool:
@@ -107,7 +107,7 @@ class DependencyGraph:
         return {key for name in self._sets_with.get(path, ()) for key in self._header_sets[name].units}
 
     def dependents_of_change(self, path: str, digest: str | None) -> FileDependents:
-        """The units for which `path` having the contents `digest` (None: not there) is news."""
+        """The units that read `path` with other contents than `digest` (None: no file)."""
         unverified = self._unverified
         readers = self._readers.get(path, {})
         rerender = [key for key, seen in readers.items() if seen != digest or (unverified and key in unverified)]

@@ -1,4 +1,4 @@
-"""Loads of the workspace: when to read it again, and which units are new, changed or removed afterwards.
+"""Loads of the workspace: when to load it again, and which units are new, changed or removed afterwards.
 
 Kernels that differ (`View.pending`) are taken over one after the other, their units (`View.taking`) a few at a time.
 """
@@ -17,7 +17,7 @@ from ckwatch.model.kernels import Unit
 
 
 def request_load(state: State, out: Effects, view: View, *, urgent: bool) -> None:
-    """Read the workspace anew; once more when it is being read already. What can wait makes nobody else wait."""
+    """Load the workspace for the view; once more when a load is running. Nobody waits for one that is not urgent."""
     if view.loading is not None:
         view.load_again = bool(view.load_again) or urgent
         if urgent and not view.urgent:
@@ -29,13 +29,13 @@ def request_load(state: State, out: Effects, view: View, *, urgent: bool) -> Non
 
 
 def request_loads(state: State, out: Effects, *, urgent: bool) -> None:
-    """Read the workspace anew for everybody."""
+    """Load the workspace for every view."""
     for view in (state.main, *state.client_views):
         request_load(state, out, view, urgent=urgent)
 
 
 def end_load(state: State, out: Effects, view: View) -> None:
-    """The view's load has ended; begin another one if that was asked for."""
+    """The view's load has ended; begin another one if that was requested."""
     view.loading = None
     again, view.load_again = view.load_again, None
     if again is not None:
@@ -43,7 +43,7 @@ def end_load(state: State, out: Effects, view: View) -> None:
 
 
 def load_finished(state: State, out: Effects, event: LoadFinished) -> None:
-    """Compare with what was there. A client_view's load is set aside while the workspace itself is being read."""
+    """Compare with what was there. A client's load is set aside while the workspace itself is being read."""
     view = state.views.get(event.work.key.scope)
     if view is None or view.loading is not event.work:
         return
@@ -59,7 +59,7 @@ def load_finished(state: State, out: Effects, event: LoadFinished) -> None:
 
 
 def accept_views(state: State, out: Effects, at: float) -> None:
-    """The workspace has been read: compare the views that waited for it."""
+    """The workspace has been loaded: compare the views that waited for it."""
     for client_view in state.client_views:
         workspace, client_view.aside = client_view.aside, None
         if workspace is not None:
@@ -73,7 +73,7 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
         state.passes_apart = workspace.passes_apart
         if state.benchmarks != workspace.benchmarks:
             state.benchmarks = workspace.benchmarks
-            # What was edited before it was to be timed is timed now.
+            # Units that were edited before are timed from now on.
             state.newly_settled.extend(
                 unit.key for unit in state.main.units.values() if unit.input.last_edit or unit.timing.requested
             )
@@ -82,15 +82,11 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
     known = before or state.main.workspace or workspace
     others = _settings(known) != _settings(workspace)
     if others:
-        unread = (
-            [client_view for client_view in state.client_views if client_view.workspace is None]
-            if view.name == MAIN
-            else []
-        )
-        keys = [unit.key for one in (view, *unread) for unit in one.units.values()]
-        state.invalidate(
-            keys, Invalidation(Cause("the settings or the compiler changed", at), recompile=True, edit=False)
-        )
+        unread = [other for other in state.client_views if other.workspace is None]
+        affected = (view, *unread) if view.name == MAIN else (view,)
+        keys = [unit.key for one in affected for unit in one.units.values()]
+        cause = Cause("the settings or the compiler changed", at)
+        state.invalidate(keys, Invalidation(cause, recompile=True, edit=False))
     view.found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     first = before is None
     gone = [name for name in view.kernels if name not in view.found]
@@ -104,7 +100,7 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
         every = first or others or alike != view.alike
         view.alike = alike
     other = [name for name, new in view.found.items() if every or view.kernels.get(name) is not new]
-    # What a later load says of a kernel replaces what an earlier one said.
+    # Of each kernel, the last load counts.
     view.pending = dict.fromkeys((*gone, *other, *(name for name in view.pending if name in view.kernels)))
     _start(state, out, view, at)
 
@@ -115,10 +111,10 @@ def _build_everything(state: State, everything: bool, at: float) -> None:
     state.build_everything = everything
     keys = [unit.key for unit in state.all_units()]
     if everything:
-        cause = Cause("every unit is to be built", at)
+        cause = Cause('[daemon] build = "everything"', at)
         state.wants.extend((*key, cause) for key in keys)
     else:
-        cause = Cause("not every unit is to be built any more", at)
+        cause = Cause('[daemon] build = "wanted"', at)
         state.unwanted.extend(Unwanted(*key, cause, spare=True) for key in keys)
 
 
@@ -161,10 +157,10 @@ def _begin_kernel(state: State, view: View, name: str) -> None:
 
 
 def _start(state: State, out: Effects, view: View, at: float) -> None:
-    """Everything of the first load has been taken over."""
+    """Note that the first load has been taken over, when it has."""
     if view.started or view.workspace is None or view.pending or view.taking:
         return
-    # What a text made differ before the client_view was read, and is not in it.
+    # States that an unsaved text led to before the view was loaded, of units that it does not have.
     view.taking = [(name, None) for name in view.units if name not in view.members]
     if view.taking:
         return
@@ -195,7 +191,7 @@ def _take_away(state: State, out: Effects, view: View, name: str, at: float) -> 
     if view.name == MAIN:
         for client_view in state.client_views:
             if client_view.started and name in client_view.members and name not in client_view.units:
-                # What the client sees stays until its own client_view has been read anew.
+                # What the client sees stays until its own view has been loaded again.
                 cause = Cause("no longer in the workspace", at)
                 create(state, out, client_view, client_view.members[name], cause, edit=False, main=view.units.get(name))
     if name in view.units:
@@ -209,10 +205,10 @@ def _take_unit(state: State, out: Effects, view: View, unit: Unit, at: float) ->
     known = view.units.get(unit.id)
     if known is None:
         main = state.main.units.get(unit.id) if view.name != MAIN else None
-        what = "new in the workspace" if view.name == MAIN else "an editor's text or options differ from the file"
+        what = "new in the workspace" if view.name == MAIN else "unsaved text or options differ from the file"
         if main is not None:
             what = difference(main.unit, unit) or what
-        # What is there from the start, or for another arch, was not written just now.
+        # Units from the first load, or for another arch, were not written just now.
         edit = view.started if view.name == MAIN else main is not None or not view.options.archs
         create(state, out, view, unit, Cause(what, at), edit=edit, main=main)
         return
@@ -227,13 +223,13 @@ def _take_unit(state: State, out: Effects, view: View, unit: Unit, at: float) ->
         renew(state, out, known, Cause(other, at), recompile=flags, edit=True)
     elif has_moved(old, unit):
         if known.diagnostics or not known.settled:
-            renew(state, out, known, Cause("its place in the kernel file moved", at), recompile=False, edit=False)
+            renew(state, out, known, Cause("it moved in the kernel file", at), recompile=False, edit=False)
         else:
             publish(out, known)
 
 
 def _take_shapes(state: State, out: Effects, unit: UnitState, old: Unit) -> None:
-    """A shape that has become another is not timed yet."""
+    """Drop the timings of shapes that changed."""
     before = {shape.name: (shape.sizes, shape.runtime) for shape in old.kernel.shapes}
     now = {shape.name: (shape.sizes, shape.runtime) for shape in unit.unit.kernel.shapes}
     if before == now:

@@ -31,7 +31,7 @@ def awaiting(state: State, unit: UnitState) -> list[PendingBuild]:
 
 
 def notify(state: State, out: Effects, request: PendingBuild, name: str, problem: str | None = None) -> None:
-    """A unit that the request waits for is as it wanted it, or never will be."""
+    """Answer the request for one of its units, which is as requested or never will be."""
     requests = state.waiting[name]
     requests.discard(request.name)
     if not requests:
@@ -45,21 +45,21 @@ def notify(state: State, out: Effects, request: PendingBuild, name: str, problem
 
 
 def notify_checked(state: State, out: Effects, unit: UnitState) -> None:
-    """Whoever asked for checks only need not wait for a compiler."""
+    """Answer requests for checks, which need no compiler."""
     for request in awaiting(state, unit):
         if request.check_only:
             notify(state, out, request, unit.key.unit)
 
 
 def reconsider(state: State, out: Effects, name: str, at: float) -> None:
-    """Some scopes see another state of the unit, or none: whoever waits need not wait any more, or waits for that."""
+    """Some views have another state of the unit now, or none: answer those that wait, or let them wait for that."""
     for request in [state.requests[request] for request in sorted(state.waiting.get(name, ()))]:
         if not notify_if_answered(state, out, request, name) and not request.check_only:
-            state.wants.append((request.scope, name, Cause("asked for", at)))
+            state.wants.append((request.scope, name, Cause("requested", at)))
 
 
 def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: str) -> bool:
-    """Tell whoever waits if the unit's present state is what the request waits for."""
+    """Answer the request if the unit's present state is what it waits for; whether it is."""
     unit = state.seen(request.scope, name)
     if unit is None:
         notify(state, out, request, name, "removed")
@@ -81,7 +81,7 @@ def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: 
 
 
 def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
-    """Whether the unit, which is done, is told of when its code object has been looked into."""
+    """Whether the answer for the unit, which is done, waits for the analysis of its code object."""
     if request.check_only or unit.figures.depth is None or unit.compile.result is None:
         return False
     kept = unit.figures.depth is AnalysisDepth.KEPT or not unit.compile.result.from_store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckwatch.core import analysis_schedule, timing_schedule
-from ckwatch.core.demand import ASKED_FOR, priority
+from ckwatch.core.demand import REQUESTED, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.core.events import UnitKey, Work, WorkKind
 from ckwatch.core.notify import publish
@@ -18,7 +18,7 @@ PASSES = 2
 """Processes of one compile, where they run side by side."""
 
 HOST_MEMORY = 0.5
-"""What a host pass takes of what a device pass does: 340 of 660 MB for a CK GEMM instance."""
+"""The memory of a host pass, as a part of a device pass's: 340 of 660 MB for a CK GEMM instance."""
 
 
 def start_work(state: State, out: Effects) -> None:
@@ -35,7 +35,7 @@ def start_work(state: State, out: Effects) -> None:
         unit.compile.look_up = work
         out.append(LookUp(work, unit.unit, view.overlays.copy(), view.options))
     timing_schedule.make_room(state, out)
-    # Of those that wait for a compiler some may turn out not to be wanted any more.
+    # Some that wait for a compiler may turn out not to be wanted any more.
     while state.compile_queue and not state.unwanted and not _is_occupied(state) and _fits(state):
         unit, view = _next(state, state.compile_queue)
         move(unit, Phase.COMPILING)
@@ -63,12 +63,12 @@ def _tokens(unit: UnitState) -> str:
 
 
 def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
-    """The host pass alone while others wait for theirs and nobody for this unit, else what is left to do."""
+    """The host pass alone, while others wait for theirs and no client for this unit; else all that is left to do."""
     memory = expected_memory_bytes(state, unit)
     room = state.jobs - _processes(state)
     apart = state.passes_apart and not unit.compile.host_pass_done and unit.unit.arch.startswith("gfx")
     more = state.compile_queue or state.render_queue or state.look_queue or room < PASSES
-    if apart and more and priority(state, unit)[0] > ASKED_FOR:
+    if apart and more and priority(state, unit)[0] > REQUESTED:
         unit.compile.compiler = begin(
             state, WorkKind.CHECK, unit.key, unit.input.generation, _tokens(unit), int(memory * HOST_MEMORY)
         )
@@ -88,7 +88,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
 
 
 def _is_occupied(state: State) -> bool:
-    """Whether something is being timed, and not yet stopped, that must not be disturbed."""
+    """Whether a measurement is running that must not be disturbed."""
     return state.measuring is not None and state.measuring.exclusive
 
 

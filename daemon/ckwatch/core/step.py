@@ -58,7 +58,7 @@ def start(state: State) -> tuple[Effect, ...]:
 
 
 def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
-    """Take in one event; what is to be done now, in this order."""
+    """Take in one event and return what is to be done now, in this order."""
     out: Effects = []
     busy = state.busy
     HANDLERS[type(event)](state, out, event)
@@ -88,7 +88,7 @@ def _continued(state: State, out: Effects, event: Continued) -> None:  # noqa: A
 
 
 def _unit_at(state: State, work: Work) -> UnitState | None:
-    """The unit for which `work` still matters."""
+    """The unit that this is still the work of."""
     unit = state.find(state.adopted.get(work.number, work.key))
     return unit if unit is not None and unit.is_at_work(work) else None
 
@@ -128,7 +128,7 @@ def _look_up_finished(state: State, out: Effects, event: LookUpFinished) -> None
 
 
 def _is_outdated(state: State, out: Effects, unit: UnitState, missed: Invalidation | None) -> bool:
-    """Whether there is news that the unit's compiler, which has ended, has not seen; then it is acted upon."""
+    """Whether the unit's compiler, which has ended, missed a change; then the unit is renewed."""
     if missed is not None:
         state.invalidate([unit.key], missed)
     if unit.key not in state.invalidated:

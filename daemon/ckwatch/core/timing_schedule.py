@@ -1,15 +1,15 @@
 """Decides when units are timed: after a build of an edited or focused unit, and on request.
 
-A unit lists the shapes to be timed (`UnitState.to_measure`), whichever artifact it has when its turn comes. One
+A unit lists the shapes to be timed (`TimingState.requested`), whichever artifact it has when its turn comes. One
 measurement runs at a time. On this machine's processor it runs alone: it begins when no compiler is at work, and makes
 room for one that is wanted.
 """
 
 from __future__ import annotations
 
-from ckwatch.core.demand import ASKED_FOR, EDITED, IN_FOCUS, is_in_focus
+from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Measure
-from ckwatch.core.events import MAIN, MeasureDropped, MeasureFinished, MeasureRequested, WorkAborted, WorkKind
+from ckwatch.core.events import MAIN, MeasureDropped, MeasureFinished, MeasureRequested, Work, WorkAborted, WorkKind
 from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
@@ -24,7 +24,7 @@ OVER_BUDGET = "the time that one save may take for benchmarks is used up"
 
 
 def consider_settled(state: State, out: Effects) -> None:
-    """Look at units that have become settled, and whether what is being timed is still of use."""
+    """Decide which newly settled units are to be timed; stop a measurement that is of no use any more."""
     while state.newly_settled:
         unit = state.find(state.newly_settled.popleft())
         if unit is not None and unit.settled:
@@ -68,13 +68,13 @@ def _priority(state: State, unit: UnitState) -> Priority:
     rank = EDITED
     if is_in_focus(state, unit):
         rank = IN_FOCUS
-    elif any(wish.requested for wish in unit.timing.requested.values()):
-        rank = ASKED_FOR
+    elif any(timing_request.requested for timing_request in unit.timing.requested.values()):
+        rank = REQUESTED
     return (rank, -unit.input.last_edit, state.next())
 
 
 def _forget(state: State, out: Effects, unit: UnitState) -> None:
-    """Nothing of the unit is to be timed."""
+    """Time none of the unit's shapes."""
     if unit.timing.requested:
         unit.timing.requested.clear()
         publish(out, unit)
@@ -83,7 +83,7 @@ def _forget(state: State, out: Effects, unit: UnitState) -> None:
 
 
 def measure_requested(state: State, out: Effects, event: MeasureRequested) -> None:
-    """Somebody wants timings. What is known is not measured again, unless by `force`."""
+    """Somebody wants timings. Known ones are measured again only by `force`."""
     state.measure_requests = event.number
     for name in event.units:
         unit = state.main.units.get(name)
@@ -106,13 +106,17 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
 
 
 def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
-    """Nobody waits any more."""
+    """Drop requested timings."""
     for name in event.units:
         unit = state.main.units.get(name)
         if unit is None:
             continue
         running = next(iter(unit.timing.requested), None) if unit.timing.work is not None else None
-        dropped = [shape for shape, wish in unit.timing.requested.items() if wish.requested or event.everything]
+        dropped = [
+            shape
+            for shape, timing_request in unit.timing.requested.items()
+            if timing_request.requested or event.everything
+        ]
         for shape in dropped:
             del unit.timing.requested[shape]
         if running in dropped:
@@ -127,13 +131,13 @@ def is_alone(state: State, unit: UnitState) -> bool:
 
 
 def make_room(state: State, out: Effects) -> None:
-    """A compiler is wanted: what needs the processor for itself comes later."""
+    """Stop a measurement that needs the processor for itself when a unit waits for a compiler."""
     if state.measuring is not None and state.measuring.exclusive and state.compile_queue:
         stop(state, out, state.measuring)
 
 
 def start(state: State, out: Effects) -> None:
-    """Time the shape that is wanted most, if nothing is being timed."""
+    """Time the shape that is wanted most, if no measurement is running."""
     busy = any(work.kind in DISTURBING_WORK for work in state.running.values())
     while state.measuring is None and (key := state.measure_queue.first()) is not None:
         unit = state.find(key)
@@ -143,8 +147,8 @@ def start(state: State, out: Effects) -> None:
         exclusive = is_alone(state, unit)
         if exclusive and (busy or state.compile_queue or state.render_queue or state.look_queue):
             return
-        shape, wish = next(iter(unit.timing.requested.items()))
-        if not wish.requested and state.device_seconds_used >= state.benchmarks.save_budget_s:
+        shape, timing_request = next(iter(unit.timing.requested.items()))
+        if not timing_request.requested and state.device_seconds_used >= state.benchmarks.save_budget_s:
             unit.timing.requested = {name: other for name, other in unit.timing.requested.items() if other.requested}
             unit.timing.untimed_because = OVER_BUDGET
             _queue(state, unit)
@@ -155,12 +159,12 @@ def start(state: State, out: Effects) -> None:
             state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
         )
         unit.timing.work = state.measuring = work
-        out.append(Measure(work, unit.unit, unit.compile.result, shape, wish.force, wish.device))
+        out.append(Measure(work, unit.unit, unit.compile.result, shape, timing_request.force, timing_request.device))
         publish(out, unit)
 
 
 def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None:
-    """A timing has come, or why there is none. That of an earlier artifact is in the history only."""
+    """A measurement has ended, with a timing or without. A timing of an earlier artifact is in the history only."""
     work, timing = event.work, event.timing
     ran = release(state, work)
     unit = _end(state, work)
@@ -179,7 +183,7 @@ def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None
 
 
 def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
-    """A measurement was stopped, and is wanted still or not; or it broke down."""
+    """A measurement was stopped, and may still be wanted; or it failed."""
     unit = _end(state, event.work)
     if unit is None:
         return
@@ -190,7 +194,7 @@ def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
     publish(out, unit)
 
 
-def _end(state: State, work: object) -> UnitState | None:
+def _end(state: State, work: Work) -> UnitState | None:
     """The unit that was being timed, if there still is one."""
     measuring, state.measuring = state.measuring, None
     assert measuring is work, "one measurement at a time"  # noqa: S101

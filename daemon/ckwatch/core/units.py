@@ -238,7 +238,7 @@ def looked_up(state: State, out: Effects, unit: UnitState, facts: CompileFacts |
     elif is_wanted(state, unit):
         _queue_compile(state, out, unit)
     else:
-        settle(state, out, unit, Phase.IDLE, Cause("not in the store, and nobody has asked for it", at, unit.cause))
+        settle(state, out, unit, Phase.IDLE, Cause("not in the store, and not requested", at, unit.cause))
 
 
 def compiled(state: State, out: Effects, unit: UnitState, work: Work, facts: CompileFacts, at: float) -> None:
@@ -297,14 +297,14 @@ def failed(state: State, out: Effects, unit: UnitState, work: Work, fault: str, 
         unit.compile.compiler = None
         if unit.phase is not Phase.COMPILING:
             return  # a newer input is on its way
-    message = f"{fault}; this says nothing of the kernel and is tried again with the next edit or request"
+    message = f"{fault}; this says nothing about the kernel; the next edit or request tries again"
     diagnostic = Diagnostic(Severity.ERROR, Source.HOST, "host/breakdown", message, unit.unit.instance.span)
     facts = CompileFacts(Outcome.FAULTED, work.tokens, diagnostics=(diagnostic,), finished_at=at)
     unit.render.work = unit.compile.look_up = None
     _stop_compiler(state, out, unit)
     if work.kind is WorkKind.RENDER:
         unit.render.facts = None
-    accept_result(state, out, unit, facts, Cause(f"{work.kind} broke down", at, unit.cause))
+    accept_result(state, out, unit, facts, Cause(f"the {work.kind} failed", at, unit.cause))
 
 
 def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:

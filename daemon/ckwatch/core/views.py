@@ -18,15 +18,15 @@ from ckwatch.model.kernels import Unit
 
 
 def differs(state: State, view: View, unit: Unit) -> bool:
-    """Whether a client sees another unit than the workspace has: the kernel file, the options, the settings or a text
-    that is read differ."""
+    """Whether a client's unit differs from the workspace's: by the kernel file, the options, the settings or a text
+    that it reads."""
     main = state.main.units.get(unit.id)
     options = view.options
     if main is None or not view.alike or not options.rules or options.header_warnings is not None:
         return True
     if main.unit is not unit and (difference(main.unit, unit) is not None or has_moved(main.unit, unit)):
         return True
-    # Two renders of equal units part ways at the first file that both read and that is another for each.
+    # Two renders of equal units part ways at the first file that both read with different contents.
     return state.graph.differs(main.key, view.digests)
 
 
@@ -45,7 +45,7 @@ def compare(state: State, out: Effects, view: View, name: str, cause: Cause) -> 
 
 
 def part_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
-    """It is known what a unit of the workspace reads: whoever sees it otherwise gets a state of its own."""
+    """A unit of the workspace has been rendered: give views whose unsaved texts it reads a state of their own."""
     name = unit.key.unit
     if unit.key.scope != MAIN:
         return
@@ -54,16 +54,16 @@ def part_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
             continue
         seen = view.members.get(name, unit.unit)
         if differs(state, view, seen):
-            cause = Cause("it reads a file that is edited in an editor", at)
+            cause = Cause("it reads a file with unsaved text", at)
             create(state, out, view, seen, cause, edit=True, main=unit)
 
 
 def join_views(state: State, out: Effects, unit: UnitState, at: float) -> None:
-    """A unit has been rendered, in the workspace or in a view: views in which it differs no more follow."""
+    """A unit has been rendered, in the workspace or in a view: views in which it no longer differs follow."""
     name = unit.key.unit
     main = state.main.units.get(name)
     if main is None or main.phase in (Phase.WAITING, Phase.RENDERING):
-        return  # it is compared when that is rendered
+        return  # compared after its render
     for view in state.client_views:
         own = view.units.get(name)
         if own is not None and (unit is own or unit is main) and view.started and not differs(state, view, own.unit):
@@ -82,11 +82,11 @@ def follow_main(state: State, out: Effects, view: View, name: str, at: float) ->
     if main is not None:
         out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.published_files - own.published_files))
     if view.name in state.focus:
-        state.wants.append((view.name, name, Cause("somebody looks at it", at)))
+        state.wants.append((view.name, name, Cause("it came into focus", at)))
 
 
 def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: float) -> None:
-    """What was being compiled for an unsaved text goes on for the saved one."""
+    """The compiler of an unsaved text goes on for the saved one."""
     work, render = own.compile.compiler, main.render.facts
     if work is None or render is None or main.phase not in (Phase.LOOKING, Phase.QUEUED) or main.demand.force:
         return
@@ -100,7 +100,7 @@ def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: 
     state.adopted[work.number] = main.key
     main.compile.compiler = work
     move(main, Phase.COMPILING)
-    main.cause = Cause("what an editor's text was compiled to is the same: the compiler goes on", at, main.cause)
+    main.cause = Cause("its unsaved text was saved: the compiler goes on", at, main.cause)
     publish(out, main)
     notify_checked(state, out, main)
 
