@@ -237,9 +237,7 @@ class BenchSection(Section):
         ["cold", "hot"],
         description="what the caches hold when a launch begins: nothing of the operands, or what the last one left",
     )
-    budget_s: Seconds = Field(
-        3.0, description="longest measurement of one instance on one shape with one cache state"
-    )
+    budget_s: Seconds = Field(3.0, description="longest measurement of one instance on one shape with one cache state")
     save_budget_s: Seconds = Field(120.0, description="device time that one save may take")
     time_limit_s: Seconds = Field(300.0, description="after which a worker is ended")
     lease_wait_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
