@@ -1,4 +1,4 @@
-"""What clients see of a code object: resources, listings and predictions. Everything predicted is called so."""
+"""The code object of a unit as clients see it: resources, listings and predictions, which are named as such."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ckwatch.wire.state import Span
 
 
 class ShapePrediction(Value):
-    """What is predicted on a shape, and the time in microseconds of the same artifact as measured on `device`."""
+    """The prediction for a shape, and the time in microseconds of the same artifact as measured on `device`."""
 
     shape: str
     prediction: Prediction
@@ -24,11 +24,11 @@ class ShapePrediction(Value):
 
 
 class Analysis(Value):
-    """A unit's artifact, `fresh` where it belongs to the present input.
+    """The report of a unit's artifact, `fresh` when it belongs to the present input.
 
-    `previous` is the report of the unit's artifact before, `baseline` that of the artifact that was timed for the
-    baseline `baseline_name`, the one that was set last for the unit; None where there is none, or it was evicted from
-    the store. `lds_limit_bytes`: of a workgroup.
+    `previous` is the report of the previous artifact, `baseline` that of the artifact that was timed for the baseline
+    `baseline_name`, the last one set for the unit; None when there is none, or it was evicted from the store.
+    `lds_limit_bytes`: of a workgroup.
     """
 
     unit: str
@@ -55,12 +55,12 @@ class PredictedRanking(Value):
 
 
 class IsaLine(Value):
-    """What is known of line `line` (from zero) of a listing.
+    """The source of line `line` (from zero) of a listing, as far as it is known.
 
     `rendered` is the line (from zero) of the unit's rendered text that the instruction came from, `span` the place in
-    the template that it was called from, or the header's line where that is not known. `header` is the line in a header
-    that says most of it, as PATH:LINE (from one) with an absolute path. `explanation` is that of the instruction where
-    its operands make it another than the mnemonic's. What is not known is None or empty.
+    the template that it was called from, or the header's line when that is not known. `header` is the most telling line
+    in a header, as PATH:LINE (from one) with an absolute path. `explanation` describes the instruction, when its
+    operands change what its mnemonic does. What is not known is None or empty.
     """
 
     line: int
@@ -72,9 +72,9 @@ class IsaLine(Value):
 
 
 class IsaFold(Value):
-    """Lines `start` to `end` of a listing (from zero, both included) that close to the first, which says what they are.
+    """Lines `start` to `end` of a listing (from zero, both included) that fold into the first, which describes them.
 
-    Folds are nested or apart. `main` holds the main loop, or is it.
+    Folds are nested or disjoint. `main`: it is the main loop, or contains it.
     """
 
     start: int
@@ -85,12 +85,11 @@ class IsaFold(Value):
 
 
 class Isa(Value):
-    """The disassembly of one of a unit's kernels, as text with folds; lines of which nothing is known are left out of
-    `lines`.
+    """The disassembly of one of a unit's kernels, as text with folds; `lines` has those whose source is known.
 
-    `kernel` is its name with readable template arguments, `kernels` are those that can be asked for. `has_lines`: there
-    are source lines; `notes` say why not, and what else is missing. `mnemonics` says in one line what each mnemonic
-    that occurs does.
+    `kernel` is its name with readable template arguments, `kernels` are those that can be requested. `has_lines`: there
+    are source lines; `notes` say why not, and what else is missing. `mnemonics` describes each mnemonic that occurs, in
+    one line.
     """
 
     unit: str
@@ -107,12 +106,12 @@ class Isa(Value):
 
 
 class IsaAnswer(SlowAnswer[Isa]):
-    """A line of the answer to a question for a listing."""
+    """A line of the answer to a request for a listing."""
 
 
 class Calibrated(Value):
-    """How far predictions were off, over all units with a fresh timing; `calibration` is None where there is none that
-    was predicted too. `timed` counts the timings, `notes` say why some of them have no prediction."""
+    """How far predictions were off, over all units with a fresh timing; `calibration` is None when none of them has a
+    prediction. `timed` counts the timings, `notes` say why some of them have no prediction."""
 
     calibration: Calibration | None = None
     timed: int = 0

@@ -23,7 +23,7 @@ class Device(Value):
 
 
 class Devices(Value):
-    """What there is, the best first, and which kinds of device cannot be used and why. `host`: the machine."""
+    """The devices, the best first, and by kind why others cannot be used. `host`: the machine."""
 
     devices: tuple[Device, ...]
     absent: dict[str, str] = Field(default_factory=dict)
@@ -31,7 +31,7 @@ class Devices(Value):
 
 
 class Comparison(Value):
-    """A timing against another: `ratio` is its median over the other's, FAST where it is faster beyond doubt."""
+    """A timing against another: `ratio` is its median over the other's. FAST, SLOW: the difference is significant."""
 
     verdict: VerdictName
     ratio: float
@@ -43,12 +43,12 @@ class Comparison(Value):
 class Timing(Value):
     """One artifact on one shape, device and cache state; the samples are summed up.
 
-    `id` is the number of its measurement in the history (`timing` gives the samples). `minimum_us` to `q3_us` is the
+    `id` is the number of its measurement in the history (`timing` has the samples). `minimum_us` to `q3_us` is the
     interval that comparisons use, `relative_error` the standard error of the median. `bound_us` is the roofline's time
-    at the specification's clock; `bound_percent` and `observed_percent` are what of it was reached, at that clock and
-    at the one that was observed. `failure`: why there is no timing (then all figures are 0) and `message` the sentence.
-    `standing`: whether it belongs to the unit's present artifact. `comparisons`: with the unit's artifact before, the
-    baseline, the vendor's library, as far as there are any.
+    at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that were reached, at
+    that clock and at the observed one. `failure`: the kind of failure (then all figures are 0), described by `message`.
+    `standing`: whether it belongs to the unit's present artifact. `comparisons`: with the previous artifact, the
+    baseline and the vendor's library, as far as they exist.
     """
 
     id: int
@@ -91,7 +91,7 @@ class Timing(Value):
 
 
 class TimingDetail(Value):
-    """A measurement with all that was kept: raw samples, clocks, temperatures, versions."""
+    """A measurement with everything that was kept: raw samples, clocks, temperatures, versions."""
 
     timing: Timing
     times_us: tuple[float, ...]
@@ -127,8 +127,8 @@ class BenchLine(Value):
 class Compared(Value):
     """A unit (`ours`) against something else (`theirs`) on one shape and cache state.
 
-    `theirs` is another unit, `previous`, `library NAME`, or `baseline NAME`. `comparison` None: there is none, and
-    `why_not` says why. What a library takes has no timing of its own, its median is in the comparison.
+    `theirs` is another unit, `previous`, `library NAME`, or `baseline NAME`. When `comparison` is None, `why_not` says
+    why. A library has no timing of its own: its median is in the comparison.
     """
 
     shape: str
@@ -142,7 +142,7 @@ class Compared(Value):
 
 
 class Baseline(Value):
-    """A name for timings to compare with, when it was last set for a unit (Unix seconds), and how much it holds."""
+    """A name for timings to compare with, when it was last set for a unit (Unix seconds), and its size."""
 
     name: str
     set_at: float
@@ -158,7 +158,7 @@ BaselineName = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\
 
 class BenchRequest(Request):
     """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
-    what is known too; `device` is another than the workspace's choice."""
+    again what the history has; `device` overrides the workspace's choice."""
 
     units: list[Name] | None = None
     shapes: list[Name] | None = None
@@ -168,6 +168,6 @@ class BenchRequest(Request):
 
 
 class BaselineRequest(Request):
-    """What a baseline shall hold: the latest timings of these units (patterns), or of all for null."""
+    """Set a baseline to the latest timings of these units (patterns), or of all for null."""
 
     units: list[Name] | None = None

@@ -32,7 +32,7 @@ _NAME_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The daemon's socket and lock, and the log that its successors go on with."""
+    """The daemon's socket and lock, and the log, which its successors continue."""
 
     socket: Path
     lock: Path
@@ -78,7 +78,7 @@ def prepare_folder(folder: Path) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise CkwatchError(f"{refused}: it is a symlink", "Remove it; ckwatch creates the folder.")
     if not stat.S_ISDIR(found.st_mode):
-        raise CkwatchError(f"{refused}: it is no folder", "Remove it; ckwatch creates the folder.")
+        raise CkwatchError(f"{refused}: it is not a folder", "Remove it; ckwatch creates the folder.")
     if found.st_uid != os.getuid():
         raise CkwatchError(
             f"{refused}: it belongs to user {found.st_uid}", "Set XDG_RUNTIME_DIR to a folder of your own."
@@ -91,7 +91,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def acquire(endpoint: Endpoint) -> int | None:
-    """Become the workspace's daemon: the descriptor of the lock, to be held for life; None when another lives.
+    """Become the workspace's daemon: the descriptor of the lock, to keep until the end; None when another one runs.
 
     The folder must be prepared. `release` gives it up, as does the end of the process.
     """
@@ -108,7 +108,7 @@ def acquire(endpoint: Endpoint) -> int | None:
 
 
 def owner(endpoint: Endpoint) -> int | None:
-    """The process number of the daemon that lives, None when there is none.
+    """The process id of the running daemon, None when there is none.
 
     Raises CkwatchError when the lock is held by a process that cannot be seen from here.
     """
@@ -153,7 +153,7 @@ def bind(endpoint: Endpoint) -> socket.socket:
 
 
 def is_in_place(endpoint: Endpoint, lock: int) -> bool:
-    """Whether the daemon that holds `lock` can still be found; marks its files as used, for who clears folders up."""
+    """Whether clients still find the daemon with `lock`; marks its files as used, so that no clean-up removes them."""
     try:
         os.utime(lock)
         return _has_name(endpoint, lock) and stat.S_ISSOCK(endpoint.socket.lstat().st_mode)
@@ -169,7 +169,7 @@ def withdraw(endpoint: Endpoint, lock: int) -> None:
 
 
 def release(endpoint: Endpoint, lock: int) -> None:
-    """The daemon that holds `lock` ends: its files go, and the lock last."""
+    """The daemon with `lock` ends: remove its files, and release the lock last."""
     withdraw(endpoint, lock)
     try:
         with suppress(OSError):
@@ -208,7 +208,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def _state_folder(environment: Mapping[str, str]) -> Path:
-    """As platformdirs, but of the environment given."""
+    """As platformdirs, but for the given environment."""
     named = environment.get("XDG_STATE_HOME", "").strip()
     if named:
         return Path(named) / "ckwatch"

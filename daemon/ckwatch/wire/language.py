@@ -1,4 +1,4 @@
-"""What an editor needs to help with writing templates, kernel files and settings."""
+"""Editors' questions about templates, kernel files and settings, and the answers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CANDIDATE_LIMIT = 1000
 
 
 class WordParameter(Value):
-    """A parameter of what a template calls; `default` as it is written, None where there must be an argument."""
+    """A parameter of what a template calls; `default` as it is written, None when an argument is required."""
 
     name: str
     default: str | None = None
 
 
 class Word(Value):
-    """What a template may write: a hook, filter, test, tag, or a name that is always there.
+    """A word of templates: a hook, filter, test, tag, or a name that is always defined.
 
-    `signature` is how it is written, with its parameters (`size(tensor, start, end=none)`), the value that a filter or
-    test stands behind not among them. `doc` is text in Markdown.
+    `signature` is how it is written, with its parameters (`size(tensor, start, end=none)`), without the value that a
+    filter or test applies to. `doc` is Markdown.
     """
 
     name: str
@@ -36,9 +36,9 @@ class KeyDescription(Value):
     """A key of a kernel file or of `ckwatch.toml`, `path` with dots (`operation.a.dtype`, `shape.M`).
 
     Tables of an array are named like a single table; a part `*` of the path stands for any name (`defaults.*`).
-    `values` are those that it may have, as they stand in TOML, empty where there are too many to list. `type` is in
-    words, and `default` as it stands in TOML or in words, empty where there is none. `when`: the key is known only
-    where these keys have these values (`{"operation.kind": "gemm"}`).
+    `values` are those that it may have, as TOML, empty when there are too many to list. `type` is in words, and
+    `default` as TOML or in words, empty when there is none. `when`: the key exists only when these keys have these
+    values (`{"operation.kind": "gemm"}`).
     """
 
     path: str
@@ -63,7 +63,7 @@ class Vocabulary(Value):
 
 
 class RuleDetail(Value):
-    """A rule of the device operation: what must hold for an instance, in terms of its parameters; its source in CK."""
+    """A rule of the device operation: the condition on an instance's parameters, and its source in CK."""
 
     slug: str
     condition: str
@@ -74,8 +74,8 @@ class RuleDetail(Value):
 class ParameterDetail(Value):
     """A parameter of a template: its kind in words, and the rules that it takes part in.
 
-    `values` are those that it may have, as they stand in TOML, empty where there are too many to list; `default` is
-    what stands in for it where the instance has none, None where it must be given.
+    `values` are those that it may have, as TOML, empty when there are too many to list; `default` is used when the
+    instance has none, None when the parameter is required.
     """
 
     name: str
@@ -94,10 +94,10 @@ class TemplateName(Value):
 
 
 class TemplateDetail(Value):
-    """A template, or what templates include, by the name that it has in the search path, and the file that it is.
+    """A template, or a file that templates include, by its name in the search path, and its file.
 
-    `files`: all templates that it includes, imports and extends, itself among them, by name; `missing` are names among
-    them that there is no file for. `parameters`: what it mentions and does not set itself. `units` are made of it.
+    `files`: all templates that it includes, imports and extends, itself among them, by name; `missing` are names
+    without a file. `parameters`: what it mentions and does not set itself. `units` are rendered from it.
     """
 
     name: str
@@ -109,11 +109,11 @@ class TemplateDetail(Value):
 
 
 class ValuesRequest(Request):
-    """Which values a parameter may have in an instance, the other parameters being as they are.
+    """Which values a parameter may have in an instance, with its other parameters as they are.
 
-    `unit` is `KERNEL/INSTANCE@ARCH`. `values`: candidates; without them those that the parameter may have, or some near
-    its present one. `parameters`: all of the instance's parameters, where the daemon knows others. `client`: as that
-    client sees the unit, or as it is on disk where the client's texts have broken it.
+    `unit` is `KERNEL/INSTANCE@ARCH`. `values`: candidates; by default those that the parameter may have, or some near
+    its present one. `parameters`: all of the instance's parameters, when they differ from those the daemon knows.
+    `client`: as that client sees the unit, or as it is on disk when the client's unsaved text has broken it.
     """
 
     unit: Name
@@ -124,7 +124,7 @@ class ValuesRequest(Request):
 
 
 class ParameterValue(Value):
-    """A value of a parameter, arrays as lists: whether the instance rules accept it, and if not why.
+    """A value of a parameter, arrays as lists: whether the instance rules accept it, and why not.
 
     `refused_by`: the rules' slugs.
     """

@@ -1,4 +1,4 @@
-"""Requests of clients, and the answers that are not state."""
+"""Requests of clients, and answers other than state."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
 from ckwatch.wire.state import Cause, Diagnostic, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
-"""Characters of one lent text."""
+"""Characters of one unsaved text."""
 
 
 class BuildRequest(Request):
     """Build units and follow them. `units`: patterns as on the command line (KERNEL, KERNEL/INSTANCE, …@ARCH), or null
-    for all. `force` compiles what the store has; `check_only` compiles nothing. `client`: as that client sees them."""
+    for all. `force` compiles again what the store has; `check_only` compiles nothing. `client`: as that client sees
+    them."""
 
     units: list[Name] | None = None
     force: bool = False
@@ -31,17 +32,17 @@ class CancelRequest(Request):
 
 
 class OverlayRequest(Request):
-    """Lend the text of an unsaved buffer; null takes it back."""
+    """Use the unsaved text of an editor in place of a file; null: the file again."""
 
     path: FilePath
     text: Annotated[str, Field(max_length=OVERLAY_LIMIT)] | None
 
 
 class FocusRequest(Request):
-    """What a client looks at: these units (patterns), and those that these files belong to, come first.
+    """What a client views: these units (patterns), and those of these files, come first.
 
-    `everything`: it also wants every unit built, as long as it is there. `unsaved`: which units that its lent texts
-    have changed are compiled although nobody asked: all, those that it looks at, or none.
+    `everything`: it also wants every unit built, as long as it is connected. `unsaved`: which units that its unsaved
+    texts have changed are compiled without a request: all, those that it views, or none.
     """
 
     units: list[Name] = Field(default_factory=list)
@@ -51,7 +52,7 @@ class FocusRequest(Request):
 
 
 class ViewRequest(Request):
-    """How a client's view differs from the workspace besides lent texts."""
+    """How a client's view differs from the workspace, besides unsaved text."""
 
     archs: list[Name] = Field(default_factory=list)
     rules: bool = True
@@ -73,7 +74,7 @@ class BuildLine(Value):
 
 
 class UnitDetail(Value):
-    """All that is known of a unit: `ckwatch explain`."""
+    """Everything about a unit: `ckwatch explain`."""
 
     unit: Unit
     parameters: dict[str, Any]
@@ -135,7 +136,7 @@ class RunnerRequest(Request):
 
 
 class TimeTraceRequest(Request):
-    """Compile a unit, whatever the store has, to see where its compile time goes.
+    """Compile a unit, even if the store has it, to see where its compile time goes.
 
     `path`: write clang's traces of its passes there, as one file for chrome://tracing.
     """
@@ -147,7 +148,7 @@ class TimeTraceRequest(Request):
 class TemplateCost(Value):
     """The instances of one template, which is named without arguments.
 
-    `inclusive_s`: with what they needed to have instantiated for themselves; `self_s`: without.
+    `inclusive_s`: with everything that they instantiated; `self_s`: without.
     """
 
     name: str
@@ -159,7 +160,7 @@ class TemplateCost(Value):
 class PassTime(Value):
     """Where the time of one pass of the compiler went.
 
-    `seconds` is that of its process; `stages`, in order, what the compiler spent in each, which is a little less.
+    `seconds` is the time of its process; `stages`, in order, are the compiler's own times, a little less in total.
     `templates` are the costliest of `template_count`, which were instantiated `instantiation_count` times.
     """
 
@@ -173,7 +174,7 @@ class PassTime(Value):
 
 
 class TimeTrace(Value):
-    """Where the compile time of a unit went. Without passes the unit did not compile, as `diagnostics` tell.
+    """Where the compile time of a unit went. Without passes the unit did not compile; `diagnostics` say why.
 
     What took less than `granularity_us` is counted with what it was a part of.
     """
@@ -186,7 +187,7 @@ class TimeTrace(Value):
 
 
 class RenderedText(Value):
-    """A unit's text; None when its template has errors. `map` only where it was asked for."""
+    """A unit's text; None when its template has errors. `map` only when it was requested."""
 
     unit: str
     text: str | None
@@ -213,7 +214,7 @@ class Artifact(Value):
 
 
 class Run(Value):
-    """One compile of the past."""
+    """A past compile."""
 
     outcome: str
     key: str
@@ -224,7 +225,7 @@ class Run(Value):
 
 
 class Status(Value):
-    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or looks which are needed."""
+    """The daemon itself. `precompiling`: it makes precompiled headers in the background, or checks which are needed."""
 
     version: str
     pid: int
@@ -257,7 +258,7 @@ Result = TypeVar("Result", bound=BaseModel)
 
 
 class SlowAnswer(Value, Generic[Result]):
-    """A line of an answer that takes as long as a compile: `done`, with the result or what is wrong, is the last."""
+    """A line of an answer that takes as long as a compile: `done`, with the result or the problem, is the last."""
 
     event: Literal["heartbeat", "done"]
     result: Result | None = None

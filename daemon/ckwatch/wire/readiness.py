@@ -1,6 +1,6 @@
-"""What a starting daemon reports to whoever waits for it: once, over a pipe that it then closes.
+"""How a starting daemon reports to the process that started it: one message over a pipe that it then closes.
 
-Nothing before the end of the pipe means that it died.
+A pipe that ends without one means that the daemon died.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ckwatch.model.errors import CkwatchError
 StartState = Literal["ready", "taken", "failed", "died"]
 
 LIMIT_BYTES = 65_536
-"""So much is read; it is also what a pipe holds, so that telling never waits."""
+"""How much is read. A pipe holds as much, so that a report never blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """`ready`: it answers on its socket. `taken`: another daemon has the workspace. `failed`: why it cannot start.
 
-    `died`: it ended without a word.
+    `died`: it ended without a report.
     """
 
     state: StartState
@@ -37,12 +37,12 @@ DIED = Readiness("died")
 
 
 def failed(error: CkwatchError) -> Readiness:
-    """It cannot start because of this."""
+    """The report of a daemon that cannot start."""
     return Readiness("failed", error.message, error.hint)
 
 
 def report(descriptor: int, readiness: Readiness) -> None:
-    """Write it to the pipe and close it. Nobody may be listening any more."""
+    """Write it to the pipe, which may have no reader any more, and close it."""
     line = {"state": readiness.state, "message": readiness.message[:10_000], "hint": readiness.hint}
     try:
         with suppress(OSError):
@@ -53,7 +53,7 @@ def report(descriptor: int, readiness: Readiness) -> None:
 
 
 def parse(data: bytes) -> Readiness:
-    """All that came through the pipe."""
+    """The report, from everything that came through the pipe."""
     try:
         line = json.loads(data)
         return Readiness(line["state"], str(line["message"]), line["hint"])

@@ -1,4 +1,4 @@
-"""What requests and answers have in common: their base classes, and the types of their fields."""
+"""Base classes of requests and answers, and the types of their fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 ClientId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-"""A client's own choice, unlike any other's."""
+"""Chosen by the client; unique among the daemon's clients."""
 
 
 FilePath = Annotated[str, Field(min_length=2, max_length=4096, pattern=r"^/[^\x00]+$")]

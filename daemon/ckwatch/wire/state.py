@@ -42,7 +42,7 @@ class Fix(Value):
 class Diagnostic(Value):
     """One message at one place; the fields of `ckwatch build --json`.
 
-    `units` are those in which it arises, of `unit_count` that were looked at. `stale`: it speaks of an input that has
+    `units` are those in which it arises, of `unit_count` that were examined. `stale`: it is about an input that has
     been replaced; its unit is being worked on.
     """
 
@@ -68,15 +68,15 @@ class Cause(Value):
 
 
 class Figures(Value):
-    """What the code object of a unit's last artifact tells, of its main kernel; predictions are called so.
+    """Figures of the main kernel in the code object of a unit's last artifact.
 
     `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
     `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
-    (`lds_bytes`). `occupancy` is in waves per SIMD, None where the arch is not known; `next_step` is what would bring
-    more (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_cycles` are llvm-mca's prediction for one wave and
-    one iteration of the main loop. `changes` are the figures that read differently from those of the artifact before,
-    `baseline_changes` from those of the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is all of
-    it in one line.
+    (`lds_bytes`). `occupancy` is in waves per SIMD, None when the arch is not known; `next_step` is what would raise
+    it (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_cycles` are llvm-mca's prediction for one wave and
+    one iteration of the main loop. `changes` are the figures that changed since the previous artifact,
+    `baseline_changes` since the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is a summary in
+    one line.
     """
 
     artifact_key: str
@@ -101,7 +101,7 @@ class Figures(Value):
 
 
 Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
-"""`waiting` to be rendered, `looking` in the store, `idle`: not built and nobody asked, `queued` for a compiler."""
+"""`waiting` to be rendered, `looking` in the store, `idle`: neither built nor requested, `queued` for a compiler."""
 
 OutcomeName = Literal["built", "failed", "faulted", "checked"]
 
@@ -109,12 +109,12 @@ OutcomeName = Literal["built", "failed", "faulted", "checked"]
 class Unit(Value):
     """A unit's state.
 
-    `outcome` is the last result's; `fresh` tells whether it belongs to the present input. `products` are absolute paths
-    in the store by kind (`shared-object`, `code-object`, …), of the last result that has any. `cause` is the story of
-    the present state, newest first. `seconds` is what compiling took. `edited` counts edits: higher is more recent.
-    `timings` are the last ones of each shape, stale ones among them; `measuring` is the shape that is being timed,
-    `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed by itself.
-    `figures` are what the last artifact's code object tells, None where nobody has looked at it.
+    `outcome` is the last result's; `fresh` says whether it belongs to the present input. `products` are absolute paths
+    in the store by kind (`shared-object`, `code-object`, …), of the last result that has any. `cause` is the chain of
+    events that led to the present state, newest first. `seconds` is the compile time. `edited` counts edits: higher is
+    more recent. `timings` are the last ones of each shape, including stale ones; `measuring` is the shape that is being
+    timed, `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed automatically.
+    `figures` are those of the last artifact's code object, None when it was not analyzed.
     """
 
     kind: Literal["unit"] = "unit"
@@ -145,9 +145,9 @@ class Unit(Value):
 
 
 class File(Value):
-    """The diagnostics of a file, equal ones of several units joined.
+    """The diagnostics of a file, equal ones of several units merged.
 
-    `generations`: of which generation of each unit they are, those that are stale apart.
+    `generations`: the generation of each unit that they are about, without units whose diagnostics are stale.
     """
 
     kind: Literal["file"] = "file"
@@ -174,7 +174,8 @@ State = Annotated[Unit | File | Workspace, Field(discriminator="kind")]
 
 
 class Change(Value):
-    """A line of the event stream: what `topic` (`unit/ID`, `file/PATH`, `workspace`) is since `seq`; null when gone.
+    """A line of the event stream: the state of `topic` (`unit/ID`, `file/PATH`, `workspace`) since `seq`; null when it
+    was removed.
 
     Topics `heartbeat` (nothing happened) and `reset` (too much was missed: take a new snapshot) have no state.
     """
@@ -185,7 +186,7 @@ class Change(Value):
 
 
 class Snapshot(Value):
-    """Everything, as it is at `seq`: following the events after `seq` misses nothing."""
+    """Everything, as of `seq`: following the events after `seq` misses nothing."""
 
     seq: int
     states: dict[str, State]
