@@ -11,24 +11,9 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.parser import make_parser
+from workspaces import gemm_kernel
 
-KERNEL = """\
-template = "k.hip.j2"
-
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-
-[[instance]]
-name = "small"
-Tile = 16
-
-[[instance]]
-name = "large"
-Tile = 64
-"""
+KERNEL = gemm_kernel("k.hip.j2", {"small": {"Tile": 16}, "large": {"Tile": 64}})
 TEMPLATE = """\
 {{ header() }}
 {{ globals() }}

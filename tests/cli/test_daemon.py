@@ -34,7 +34,7 @@ def state(capsys: Capture, root: Path) -> dict[str, Any]:
 
 def test_a_life(daemons: Path, small: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, small, "status")
-    assert (status, out) == (3, f"the daemon of {small} does not run\n")
+    assert (status, out) == (3, f"no daemon is running for {small}\n")
     assert state(capsys, small)["running"] is False
     assert run(capsys, small, "stop")[:2] == (0, "the daemon is not running\n")
     for command in ("start", "restart"):

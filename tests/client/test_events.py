@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from ckwatch.client import Client, DaemonGoneError
-from ckwatch.client import events as following
-from ckwatch.client.events import KnownStates, states_of
+from ckwatch.client.events import Events, KnownStates, Patience, states_of
 from ckwatch.client.overlays import PAUSES_S
 from ckwatch.model.errors import ProtocolError
 from ckwatch.wire.state import Change, File, State
@@ -24,6 +23,11 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 ONE = "unit/gemm/m128@gfx942"
 A = File(path="/a", diagnostics=())
 B = File(path="/b", diagnostics=())
+
+
+def followed(client: Client, patience: Patience) -> Events:
+    """As `client.events()`, with another patience."""
+    return Events(client._connection, client._state_sync, client.id, patience)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +113,7 @@ async def test_a_lost_connection_is_resumed(client: Client, daemon: Bench) -> No
     assert daemon.starts == 0
 
 
-async def _nothing_until(events: following.Events, daemon: Bench) -> None:
+async def _nothing_until(events: Events, daemon: Bench) -> None:
     assert (await anext(events)).seq == 2
 
 
@@ -151,28 +155,26 @@ async def test_a_daemon_that_is_lost_again_and_again_gets_more_and_more_time(
             await anext(events)
         assert slept == list(PAUSES_S[:4])
         slept.clear()
-        monkeypatch.setattr(following, "STEADY_S", -1.0)
-        await daemon.relay.cut()
-        daemon.engine.change(ONE, unit_of(edited=9))
+    async with followed(client, Patience(steady_s=-1.0)) as events:
         await anext(events)
-    assert slept == [0.0]
+        for number in range(2):
+            await daemon.relay.cut()
+            daemon.engine.change(ONE, unit_of(edited=5 + number))
+            await anext(events)
+    assert slept == [0.0, 0.0]
 
 
-async def test_a_stopped_daemon_ends_the_events(client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "RESTART_S", 0.1)
-    told = []
-    async for change in client.events():
-        told.append(change.topic)
+async def test_a_stopped_daemon_ends_the_events(client: Client, daemon: Bench) -> None:
+    topics = []
+    async for change in followed(client, Patience(restart_s=0.1)):
+        topics.append(change.topic)
         await daemon.stopped()
-    assert told == [ONE]
+    assert topics == [ONE]
     assert daemon.starts == 0
 
 
-async def test_who_has_stopped_the_daemon_waits_for_no_other(
-    client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "RESTART_S", math.inf)
-    async with client.events() as events:
+async def test_who_has_stopped_the_daemon_waits_for_no_other(client: Client, daemon: Bench) -> None:
+    async with followed(client, Patience(restart_s=math.inf)) as events:
         await anext(events)
         await client.stop()
         await daemon.stopped()
@@ -194,9 +196,9 @@ async def test_a_daemon_that_was_started_again_is_followed(client: Client, daemo
     assert daemon.starts == 0
 
 
-async def test_a_lost_daemon_that_may_not_be_started(daemon: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "RECONNECT_S", 0.1)
-    async with daemon.client(start=False) as client, client.events() as events:
+async def test_a_lost_daemon_that_may_not_be_started(daemon: Bench) -> None:
+    patience = Patience(reconnect_s=0.1)
+    async with daemon.client(start=False) as client, followed(client, patience) as events:
         await anext(events)
         await daemon.killed()
         with pytest.raises(DaemonGoneError):
@@ -219,7 +221,7 @@ async def test_events_are_closed_while_they_are_waited_for(client: Client, daemo
     await daemon.relay.until_open(0)
 
 
-async def _until_the_end(events: following.Events) -> None:
+async def _until_the_end(events: Events) -> None:
     async for change in events:
         assert change.seq == 1
 

@@ -10,7 +10,7 @@ from socket import AF_UNIX, socket
 import anyio
 import pytest
 
-from ckwatch.client import DaemonGoneError, DaemonSilentError, http
+from ckwatch.client import DaemonGoneError, DaemonSilentError
 from ckwatch.client.errors import error_of
 from ckwatch.client.http import Exchange, target_of
 from ckwatch.model.errors import CkwatchError, ProtocolError, UnknownUnitError, UntrustedError
@@ -108,34 +108,31 @@ async def test_lines(runtime: Path, pieces: Sequence[bytes], lines: list[bytes])
     assert found == lines
 
 
-async def test_a_line_without_an_end(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "LINE_LIMIT_BYTES", 10)
+async def test_a_line_without_an_end(runtime: Path) -> None:
     async with peer(runtime, HEAD, *chunked(b"123456", b"123456"), hold=True) as path:
         exchange = await Exchange.begin(path, "GET", "/v1/events")
         with pytest.raises(ProtocolError, match="a line without an end"):
-            await exchange.line()
+            await exchange.line(limit_bytes=10)
         exchange.close()
 
 
-async def test_a_peer_that_says_nothing(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "ANSWER_LIMIT_S", 0.05)
+async def test_a_peer_that_says_nothing(runtime: Path) -> None:
     async with peer(runtime, hold=True) as path:
         with pytest.raises(DaemonSilentError) as raised:
-            await Exchange.begin(path, "GET", "/v1/status")
+            await Exchange.begin(path, "GET", "/v1/status", limit_s=0.05)
     assert "ckwatch restart" in str(raised.value)
 
 
-async def test_a_peer_that_does_not_read(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "ANSWER_LIMIT_S", 0.05)
+async def test_a_peer_that_does_not_read(runtime: Path) -> None:
     async with peer(runtime, hold=True) as path:
         with pytest.raises(DaemonSilentError):
-            await Exchange.begin(path, "PUT", "/v1/x", b"x" * 10_000_000)
+            await Exchange.begin(path, "PUT", "/v1/x", b"x" * 10_000_000, limit_s=0.05)
 
 
 async def test_a_body_that_is_refused_before_it_was_read(runtime: Path) -> None:
     answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
     async with peer(runtime, answer) as path:
-        exchange = await Exchange.begin(path, "PUT", "/v1/x", b"x" * 10_000_000)
+        exchange = await Exchange.begin(path, "PUT", "/v1/x", b"x" * 10_000_000, limit_s=0.05)
         assert (exchange.status, await exchange.read()) == (413, b"{}")
         exchange.close()
 

@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from ckwatch.model.errors import CkwatchError, UntrustedError
-from ckwatch.server import ENDED, TAKEN, daemon
-from ckwatch.server.daemon import run_daemon
+from ckwatch.server import ENDED, TAKEN
+from ckwatch.server.daemon import IN_PLACE_S, run_daemon
 from ckwatch.server.engine_api import Engine
 from ckwatch.wire.endpoint import acquire, bind, endpoint_of, is_in_place, owner, prepare_folder, release
 from ckwatch.workspace.trust import FILE_VARIABLE, trust
@@ -69,8 +69,10 @@ class Running:
         self.ended = anyio.Event()
         self.status: int | None = None
 
-    async def run(self, root: Path, opened: Opened, idle_exit_s: float | None) -> None:
-        self.status = await run_daemon(root, open_engine=opened, idle_exit_s=idle_exit_s, on_ready=self.ready.set)
+    async def run(self, root: Path, opened: Opened, idle_exit_s: float | None, in_place_s: float) -> None:
+        self.status = await run_daemon(
+            root, open_engine=opened, idle_exit_s=idle_exit_s, in_place_s=in_place_s, on_ready=self.ready.set
+        )
         self.ended.set()
 
     def gone(self) -> bool:
@@ -79,12 +81,14 @@ class Running:
 
 
 @asynccontextmanager
-async def running(root: Path, opened: Opened, idle_exit_s: float | None = 0) -> AsyncIterator[Running]:
+async def running(
+    root: Path, opened: Opened, idle_exit_s: float | None = 0, in_place_s: float = IN_PLACE_S
+) -> AsyncIterator[Running]:
     """A daemon that is to end by itself before the context is left."""
     it = Running(root)
     with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.run, root, opened, idle_exit_s)
+            tasks.start_soon(it.run, root, opened, idle_exit_s, in_place_s)
             yield it
             await it.ended.wait()
     assert it.status == ENDED
@@ -178,12 +182,11 @@ async def test_the_engine_may_set_how_long_to_wait(root: Path) -> None:
         pass
 
 
-async def test_a_daemon_that_cannot_be_found_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "IN_PLACE_S", 0.01)
-    async with running(root, Opened()) as it:
+async def test_a_daemon_that_cannot_be_found_ends(root: Path) -> None:
+    async with running(root, Opened(), in_place_s=0.01) as it:
         await it.ready.wait()
         it.endpoint.socket.unlink()
-    async with running(root, Opened()) as it:
+    async with running(root, Opened(), in_place_s=0.01) as it:
         await it.ready.wait()
         it.endpoint.lock.unlink()
         other = acquire(it.endpoint)  # another takes the place
@@ -196,8 +199,7 @@ async def test_a_daemon_that_cannot_be_found_ends(root: Path, monkeypatch: pytes
 
 
 async def test_a_daemon_whose_code_was_changed_ends(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "IN_PLACE_S", 0.01)
-    async with running(root, Opened()) as it:
+    async with running(root, Opened(), in_place_s=0.01) as it:
         await it.ready.wait()
         monkeypatch.setattr("ckwatch.wire.endpoint.code_identity", lambda _package: b"edited")
         await it.ended.wait()
@@ -248,7 +250,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 import anyio
-from ckwatch.server.daemon import run_daemon
+from ckwatch.server.daemon import IN_PLACE_S, run_daemon
 from fake_engine import FakeEngine
 
 @asynccontextmanager

@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 
     from ckwatch.wire.state import Change, State
 
-RECONNECT_S = 30.0
-"""How long a daemon that was lost is looked for."""
 
-RESTART_S = 5.0
-"""How long a daemon that was stopped may take to be there again, as after `ckwatch restart`."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a daemon that has gone, in seconds."""
+
+    reconnect_s: float = 30.0
+    """For one that was lost."""
+    restart_s: float = 5.0
+    """For one that was stopped, to be there again, as after `ckwatch restart`."""
+    steady_s: float = STEADY_S
+    """A connection that lasted so long was a good one: the next attempts begin without a pause."""
+
 
 _STATES_AT_A_TIME = 50
 """States that are validated before other tasks have their turn: less than 5 ms."""
@@ -78,10 +85,13 @@ class Events:
     with a time limit; nothing is lost.
     """
 
-    def __init__(self, connection: Connection, state_sync: ClientStateSync, client: str) -> None:
+    def __init__(
+        self, connection: Connection, state_sync: ClientStateSync, client: str, patience: Patience = Patience()
+    ) -> None:
         self._connection = connection
         self._state_sync = state_sync
         self._client = client
+        self._patience = patience
         self._known = KnownStates()
         self._pending: Iterator[Change] = iter(())
         self._seq: int | None = None
@@ -175,8 +185,12 @@ class Events:
     def _lose(self, *, stopped: bool) -> None:
         self._hang_up()
         now = anyio.current_time()
-        limit_s = (0.0 if self._connection.has_stopped_it else RESTART_S) if stopped else RECONNECT_S
-        steady = self._loss is None or now - self._opened_at > STEADY_S
+        limit_s = (
+            (0.0 if self._connection.has_stopped_it else self._patience.restart_s)
+            if stopped
+            else self._patience.reconnect_s
+        )
+        steady = self._loss is None or now - self._opened_at > self._patience.steady_s
         self._loss = _LostDaemon(
             stopped, now + limit_s, pauses() if steady or self._loss is None else self._loss.pauses
         )

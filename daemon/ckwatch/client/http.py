@@ -46,8 +46,9 @@ def target_of(segments: Sequence[str], query: Query = ()) -> str:
 class Exchange:
     """An answer that is being read. Whoever opens one has to `close` it; dropping it does that too, sooner or later."""
 
-    def __init__(self, connection: socket) -> None:
+    def __init__(self, connection: socket, limit_s: float = ANSWER_LIMIT_S) -> None:
         self.status = 0
+        self._limit_s = limit_s
         self._socket = connection
         self._http = h11.Connection(h11.CLIENT)
         self._ended = False
@@ -57,13 +58,21 @@ class Exchange:
         self._begun_bytes = 0
 
     @classmethod
-    async def begin(cls, path: str | os.PathLike[str], method: str, target: str, body: bytes | None = None) -> Exchange:
+    async def begin(
+        cls,
+        path: str | os.PathLike[str],
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        limit_s: float = ANSWER_LIMIT_S,
+    ) -> Exchange:
         """Send a request to the socket at `path` and read the head of the answer.
 
-        Raises DaemonGoneError if nobody listens or the daemon goes away first, DaemonSilentError if it does nothing,
-        and ProtocolError for an answer that is no HTTP. So does reading.
+        Raises DaemonGoneError if nobody listens or the daemon goes away first, DaemonSilentError if it does nothing for
+        `limit_s`, and ProtocolError for an answer that is no HTTP. So does reading.
         """
-        exchange = cls(await connection_to(path))
+        exchange = cls(await connection_to(path), limit_s)
         try:
             await exchange._send(method, target, body)
             await exchange._read_head()
@@ -81,7 +90,7 @@ class Exchange:
         while (data := await self._part()) is not None:
             yield data
 
-    async def line(self) -> bytes | None:
+    async def line(self, limit_bytes: int = LINE_LIMIT_BYTES) -> bytes | None:
         """The next line of the answer that is not empty; None at its end. Nothing is lost when this is cancelled."""
         while not self._lines:
             if self._finished:
@@ -93,7 +102,7 @@ class Exchange:
             first, *others = data.split(b"\n")
             self._begun.append(first)
             self._begun_bytes += len(first)
-            if self._begun_bytes > LINE_LIMIT_BYTES:
+            if self._begun_bytes > limit_bytes:
                 raise ProtocolError("the daemon sent a line without an end")
             if others:
                 whole = (b"".join(self._begun), *others[:-1])
@@ -177,7 +186,7 @@ class Exchange:
 
     async def _until(self, ready: Callable[[socket], Awaitable[None]]) -> None:
         try:
-            with anyio.fail_after(ANSWER_LIMIT_S):
+            with anyio.fail_after(self._limit_s):
                 await ready(self._socket)
         except TimeoutError:
             raise DaemonSilentError(_SILENT, _RESTART) from None

@@ -39,7 +39,7 @@ SWITCH_S = 0.0005
 threads that read or hash take turns before the loop gets its own. The price is a tenth of what they do at once."""
 
 IN_PLACE_S = 60.0
-"""How often the daemon looks whether it can still be found; also keeps its files from looking forgotten."""
+"""How often the daemon checks that it can still be found; this also keeps its files from looking abandoned."""
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 
@@ -49,13 +49,15 @@ async def run_daemon(
     *,
     open_engine: OpenEngine,
     idle_exit_s: float | None = None,
+    in_place_s: float = IN_PLACE_S,
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Be the daemon of the workspace at `root`, an absolute path, until it ends; ENDED, or TAKEN at once.
 
     `open_engine(root, log_file=…)` opens it. After `idle_exit_s` without use the daemon ends, 0 for never, None for
-    what the engine's status says. `on_ready` is called as soon as requests are answered. To be run in the main thread.
-    Raises UntrustedError, CkwatchError for a folder or socket that cannot be used, and what `open_engine` raises.
+    what the engine's status says. Every `in_place_s` it checks that clients can find it. `on_ready` is called as soon
+    as requests are answered. To be run in the main thread. Raises UntrustedError, CkwatchError for a folder or socket
+    that cannot be used, and what `open_engine` raises.
     """
     sys.setswitchinterval(SWITCH_S)
     require_trusted(root)
@@ -69,7 +71,7 @@ async def run_daemon(
         listener = bind(endpoint)
         _log.info("ckwatch %s, process %d, for %s", __version__, os.getpid(), root)
         try:
-            await _Lifecycle(endpoint, lock, idle_exit_s).run(root, open_engine, listener, on_ready)
+            await _Lifecycle(endpoint, lock, idle_exit_s, in_place_s).run(root, open_engine, listener, on_ready)
         finally:
             listener.close()
     finally:
@@ -81,10 +83,11 @@ async def run_daemon(
 class _Lifecycle:
     """`end` cancels what there is to cancel: the opening of the engine, or serving it, but not its closing."""
 
-    def __init__(self, endpoint: Endpoint, lock: int, idle_exit_s: float | None) -> None:
+    def __init__(self, endpoint: Endpoint, lock: int, idle_exit_s: float | None, in_place_s: float) -> None:
         self._endpoint = endpoint
         self._lock = lock
         self._idle_exit_s = idle_exit_s
+        self._in_place_s = in_place_s
         self._scope = anyio.CancelScope()
 
     def end(self, why: str) -> None:
@@ -143,5 +146,5 @@ class _Lifecycle:
                 # Clients look for a daemon of the new code, and two of them would do everything twice.
                 self.end("its code was changed")
                 return
-            await anyio.sleep(IN_PLACE_S)
+            await anyio.sleep(self._in_place_s)
         self.end(f"its lock or socket is gone from {self._endpoint.lock.parent}")

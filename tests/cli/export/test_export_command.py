@@ -16,24 +16,12 @@ import pytest
 
 from ckwatch.cli import main
 from ckwatch.cli.export import python_module
+from workspaces import gemm_kernel
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/export.md"
 
-KERNEL = """\
-template = "k.cpp.j2"
-[operation]
-kind = "gemm"
-a = { dtype = "f32" }
-b = { dtype = "f32", layout = "col" }
-c = { dtype = "f32" }
-[[instance]]
-name = "one"
-Tile = 16
-[[instance]]
-name = "two"
-Tile = 32
-"""
+KERNEL = gemm_kernel("k.cpp.j2", {"one": {"Tile": 16}, "two": {"Tile": 32}}, dtype="f32")
 TEMPLATE = """\
 {{ header("cpp") }}
 {{ globals("cpp") }}
