@@ -178,7 +178,7 @@ async def test_a_template_that_appears_and_one_that_vanishes(bench: Bench) -> No
         assert why(seen.units["one"])[-1] == "templates/macros.j2 appeared"
         (bench.root / "templates/macros.j2").unlink()
         await seen.until(lambda s: all(unit.fresh and unit.outcome == "failed" for unit in s.units.values()))
-        assert why(seen.units["one"])[-1] == "templates/macros.j2 is gone"
+        assert why(seen.units["one"])[-1] == "templates/macros.j2 was removed"
 
 
 async def test_kernel_files_and_folders_come_and_go(bench: Bench) -> None:
