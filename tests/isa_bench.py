@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ckwatch.codeobject.kernel_names import is_helper
-from ckwatch.codeobject.metadata import resources_of
+from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.compile.toolchain.model import Toolchain, ToolchainSource
 from code_objects import content
 from daemon_bench import Bench
@@ -14,7 +14,7 @@ from fake_compiler import bundle, elf
 
 UNIT = "k/one@gfx942"
 CODE = content("gemm_f16_v3_128x128x64.gfx942")
-SYMBOL = next(each.symbol for each in resources_of(CODE)[0] if not is_helper(each.symbol))
+SYMBOL = next(each.symbol for each in read_metadata(CODE).kernels if not is_helper(each.symbol))
 INSTRUCTIONS = (
     ("v_mov_b32_e32 v20, v21", "7E280315"),
     ("v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", "D3CC0000 04022510"),

@@ -6,7 +6,7 @@ import pytest
 
 from ckwatch.codeobject.demangle import NamePool, demangle, full_name
 from ckwatch.codeobject.kernel_names import is_helper, readable_names
-from ckwatch.codeobject.metadata import resources_of
+from ckwatch.codeobject.metadata import read_metadata
 from code_objects import DATA, OBJECTS, content
 
 DEMANGLED = dict(line.split("\t") for line in (DATA / "names.txt").read_text().splitlines())
@@ -159,7 +159,7 @@ def test_no_two_names_are_equal() -> None:
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_real_kernels_have_names_without_mangling(name: str) -> None:
-    kernels, _, _ = resources_of(content(name))
+    kernels = read_metadata(content(name)).kernels
     assert not [kernel.name for kernel in kernels if "_Z" in kernel.name]
     assert len({kernel.name for kernel in kernels}) == len(kernels)
 
@@ -180,6 +180,6 @@ def test_helpers_of_the_runtime() -> None:
 
 
 def test_the_helper_beside_a_real_gemm() -> None:
-    kernels, _, _ = resources_of(content("gemm_f16_v3_128x128x64.gfx942"))
+    kernels = read_metadata(content("gemm_f16_v3_128x128x64.gfx942")).kernels
     assert [kernel.name for kernel in kernels if is_helper(kernel.symbol)] == ["flush_icache"]
     assert len(kernels) == 2

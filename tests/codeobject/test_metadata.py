@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ckwatch.codeobject import messagepack, metadata
-from ckwatch.codeobject.metadata import read_metadata, resources_of
+from ckwatch.codeobject import metadata
+from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import KernelResources
 from code_objects import OBJECTS, content, remarks
 
@@ -19,13 +19,14 @@ LIMITS = "limits.gfx942"
 
 
 def kernel(name: str, ending: str) -> KernelResources:
-    (found,) = [kernel for kernel in resources_of(content(name))[0] if kernel.symbol.endswith(ending)]
+    (found,) = [kernel for kernel in read_metadata(content(name)).kernels if kernel.symbol.endswith(ending)]
     return found
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_every_figure_is_the_compilers(name: str) -> None:
-    kernels, arch, notes = resources_of(content(name))
+    found = read_metadata(content(name))
+    kernels, arch, notes = found.kernels, found.arch, found.notes
     remarked = remarks(name)
     assert {kernel.symbol for kernel in kernels} == set(remarked)
     assert arch == name.split(".")[1].partition("-")[0]
@@ -85,8 +86,9 @@ def without_symbols(data: bytes) -> bytes:
 
 
 def test_a_stripped_file_tells_what_it_can() -> None:
-    whole = {kernel.symbol: kernel for kernel in resources_of(content(LIMITS))[0]}
-    kernels, arch, notes = resources_of(without_symbols(content(LIMITS)))
+    whole = {kernel.symbol: kernel for kernel in read_metadata(content(LIMITS)).kernels}
+    found = read_metadata(without_symbols(content(LIMITS)))
+    kernels, arch, notes = found.kernels, found.arch, found.notes
     assert arch == "gfx942"
     assert {kernel.symbol: kernel for kernel in kernels} == whole  # 256 VGPR beside AGPR are a multiple of 4 anyway
     assert notes == ("registers_330: VGPR is rounded up to a multiple of 4: the code object is stripped.",)
@@ -95,13 +97,15 @@ def test_a_stripped_file_tells_what_it_can() -> None:
 def test_an_unknown_version_is_read_all_the_same() -> None:
     data = bytearray(content(TILED))
     data[8] = 77
-    kernels, _, notes = resources_of(bytes(data))
+    found = read_metadata(bytes(data))
+    kernels, notes = found.kernels, found.notes
     assert len(kernels) == 2
     assert notes == ("The code object's version is not known: its figures are read as those of version 6.",)
 
 
 def test_an_unknown_arch_has_resources_all_the_same() -> None:
-    kernels, arch, notes = resources_of(content(TILED).replace(b"amdhsa--gfx942", b"amdhsa--gfx777"))
+    found = read_metadata(content(TILED).replace(b"amdhsa--gfx942", b"amdhsa--gfx777"))
+    kernels, arch, notes = found.kernels, found.arch, found.notes
     assert (arch, len(kernels)) == ("gfx777", 2)
     assert notes == ("The limits of gfx777 are not known: no occupancy.",)
 
@@ -109,7 +113,7 @@ def test_an_unknown_arch_has_resources_all_the_same() -> None:
 @pytest.mark.parametrize(("written", "arch"), [(b"g:xna-", "g"), (b"gfx9-4", "gfx9-4"), (b"gfx90a", "gfx90a")])
 def test_features_are_no_part_of_the_arch(written: bytes, arch: str) -> None:
     data = content("limits.gfx90a").replace(b"amdhsa--gfx90a", b"amdhsa--" + written)
-    assert resources_of(data)[1] == arch
+    assert read_metadata(data).arch == arch
 
 
 @pytest.mark.parametrize(
@@ -122,12 +126,26 @@ def test_features_are_no_part_of_the_arch(written: bytes, arch: str) -> None:
 def test_a_kernel_whose_figures_are_missing_is_named(old: bytes, new: bytes, note: str) -> None:
     data = content(GEMM)
     assert old in data
-    kernels, _, notes = resources_of(data.replace(old, new))
-    assert kernels == []
+    found = read_metadata(data.replace(old, new))
+    kernels, notes = found.kernels, found.notes
+    assert kernels == ()
     assert notes == (f"flush_icache: {note}", f"gemm_universal<HasMainKBlockLoop=true, TailNumber::Full>: {note}")
 
 
 # -- what is no code object
+
+
+def with_metadata(packed: bytes) -> bytes:
+    """A code object of gfx942 with nothing but this metadata."""
+    note = struct.pack("<III", 7, len(packed), metadata.NT_AMDGPU_METADATA) + b"AMDGPU\0\0" + packed
+    note += bytes(-len(note) % 4)
+    header = struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, 64, 0, 0x4C, 64, 56, 1, 0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(note), len(note), 4)
+    return b"\x7fELF\x02\x01\x01\x40\x04" + bytes(7) + header + segment + note
+
+
+def test_padding_follows_the_metadata() -> None:
+    assert read_metadata(with_metadata(b"\x80\0\0\0")).arch == "gfx942"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +162,7 @@ def test_a_kernel_whose_figures_are_missing_is_named(old: bytes, new: bytes, not
         (content(GEMM)[:4000], "The code object is cut short."),
         (content(GEMM)[:-1], "The code object is cut short."),
         (content(GEMM)[:0x20] + b"\xff" * 8 + content(GEMM)[0x28:], "The code object is cut short."),
-        (content(GEMM)[:0x3A] + b"\x01" + content(GEMM)[0x3B:], "The code object's table of sections is damaged."),
+        (content(GEMM)[:0x3A] + b"\x01" + content(GEMM)[0x3B:], "The code object has a damaged table of sections."),
         (content(GEMM).replace(b"AMDGPU\0", b"XMDGPU\0"), "The code object has no metadata."),
         (
             content(GEMM).replace(b"\x20\0\0\0AMDGPU\0", b"\x0a\0\0\0AMDGPU\0"),
@@ -152,19 +170,22 @@ def test_a_kernel_whose_figures_are_missing_is_named(old: bytes, new: bytes, not
         ),
         (
             content(GEMM).replace(b"\xaeamdhsa.kernels", b"\xc1amdhsa.kernels"),
-            "The code object's metadata is damaged: MessagePack has a value of the unknown kind 0xc1.",
+            "The code object's metadata is damaged: it is no MessagePack.",
         ),
+        (with_metadata(b"\x91" * 5000 + b"\xc0"), "The code object's metadata is damaged: it is no MessagePack."),
+        (with_metadata(b"\xdd\xff\xff\xff\xff"), "The code object's metadata is damaged: it is no MessagePack."),
+        (with_metadata(b"\x90"), "The code object's metadata is damaged: it is no map."),
     ],
 )
 def test_what_is_refused(data: bytes, says: str) -> None:
     with pytest.raises(ValueError, match=r"\.$") as refused:
-        resources_of(data)
+        read_metadata(data)
     assert says in str(refused.value)
 
 
 def refusal(data: bytes) -> str:
     try:
-        resources_of(data)
+        read_metadata(data)
     except ValueError as error:
         return str(error)
     return ""
@@ -188,43 +209,11 @@ def test_no_damage_raises_anything_else() -> None:
     assert 100 < refused < 300
 
 
-# -- MessagePack
-
-
-@pytest.mark.parametrize(
-    ("data", "value"),
-    [
-        (b"\x00", 0), (b"\x7f", 127), (b"\xff", -1), (b"\xe0", -32), (b"\xcc\xff", 255), (b"\xcd\x01\x00", 256),
-        (b"\xce\x00\x01\x00\x00", 65536), (b"\xcf" + b"\xff" * 8, 2**64 - 1), (b"\xd0\x80", -128),
-        (b"\xd1\xff\x7f", -129), (b"\xd2\xff\xff\x7f\xff", -32769), (b"\xd3\x80" + bytes(7), -(2**63)),
-        (b"\xc0", None), (b"\xc2", False), (b"\xc3", True), (b"\xca\x3f\x80\x00\x00", 1.0),
-        (b"\xcb\x3f\xf0" + bytes(6), 1.0), (b"\xa3abc", "abc"), (b"\xd9\x03abc", "abc"), (b"\xda\x00\x03abc", "abc"),
-        (b"\xdb\x00\x00\x00\x03abc", "abc"), (b"\xa1\xff", "\ufffd"), (b"\xc4\x02\x01\x02", b"\x01\x02"),
-        (b"\xc5\x00\x01\x07", b"\x07"), (b"\x92\x01\x92\x02\x03", [1, [2, 3]]), (b"\xdc\x00\x01\x05", [5]),
-        (b"\xdd\x00\x00\x00\x01\x05", [5]), (b"\x81\xa1a\x01", {"a": 1}), (b"\xde\x00\x01\xa1a\x01", {"a": 1}),
-        (b"\xdf\x00\x00\x00\x01\xa1a\x80", {"a": {}}), (b"\x81\x05\x01", {"5": 1}), (b"\x01\x02", 1),
-    ],
-)  # fmt: skip
-def test_values(data: bytes, value: object) -> None:
-    found = messagepack.unpack(data)
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"\xc1", b"\xd4\x01\x01", b"\xa5abc", b"\x92\x01", b"\xdd\xff\xff\xff\xff", b"\xcd\x01", b"\x91" * 100],
-)
-def test_values_that_are_damaged(data: bytes) -> None:
-    with pytest.raises(ValueError, match="MessagePack"):
-        messagepack.unpack(data)
-
-
 def test_the_machine_of_the_header_names_the_arch_where_the_metadata_does_not() -> None:
     data = content(LIMITS)
     assert metadata.read_code_object(data).machine == "gfx942"
     assert metadata.read_code_object(data).version == 6
-    assert resources_of(data.replace(b"amdhsa.target", b"amdhsa.tarket"))[1] == "gfx942"
+    assert read_metadata(data.replace(b"amdhsa.target", b"amdhsa.tarket")).arch == "gfx942"
     unknown = bytearray(data.replace(b"amdhsa.target", b"amdhsa.tarket"))
     struct.pack_into("<I", unknown, 0x30, 0xFE)
-    assert "The code object does not tell its arch." in resources_of(bytes(unknown))[2]
+    assert "The code object does not tell its arch." in read_metadata(bytes(unknown)).notes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from ckwatch.compile.elf import (
     CompressedBundleError,
+    ElfError,
     code_digest,
     device_code,
     exported_symbols,
@@ -93,6 +96,34 @@ def test_cut_short_anywhere(file: Path, whole: bytes) -> None:
         for read in (exported_symbols, undefined_symbols, lambda path: device_code(path, "gfx942")):
             with pytest.raises(ValueError, match=r"short|ELF"):
                 read(file)
+
+
+@pytest.mark.parametrize("whole", [OBJECT, SHARED_OBJECT], ids=["object", "shared object"])
+def test_damage_is_nothing_but_an_elf_error(file: Path, whole: bytes) -> None:
+    chance = random.Random(7)  # noqa: S311  # the same damage every time
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(chance.randrange(1, 9)):
+            damaged[chance.randrange(16, len(damaged))] = chance.choice([0, 1, 0x7F, 0xFF])
+        file.write_bytes(damaged)
+        try:
+            exported_symbols(file)
+            undefined_symbols(file)
+            code_digest(bytes(damaged))
+            weaken(file, "k")
+        except ElfError:
+            refused += 1
+    assert refused > 30
+
+
+def test_symbols_without_a_table_of_names_are_damage(file: Path) -> None:
+    data = bytearray(elf(object_symbols(("kernel", 1, 0, 5))))
+    row = data.index(struct.pack("<I", 2), int.from_bytes(data[0x28:0x30], "little"))  # SHT_SYMTAB
+    data[row + 36 : row + 40] = b"\xff" * 4
+    file.write_bytes(data)
+    with pytest.raises(ElfError, match="damaged table of symbols"):
+        undefined_symbols(file)
 
 
 def test_damaged_bundle(file: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.codeobject.metadata import resources_of
+from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.source_lines import same_instructions
 from ckwatch.codeobject.tools.disassemble import disassemble, source_lines_of
 from ckwatch.compile.builder import Builder
@@ -60,7 +60,7 @@ async def test_the_same_code_with_lines_either_way(
     assert built.artifact is not None
     plain = built.artifact.product("code-object")
     assert plain is not None
-    (kernel,) = resources_of(plain.read_bytes())[0]
+    (kernel,) = read_metadata(plain.read_bytes()).kernels
     without = await disassemble(plain, toolchain, kernel.symbol)
     assert without.instructions
     assert await places(plain, toolchain, kernel.symbol) == set()

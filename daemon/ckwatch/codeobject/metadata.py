@@ -8,28 +8,32 @@ are exactly is in the absolute symbol `KERNEL.num_vgpr`, which clang emits since
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from ckwatch.codeobject import messagepack
+import msgpack
+
 from ckwatch.codeobject.kernel_names import readable_names
 from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import KernelResources
+from ckwatch.compile.elf import (
+    EM_AMDGPU,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_SYMTAB,
+    ElfError,
+    ElfFile,
+    ElfNote,
+    ElfSymbol,
+    machine,
+)
 
 NT_AMDGPU_METADATA = 32
 """The note of code object versions 3 and later."""
 NT_AMD_HSA_METADATA = 10
 """The note of code object version 2, whose content is YAML."""
 
-_EM_AMDGPU = 224
-_PT_NOTE = 4
-_SHT_SYMTAB = 2
-_SHT_NOTE = 7
-_SHT_NOBITS = 8
-_SHT_DYNSYM = 11
-_SECTION_BYTES = 64
-_SYMBOL_BYTES = 24
 _DESCRIPTOR_BYTES = 64
 _VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
 _ARCH_OF_MACHINE = {
@@ -40,32 +44,6 @@ _ARCH_OF_MACHINE = {
     0x41: "gfx1100", 0x46: "gfx1101", 0x47: "gfx1102", 0x44: "gfx1103",
     0x43: "gfx1150", 0x4A: "gfx1151", 0x55: "gfx1152", 0x58: "gfx1153", 0x48: "gfx1200", 0x4E: "gfx1201",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ElfNote:
-    owner: str
-    kind: int
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ElfSymbol:
-    """`section` is 0 for one that is not defined here."""
-
-    name: str
-    value: int
-    size: int
-    section: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    kind: int
-    address: int
-    offset: int
-    size: int
-    link: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +66,17 @@ def read_code_object(data: bytes) -> CodeObject:
     """Takes a code object apart. Raises ValueError, with a sentence, for what is none and for a damaged one."""
     _check_header(data)
     try:
-        sections = list(_sections(data))
-        symbols = {
-            symbol.name: symbol for kind in (_SHT_DYNSYM, _SHT_SYMTAB) for symbol in _symbols(data, sections, kind)
-        }
-        (flags,) = struct.unpack_from("<I", data, 0x30)
+        file = ElfFile(data)
+        symbols = {symbol.name: symbol for kind in (SHT_DYNSYM, SHT_SYMTAB) for symbol in file.symbols(kind)}
         return CodeObject(
-            version=_VERSIONS.get(data[8]),
-            machine=_ARCH_OF_MACHINE.get(flags & 0xFF, ""),
-            notes=tuple(_notes(data, sections)),
+            version=_VERSIONS.get(file.abi_version),
+            machine=_ARCH_OF_MACHINE.get(file.header.flags & 0xFF, ""),
+            notes=tuple(file.notes()),
             symbols=symbols,
-            descriptors=dict(_descriptors(data, sections, symbols)),
+            descriptors=dict(_descriptors(file, symbols)),
         )
-    except (struct.error, IndexError, OverflowError) as error:
-        raise ValueError("The code object is cut short.") from error
+    except ElfError as error:
+        raise ValueError(f"The code object {error.problem}.") from error
 
 
 def _check_header(data: bytes) -> None:
@@ -113,75 +88,18 @@ def _check_header(data: bytes) -> None:
         raise ValueError("The code object is cut short.")
     if data[4:6] != b"\x02\x01":
         raise ValueError("This is no 64-bit little-endian ELF file, so no code object.")
-    (machine,) = struct.unpack_from("<H", data, 18)
-    if machine != _EM_AMDGPU:
-        raise ValueError(f"This is an ELF file for another machine ({machine}), not for AMDGPU ({_EM_AMDGPU}).")
+    if (found := machine(data)) != EM_AMDGPU:
+        raise ValueError(f"This is an ELF file for another machine ({found}), not for AMDGPU ({EM_AMDGPU}).")
 
 
-def _sections(data: bytes) -> Iterator[_Section]:
-    (start,) = struct.unpack_from("<Q", data, 0x28)
-    each, count = struct.unpack_from("<HH", data, 0x3A)
-    if start and count and each != _SECTION_BYTES:
-        raise ValueError("The code object's table of sections is damaged.")
-    for index in range(count if start else 0):
-        _, kind, _, address, offset, size, link, *_ = struct.unpack_from("<IIQQQQIIQQ", data, start + index * each)
-        yield _Section(kind, address, offset, size, link)
-
-
-def _notes(data: bytes, sections: list[_Section]) -> Iterator[ElfNote]:
-    """Of the segments, which a stripped file has too; of the sections where there are none."""
-    (start,) = struct.unpack_from("<Q", data, 0x20)
-    each, count = struct.unpack_from("<HH", data, 0x36)
-    places = []
-    for index in range(count if start else 0):
-        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", data, start + index * each)
-        if kind == _PT_NOTE:
-            places.append((offset, size))
-    places = places or [(section.offset, section.size) for section in sections if section.kind == _SHT_NOTE]
-    for offset, size in places:
-        yield from _notes_of(_bounded(data, offset, size))
-
-
-def _notes_of(data: bytes) -> Iterator[ElfNote]:
-    at = 0
-    while at + 12 <= len(data):
-        owner, size, kind = struct.unpack_from("<III", data, at)
-        at += 12
-        name = _bounded(data, at, owner).rstrip(b"\0").decode("ascii", "replace")
-        at += owner + 3 & ~3
-        yield ElfNote(name, kind, _bounded(data, at, size))
-        at += size + 3 & ~3
-
-
-def _symbols(data: bytes, sections: list[_Section], kind: int) -> Iterator[ElfSymbol]:
-    for section in sections:
-        if section.kind != kind:
-            continue
-        names = sections[section.link]
-        strings = _bounded(data, names.offset, names.size)
-        for at in range(section.offset, section.offset + section.size, _SYMBOL_BYTES):
-            name, _, _, index, value, size = struct.unpack_from("<IBBHQQ", data, at)
-            if name:
-                end = strings.find(b"\0", name)
-                yield ElfSymbol(strings[name : max(end, name)].decode("utf-8", "replace"), value, size, index)
-
-
-def _descriptors(
-    data: bytes, sections: list[_Section], symbols: Mapping[str, ElfSymbol]
-) -> Iterator[tuple[str, bytes]]:
+def _descriptors(file: ElfFile, symbols: Mapping[str, ElfSymbol]) -> Iterator[tuple[str, bytes]]:
     for name, symbol in symbols.items():
-        if not name.endswith(".kd") or not 0 < symbol.section < len(sections):
+        if not name.endswith(".kd") or not 0 < symbol.section < len(file.sections):
             continue
-        section = sections[symbol.section]
+        section = file.sections[symbol.section]
         offset = section.offset + symbol.value - section.address
-        if section.kind != _SHT_NOBITS and section.offset <= offset:
-            yield name.removesuffix(".kd"), _bounded(data, offset, _DESCRIPTOR_BYTES)
-
-
-def _bounded(data: bytes, at: int, size: int) -> bytes:
-    if at + size > len(data):
-        raise ValueError("The code object is cut short.")
-    return data[at : at + size]
+        if section.kind != SHT_NOBITS and section.offset <= offset:
+            yield name.removesuffix(".kd"), file.bounded(offset, _DESCRIPTOR_BYTES)
 
 
 _OWNER = "AMDGPU"
@@ -208,17 +126,11 @@ class CodeObjectMetadata:
     notes: tuple[str, ...]
 
 
-def resources_of(data: bytes) -> tuple[list[KernelResources], str, tuple[str, ...]]:
-    """The resources of each kernel, the arch, and what could not be read and why.
+def read_metadata(data: bytes) -> CodeObjectMetadata:
+    """What the code object says of its kernels, and what could not be read and why.
 
     Raises ValueError, with a sentence, for what is no code object and for one that is damaged.
     """
-    contents = read_metadata(data)
-    return list(contents.kernels), contents.arch, contents.notes
-
-
-def read_metadata(data: bytes) -> CodeObjectMetadata:
-    """As `resources_of`, with what else the file says of its kernels. Raises ValueError as it does."""
     file = read_code_object(data)
     metadata = _metadata_map(file)
     arch = _arch(metadata, file)
@@ -249,13 +161,16 @@ def read_metadata(data: bytes) -> CodeObjectMetadata:
     )
 
 
-def _metadata_map(file: CodeObject) -> Mapping[str, messagepack.Value]:
+def _metadata_map(file: CodeObject) -> Mapping[str, Any]:
     for note in file.notes:
         if note.owner == _OWNER and note.kind == NT_AMDGPU_METADATA:
             try:
-                value = messagepack.unpack(note.content)
-            except ValueError as error:
-                raise ValueError(f"The code object's metadata is damaged: {error}.") from error
+                # unpackb allocates nothing for a damaged count, which Unpacker would.
+                value = msgpack.unpackb(note.content, raw=False, unicode_errors="replace", strict_map_key=True)
+            except msgpack.ExtraData as error:
+                value = error.unpacked  # padding follows
+            except (ValueError, TypeError, RecursionError) as error:  # some of them say nothing
+                raise ValueError("The code object's metadata is damaged: it is no MessagePack.") from error
             if not isinstance(value, dict):
                 raise ValueError("The code object's metadata is damaged: it is no map.")
             return value
@@ -264,7 +179,7 @@ def _metadata_map(file: CodeObject) -> Mapping[str, messagepack.Value]:
     raise ValueError("The code object has no metadata.")
 
 
-def _arch(metadata: Mapping[str, messagepack.Value], file: CodeObject) -> str:
+def _arch(metadata: Mapping[str, Any], file: CodeObject) -> str:
     """Of the metadata's target (`amdgcn-amd-amdhsa--gfx942:xnack-`), else of the file's header."""
     target = metadata.get("amdhsa.target")
     if not isinstance(target, str):
@@ -272,7 +187,7 @@ def _arch(metadata: Mapping[str, messagepack.Value], file: CodeObject) -> str:
     return target.split("-", 4)[-1].partition(":")[0]
 
 
-def _kernel_symbol(kernel: Mapping[str, messagepack.Value]) -> str:
+def _kernel_symbol(kernel: Mapping[str, Any]) -> str:
     """The name of the kernel's code, as `.name` is what was written, which a linker may have changed."""
     for field in (".symbol", ".name"):
         name = kernel.get(field)
@@ -282,7 +197,7 @@ def _kernel_symbol(kernel: Mapping[str, messagepack.Value]) -> str:
 
 
 def _kernel_resources(
-    kernel: Mapping[str, messagepack.Value], name: str, file: CodeObject, arch: str
+    kernel: Mapping[str, Any], name: str, file: CodeObject, arch: str
 ) -> tuple[KernelResources | None, list[str]]:
     symbol = _kernel_symbol(kernel)
     counts: dict[str, int] = {}

@@ -119,8 +119,8 @@ class _Kernel:
 def occupancy_of(resources: KernelResources, arch: str, *, cu_mode: bool = False) -> Occupancy | None:
     """The occupancy of a kernel, None where the arch is not known.
 
-    On gfx10 and later a CU stands for a WGP, unless the kernel runs in CU mode (`CodeObjectMetadata.cu_mode` tells). LDS that a
-    launch asks for is not counted: the code object does not know it. A kernel that cannot run has 0 waves.
+    On gfx10 and later a CU stands for a WGP, unless the kernel runs in CU mode (`CodeObjectMetadata.cu_mode`). LDS that
+    a launch asks for is not counted: the code object does not know it. A kernel that cannot run has 0 waves.
     """
     limits = limits_of(arch)
     if limits is None or resources.wavefront_size not in (32, 64):

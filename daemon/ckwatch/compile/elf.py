@@ -1,4 +1,4 @@
-"""Reads ELF files and clang's offload bundles: sections, symbols, and the device code of a shared object.
+"""Reads ELF files and clang's offload bundles: sections, notes, symbols, and the device code of a shared object.
 
 Reading them here spares a process per compile. Formats: the ELF-64 specification, and "Clang Offload Bundler" in
 clang's documentation (`__CLANG_OFFLOAD_BUNDLE__`; compressed bundles begin with `CCOB`).
@@ -11,121 +11,282 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 FATBIN_SECTION = ".hip_fatbin"
 EM_AMDGPU = 224
+SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
+
+_ET_EXEC, _ET_DYN = 2, 3
+_PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 2, 3, 4
+_SHT_PROGBITS = 1
+_STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
+_STV_DEFAULT, _STV_PROTECTED = 0, 3
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED = b"CCOB"
 _CODE = (".text", ".rodata", ".hip_fatbin", ".nv_fatbin")
 _TEXTS = ".rodata.str"
-_SHT_PROGBITS = 1
-_SHT_SYMTAB = 2
-_SHT_NOBITS = 8
-_SHT_DYNSYM = 11
-_STB_LOCAL = 0
-_STB_GLOBAL = 1
-_STB_WEAK = 2
-_STV_DEFAULT = 0
-_STV_PROTECTED = 3
-_SYMBOL_BYTES = 24
 
 
 class CompressedBundleError(Exception):  # not a fault: the bundler has to unpack it
     """The offload bundle is compressed."""
 
 
+class ElfError(ValueError):
+    """A file is no ELF file, or a damaged one; `problem` completes a sentence about it: "is cut short"."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the file {problem}")
+        self.problem = problem
+
+
+class ElfHeader(NamedTuple):
+    """The header of a 64-bit little-endian ELF file, from its type on; the fields are the specification's."""
+
+    type: int
+    machine: int
+    version: int
+    entry: int
+    phoff: int
+    shoff: int
+    flags: int
+    ehsize: int
+    phentsize: int
+    phnum: int
+    shentsize: int
+    shnum: int
+    shstrndx: int
+
+    @classmethod
+    def read(cls, data: bytes) -> Self:
+        """Raises ElfError."""
+        if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
+            raise ElfError("is no ELF-64 file")
+        return cls._make(_HEADER.unpack_from(data, 16))
+
+
 @dataclass(frozen=True, slots=True)
-class _Section:
+class ElfSection:
+    """A section by its header; `name` is empty where the file has no names."""
+
     name: str
     kind: int
+    address: int
     offset: int
     size: int
     link: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Symbol:
-    """`section` is 0 for one that is not defined here; the entry begins at `at`."""
+class ElfSegment:
+    """A segment by its header: what a stripped file is left with."""
+
+    kind: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElfNote:
+    owner: str
+    kind: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ElfSymbol:
+    """`section` is 0 for one that is not defined here; its entry in the file begins at `entry_offset`."""
 
     name: str
+    value: int
+    size: int
     binding: int
     visibility: int
     section: int
-    at: int
+    entry_offset: int
+
+
+_HEADER: Final = struct.Struct("<HHIQQQIHHHHHH")
+_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT: Final = struct.Struct("<IIQQQQQQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_NOTE: Final = struct.Struct("<III")
+
+
+class ElfFile:
+    """A 64-bit little-endian ELF file in memory. Whatever is damaged raises ElfError, here and in the methods."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.header = ElfHeader.read(data)
+        self.abi_version = data[8]
+        self.sections = self._sections()
+        self.segments = self._segments()
+
+    def bounded(self, offset: int, size: int) -> bytes:
+        """So many bytes of the file, all of them."""
+        if offset + size > len(self.data):
+            raise ElfError("is cut short")
+        return self.data[offset : offset + size]
+
+    def content(self, section: ElfSection) -> bytes:
+        """What the file holds of a section; nothing of one that is made when it is loaded."""
+        return b"" if section.kind == SHT_NOBITS else self.bounded(section.offset, section.size)
+
+    def symbols(self, kind: int) -> Iterator[ElfSymbol]:
+        """The symbols that have a name, of the tables of this kind."""
+        for section in self.sections:
+            if section.kind != kind:
+                continue
+            if section.link >= len(self.sections) or section.size % _SYMBOL.size:
+                raise ElfError("has a damaged table of symbols")
+            strings = self.content(self.sections[section.link])
+            for index, entry in enumerate(_SYMBOL.iter_unpack(self.content(section))):
+                name, info, other, defined_in, value, size = entry
+                if name:
+                    at = section.offset + index * _SYMBOL.size
+                    yield ElfSymbol(_string(strings, name), value, size, info >> 4, other & 3, defined_in, at)
+
+    def notes(self) -> Iterator[ElfNote]:
+        """Of the segments, which a stripped file has too; of the sections where there are none."""
+        places = [(segment.offset, segment.size) for segment in self.segments if segment.kind == _PT_NOTE]
+        places = places or [(section.offset, section.size) for section in self.sections if section.kind == SHT_NOTE]
+        for at, size in places:
+            self.bounded(at, size)
+            end = at + size
+            while at + _NOTE.size <= end:
+                owner, length, kind = _NOTE.unpack_from(self.data, at)
+                at += _NOTE.size
+                name = self.bounded(at, owner).rstrip(b"\0").decode("ascii", "replace")
+                at += owner + 3 & ~3
+                if at + length > end:
+                    raise ElfError("is cut short")
+                yield ElfNote(name, kind, self.bounded(at, length))
+                at += length + 3 & ~3
+
+    def _sections(self) -> tuple[ElfSection, ...]:
+        header = self.header
+        if not header.shoff or not header.shnum:
+            return ()
+        if header.shentsize != _SECTION.size:
+            raise ElfError("has a damaged table of sections")
+        rows = [*_SECTION.iter_unpack(self.bounded(header.shoff, header.shnum * _SECTION.size))]
+        names = b""
+        if header.shstrndx < len(rows):
+            _, _, _, _, offset, size, *_ = rows[header.shstrndx]
+            names = self.bounded(offset, size)
+        return tuple(
+            ElfSection(_string(names, name), kind, address, offset, size, link)
+            for name, kind, _, address, offset, size, link, *_ in rows
+        )
+
+    def _segments(self) -> tuple[ElfSegment, ...]:
+        header = self.header
+        if not header.phoff or not header.phnum:
+            return ()
+        if header.phentsize != _SEGMENT.size:
+            raise ElfError("has a damaged table of segments")
+        rows = _SEGMENT.iter_unpack(self.bounded(header.phoff, header.phnum * _SEGMENT.size))
+        return tuple(ElfSegment(kind, offset, size) for kind, _, offset, _, _, size, *_ in rows)
+
+
+def _string(strings: bytes, at: int) -> str:
+    end = strings.find(b"\0", at)
+    return strings[at : end if end >= 0 else len(strings)].decode("utf-8", "replace")
 
 
 def machine(data: bytes) -> int | None:
     """The `e_machine` of a 64-bit little-endian ELF file, None for anything else."""
-    if len(data) < 64 or data[:6] != b"\x7fELF\x02\x01":
+    try:
+        return ElfHeader.read(data).machine
+    except ElfError:
         return None
-    return int(struct.unpack_from("<H", data, 18)[0])
+
+
+def names_interpreter(path: Path) -> bool | None:
+    """Whether a dynamically linked file names a program that loads it; None for any other file. Reads only its header
+    and its table of segments."""
+    with path.open("rb") as file:
+        try:
+            header = ElfHeader.read(file.read(64))
+        except ElfError:
+            return None
+        if header.type not in (_ET_EXEC, _ET_DYN) or header.phentsize != _SEGMENT.size:
+            return None
+        file.seek(header.phoff)
+        table = file.read(header.phnum * _SEGMENT.size)
+    kinds = {row[0] for row in _SEGMENT.iter_unpack(table[: len(table) // _SEGMENT.size * _SEGMENT.size])}
+    return _PT_INTERP in kinds if _PT_DYNAMIC in kinds else None
 
 
 def exported_symbols(path: Path) -> tuple[str, ...]:
-    """The defined symbols that a shared object exports, sorted. Raises ValueError when it is no ELF-64 file."""
+    """The defined symbols that a shared object exports, sorted. Raises ElfError."""
     names = {
         symbol.name
-        for symbol in _symbols(path.read_bytes(), _SHT_DYNSYM)
+        for symbol in ElfFile(path.read_bytes()).symbols(SHT_DYNSYM)
         if symbol.section != 0 and symbol.binding != _STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
     }
     return tuple(sorted(names))
 
 
 def weaken(path: Path, prefix: str) -> None:
-    """Make the global symbols whose names begin so weak ones, in place. Raises ValueError when it is no ELF-64 file."""
+    """Make the global symbols whose names begin so weak ones, in place. Raises ElfError."""
     data = path.read_bytes()
     changed = bytearray(data)
-    for symbol in _symbols(data, _SHT_SYMTAB):
+    for symbol in ElfFile(data).symbols(SHT_SYMTAB):
         if symbol.binding == _STB_GLOBAL and symbol.name.startswith(prefix):
-            changed[symbol.at + 4] = _STB_WEAK << 4 | data[symbol.at + 4] & 15
+            info = symbol.entry_offset + 4
+            changed[info] = _STB_WEAK << 4 | data[info] & 15
     path.write_bytes(changed)
 
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:
-    """The names that an object refers to and does not define, sorted. Raises ValueError when it is no ELF-64 file."""
-    return _undefined(path.read_bytes())
+    """The names that an object refers to and does not define, sorted. Raises ElfError."""
+    return _undefined(ElfFile(path.read_bytes()))
 
 
-def _undefined(data: bytes) -> tuple[str, ...]:
-    return tuple(sorted({symbol.name for symbol in _symbols(data, _SHT_SYMTAB) if symbol.section == 0}))
+def _undefined(file: ElfFile) -> tuple[str, ...]:
+    return tuple(sorted({symbol.name for symbol in file.symbols(SHT_SYMTAB) if symbol.section == 0}))
 
 
 def device_code(path: Path, arch: str) -> bytes | None:
     """The AMDGPU ELF file for `arch` in a HIP object or shared object, None if it holds none.
 
-    Raises ValueError when the file is damaged, CompressedBundle when the bundle has to be unpacked by clang's tool.
+    Raises ValueError when the file is damaged, CompressedBundleError when the bundle has to be unpacked by clang's
+    tool.
     """
-    data = path.read_bytes()
-    for section in _sections(data):
-        if section.name == FATBIN_SECTION and section.kind != _SHT_NOBITS:
-            found = _from_bundle(data[section.offset : section.offset + section.size], arch)
-            if found is not None:
-                return found
+    file = ElfFile(path.read_bytes())
+    for bundle in _bundles(file):
+        found = _from_bundle(bundle, arch)
+        if found is not None:
+            return found
     return None
 
 
 def fat_binary(path: Path) -> bytes | None:
-    """The whole offload bundle of a HIP object, None if it holds none. Raises ValueError when it is no ELF-64 file."""
-    data = path.read_bytes()
-    for section in _sections(data):
-        if section.name == FATBIN_SECTION and section.kind != _SHT_NOBITS:
-            return data[section.offset : section.offset + section.size]
-    return None
+    """The whole offload bundle of a HIP object, None if it holds none. Raises ElfError."""
+    return next(_bundles(ElfFile(path.read_bytes())), None)
+
+
+def _bundles(file: ElfFile) -> Iterator[bytes]:
+    for section in file.sections:
+        if section.name == FATBIN_SECTION and section.kind != SHT_NOBITS:
+            yield file.content(section)
 
 
 def code_digest(data: bytes) -> str:
     """The SHA-256 of all code in an object, the host's and devices', with its constants and what it calls.
 
-    Equal for objects that differ in the names that they export, or in texts that are printed. Raises ValueError when it
-    is no ELF-64 file.
+    Equal for objects that differ in the names that they export, or in texts that are printed. Raises ElfError.
     """
+    file = ElfFile(data)
     found = hashlib.sha256()
-    for section in _sections(data):
+    for section in file.sections:
         if section.kind == _SHT_PROGBITS and section.name.startswith(_CODE) and not section.name.startswith(_TEXTS):
             found.update(f"{section.name}:{section.size}\n".encode())
-            found.update(data[section.offset : section.offset + section.size])
-    found.update("\n".join(_undefined(data)).encode())
+            found.update(file.content(section))
+    found.update("\n".join(_undefined(file)).encode())
     return found.hexdigest()
 
 
@@ -148,36 +309,3 @@ def _from_bundle(bundle: bytes, arch: str) -> bytes | None:
     except struct.error as error:
         raise ValueError("offload bundle is cut short") from error
     return None
-
-
-def _sections(data: bytes) -> list[_Section]:
-    if machine(data) is None:
-        raise ValueError("no ELF-64 file")
-    try:
-        (start,) = struct.unpack_from("<Q", data, 0x28)
-        size, count, names = struct.unpack_from("<HHH", data, 0x3A)
-        raw = [struct.unpack_from("<IIQQQQIIQQ", data, start + index * size) for index in range(count)]
-        if not raw:
-            return []
-        strings = raw[names][4]
-        return [_Section(_string(data, strings + item[0]), item[1], item[4], item[5], item[6]) for item in raw]
-    except (struct.error, IndexError) as error:
-        raise ValueError("ELF file is cut short") from error
-
-
-def _symbols(data: bytes, kind: int) -> Iterator[_Symbol]:
-    """The symbols that have a name, of the tables of this kind. Raises ValueError when it is no ELF-64 file."""
-    sections = _sections(data)
-    for section in sections:
-        if section.kind != kind:
-            continue
-        strings = sections[section.link]
-        for at in range(section.offset, section.offset + section.size, _SYMBOL_BYTES):
-            name, info, other, index = struct.unpack_from("<IBBH", data, at)
-            if name:
-                yield _Symbol(_string(data, strings.offset + name), info >> 4, other & 3, index, at)
-
-
-def _string(data: bytes, at: int) -> str:
-    end = data.find(b"\0", at)
-    return data[at : end if end >= 0 else len(data)].decode("utf-8", "replace")

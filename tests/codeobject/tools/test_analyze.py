@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ckwatch.codeobject.metadata import resources_of
+from ckwatch.codeobject.metadata import read_metadata
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport
 from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.toolchain.discover import discover
@@ -72,7 +72,7 @@ class Launcher:
 
 
 def disassembly(body: str = BODY, name: str = NAME) -> ProcessResult:
-    resources, _, _ = resources_of(content(name))
+    resources = read_metadata(content(name)).kernels
     return finished("\n".join(f"0000000000002000 <{each.symbol}>:\n{body}" for each in resources))
 
 
@@ -147,7 +147,7 @@ async def report_of_many(*answers: ProcessResult) -> tuple[CodeObjectReport, Lau
 
 
 async def test_the_loops_of_all_kernels_in_one_run() -> None:
-    count = len(resources_of(content(MANY))[0])
+    count = len(read_metadata(content(MANY)).kernels)
     report, launcher = await report_of_many(answer_for_all(count))
     assert [kernel.loop and kernel.loop.cycles for kernel in report.kernels] == [8] * count
     (source,) = launcher.sources
@@ -165,7 +165,7 @@ async def test_the_loops_of_all_kernels_in_one_run() -> None:
     ids=["rejects", "crashes", "other processor"],
 )
 async def test_loops_that_are_not_taken_together_are_taken_one_by_one(refusal: ProcessResult) -> None:
-    count = len(resources_of(content(MANY))[0])
+    count = len(read_metadata(content(MANY)).kernels)
     bad = finished(stderr="loop.s:3:1: error: instruction not supported on this GPU\n", status=1)
     report, launcher = await report_of_many(refusal, bad, ANSWER)
     assert len(launcher.sources) == 1 + count + 1
@@ -175,7 +175,7 @@ async def test_loops_that_are_not_taken_together_are_taken_one_by_one(refusal: P
 
 
 async def test_an_answer_that_lacks_a_loop() -> None:
-    count = len(resources_of(content(MANY))[0])
+    count = len(read_metadata(content(MANY)).kernels)
     report, _ = await report_of_many(answer_for_all(count, wrong=3))
     assert [number for number, kernel in enumerate(report.kernels) if kernel.loop and kernel.loop.cycles != 8] == [3]
     assert report.kernels[3].notes[-1].startswith("llvm-mca's answer is not as expected: KeyError('twice-3')")
@@ -196,7 +196,10 @@ REJECTS = finished(stderr="loop.s:2:1: error: invalid instruction\n", status=1)
         ),
         ([finished(stderr="error: strange\n", status=1)], "llvm-mca failed, no cycles are predicted: error: strange"),
         ([finished(status=-11, exit_reason=ExitReason.SIGNALLED)], "llvm-mca failed, no cycles are predicted: SIGSEGV"),
-        ([finished(exit_reason=ExitReason.TIMED_OUT, status=-15)], "llvm-mca failed, no cycles are predicted: timed out"),
+        (
+            [finished(exit_reason=ExitReason.TIMED_OUT, status=-15)],
+            "llvm-mca failed, no cycles are predicted: timed out",
+        ),
         ([finished("{")], "llvm-mca's answer is not as expected"),
         (
             [finished(stderr="'gfx942' is not a recognized processor for this target (ignoring processor)", status=1)],

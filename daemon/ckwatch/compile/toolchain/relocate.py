@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import anyio
 
+from ckwatch.compile.elf import names_interpreter
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 
@@ -28,8 +28,6 @@ _C_LIBRARY = frozenset(
         *("libBrokenLocale", "libthread_db", "libc_malloc_debug", "libmemusage", "libpcprofile"),
     }
 )
-
-_PT_INTERP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def elf_files(root: Path) -> Iterator[DynamicElf]:
         for name in names:
             path = Path(folder, name)
             if not path.is_symlink() and path.is_file():
-                kind = _read_elf(path)
+                kind = names_interpreter(path)
                 if kind is not None:
                     yield DynamicElf(path, kind)
 
@@ -109,22 +107,3 @@ async def relocate(root: Path, final: Path) -> int:
     except* ToolchainError as errors:
         raise errors.exceptions[0] from None
     return len(files)
-
-
-def _read_elf(path: Path) -> bool | None:
-    """None when the file is no dynamically linked ELF64 file, else whether it names an interpreter."""
-    with path.open("rb") as file:
-        header = file.read(64)
-        if len(header) < 64 or header[:5] != b"\x7fELF\x02" or header[5] != 1:
-            return None
-        kind, offset, entry_bytes, count = (
-            *struct.unpack_from("<H", header, 16),
-            *struct.unpack_from("<Q", header, 32),
-            *struct.unpack_from("<HH", header, 54),
-        )
-        if kind not in (2, 3):  # ET_EXEC, ET_DYN
-            return None
-        file.seek(offset)
-        table = file.read(entry_bytes * count)
-    kinds = {struct.unpack_from("<I", table, index * entry_bytes)[0] for index in range(len(table) // entry_bytes)}
-    return _PT_INTERP in kinds if 2 in kinds else None  # PT_DYNAMIC

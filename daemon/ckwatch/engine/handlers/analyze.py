@@ -30,6 +30,7 @@ from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warni
 from ckwatch.codeobject.tools.analyze import analyze
 from ckwatch.compile.request import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile import elf
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures
 from ckwatch.engine.build_tools import BuildTools
@@ -142,7 +143,7 @@ def code_version() -> int:
     """A number for the code that makes reports and figures; for a thread. What other code made is not shown."""
     room = Path(ckwatch.codeobject.__file__).parent
     digest = hashlib.sha256()
-    for path in (*sorted(room.rglob("*.py")), Path(__file__)):
+    for path in (*sorted(room.rglob("*.py")), Path(elf.__file__), Path(__file__)):
         digest.update(path.read_bytes())
     return int.from_bytes(digest.digest()[:6], "big")
 
