@@ -22,6 +22,7 @@ from ckwatch.codeobject.bank_conflicts import bank_conflicts
 from ckwatch.codeobject.control_flow import ControlFlow, NaturalLoop, control_flow_of
 from ckwatch.codeobject.disassembly import DisassembledFunction, Instruction, InstructionKind, traits
 from ckwatch.codeobject.report import MainLoop
+from ckwatch.model.amounts import count
 
 _OLD_FORM = re.compile(r"(vmcnt|lgkmcnt|vscnt)\((\d+)\)")
 _NEW_FORM = re.compile(r"s_wait_(load|store|ds|km|sample|bvh)cnt(?:_(ds)cnt)? (0x[0-9a-f]+|0|[1-9]\d*)")
@@ -212,20 +213,20 @@ def _loaded_to_lds(body: Iterable[Instruction]) -> int:
 def _doubts(function: DisassembledFunction, flow: ControlFlow) -> tuple[str, ...]:
     notes = []
     if function.unknown:
-        words = _counted(function.unknown, "word", "words")
+        words = count(function.unknown, "word", "words")
         notes.append(f"left out: {words} that the disassembler does not know")
     if flow.indirect:
-        branches = _counted(len(flow.indirect), "indirect branch or call", "indirect branches or calls")
+        branches = count(len(flow.indirect), "indirect branch or call", "indirect branches or calls")
         notes.append(f"{branches}: a loop through it is not seen")
     if flow.irreducible:
-        branches = _counted(flow.irreducible, "branch", "branches")
+        branches = count(flow.irreducible, "branch", "branches")
         notes.append(f"{branches} backwards to what has another way in: not seen as a loop")
     return tuple(notes)
 
 
 def _why_none(instructions: Sequence[Instruction]) -> str:
     matrix = sum(traits(instruction.mnemonic).kind is InstructionKind.MFMA for instruction in instructions)
-    straight = f"; {_counted(matrix, 'matrix instruction runs', 'matrix instructions run')} once" if matrix else ""
+    straight = f"; {count(matrix, 'matrix instruction runs', 'matrix instructions run')} once" if matrix else ""
     return f"no loop in {len(instructions)} instructions{straight}"
 
 
@@ -248,9 +249,7 @@ def _around(
         if loop is not chosen and _weight(loop, flow, instructions)[0] and _weight(chosen, flow, instructions)[0]
     ]
     if rivals:
-        notes.append(
-            f"{_counted(len(rivals), 'more loop has', 'more loops have')} matrix instructions; this one the most"
-        )
+        notes.append(f"{count(len(rivals), 'more loop has', 'more loops have')} matrix instructions; this one the most")
     return tuple(notes)
 
 
@@ -285,7 +284,7 @@ def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...
     matrix = any(each.kind is InstructionKind.MFMA for _, each in found)
     spilled = sum(each.scratch for _, each in found)
     if spilled:
-        hints.append(f"{_counted(spilled, 'access', 'accesses')} of scratch memory: spills, or arrays")
+        hints.append(f"{count(spilled, 'access', 'accesses')} of scratch memory: spills, or arrays")
     exposed = [wait for wait in waits if matrix and wait.producer is not None and not wait.matrix]
     loads = [wait for wait in exposed if _is(wait.producer, InstructionKind.GLOBAL_LOAD)]
     reads = [wait for wait in exposed if _is(wait.producer, InstructionKind.LDS_READ)]
@@ -295,7 +294,7 @@ def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...
         hints.append(f"{_times(reads)} for an LDS read with no matrix instruction since it was issued")
     moves = sum(instruction.mnemonic.startswith("v_accvgpr_") for instruction, _ in found)
     if moves:
-        hints.append(f"{_counted(moves, 'move', 'moves')} between VGPR and AGPR")
+        hints.append(f"{count(moves, 'move', 'moves')} between VGPR and AGPR")
     for kind, what in (
         (InstructionKind.LDS_READ, "LDS reads"),
         (InstructionKind.LDS_WRITE, "LDS writes"),
@@ -308,10 +307,6 @@ def _hints(body: Sequence[Instruction], waits: Sequence[Wait]) -> tuple[str, ...
     if not matrix and any(each.kind in _MEMORY for _, each in found):
         hints.append("no matrix instructions: FLOPs are those of the VALU")
     return tuple(hints)
-
-
-def _counted(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
 
 
 def _is(instruction: Instruction | None, kind: InstructionKind) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ckwatch.model.amounts import count
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources:
@@ -119,8 +121,7 @@ def headline(report: CodeObjectReport) -> str:
     if resources.lds_bytes:
         parts.append(f"{resources.lds_bytes} B LDS")
     if kernel.occupancy is not None:
-        waves = kernel.occupancy.waves_per_simd
-        parts.append(f"{waves} wave{'' if waves == 1 else 's'}/SIMD ({kernel.occupancy.limited_by})")
+        parts.append(f"{count(kernel.occupancy.waves_per_simd, 'wave')}/SIMD ({kernel.occupancy.limited_by})")
     if kernel.loop is not None and kernel.loop.matrix_use is not None:
         parts.append(f"MFMA use {100 * kernel.loop.matrix_use:.0f} % predicted")
     return ", ".join(parts)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
+from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import Span
 
@@ -203,9 +204,9 @@ def warning_diagnostics(
 def _resource_warnings(kernel: KernelReport, lds_limit_bytes: int | None) -> list[tuple[str, str]]:
     resources, found = kernel.resources, []
     spilled = [
-        f"{count} {kind}{'' if count == 1 else 's'}"
-        for count, kind in ((resources.vgpr_spills, "VGPR"), (resources.sgpr_spills, "SGPR"))
-        if count
+        count(number, kind)
+        for number, kind in ((resources.vgpr_spills, "VGPR"), (resources.sgpr_spills, "SGPR"))
+        if number
     ]
     if spilled:
         scratch = f" ({resources.scratch_bytes} B of scratch per lane)" if resources.scratch_bytes else ""
