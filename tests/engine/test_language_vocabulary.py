@@ -178,7 +178,7 @@ def test_every_key_has_a_description(keys: tuple[KeyDescription, ...]) -> None:
         ("template", "string", (), "", True),
         ("flags", "array of strings", (), "[]", False),
         ("sweep.where", "string or array of strings", (), "", False),
-        ("daemon.watcher", "string", ('"inotify"', '"watchfiles"'), '"inotify"', False),
+        ("daemon.watcher", "string", ('"inotify"', '"watchfiles"'), '"watchfiles"', False),
         ("render.output_limit_bytes", "size", (), '"16 MiB"', False),
         ("compile.defines.*", "string or integer or true or false", (), "", False),
         ("bench.caches", "array of strings", ('"cold"', '"hot"'), '["cold", "hot"]', False),

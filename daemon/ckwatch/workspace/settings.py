@@ -277,9 +277,9 @@ class DaemonSection(Section):
     )
     poll: bool = Field(False, description="scan files regularly, for file systems that send no events")
     watcher: Literal["inotify", "watchfiles"] = Field(
-        "inotify",
-        description='what tells of changes; `"watchfiles"` is slower, and is used in any case where there is no '
-        "inotify",
+        "watchfiles",
+        description="ignored, files are always watched with watchfiles; accepted because older `ckwatch.toml` files "
+        "have it",
     )
 
 

@@ -1,4 +1,4 @@
-"""When a gathering is told: rows of (time, what happens) against the time at which it is due."""
+"""When a gathering is reported: rows of (time, what happens) against the time at which it is due."""
 
 from __future__ import annotations
 
@@ -34,24 +34,21 @@ def test_due(additions: list[tuple[float, set[str]]], due_s: float) -> None:
     assert gathering.due_s() == pytest.approx(due_s)
 
 
-def test_waits_for_a_writer() -> None:
+def test_a_change_of_some_time_ago_has_been_quiet_for_so_long() -> None:
     gathering = PendingChanges(STEP_S)
-    gathering.writing.add("/w/a")
-    assert not gathering
     gathering.add({"/w/a"}, 1.0)
-    assert gathering.due_s() == pytest.approx(1.1)
-    gathering.writing.discard("/w/a")
+    gathering.add({"/w/b"}, 0.95)
     assert gathering.due_s() == pytest.approx(1.02)
 
 
 @pytest.mark.parametrize(
-    ("told", "next_s", "due_s"),
+    ("reported", "next_s", "due_s"),
     [(SEVERAL_PATHS, 1.3, 1.45), (SEVERAL_PATHS - 1, 1.3, 1.32), (SEVERAL_PATHS, 9.0, 9.02)],
     ids=["goes on", "another save", "long after"],
 )
-def test_a_checkout_that_paused(told: int, next_s: float, due_s: float) -> None:
+def test_a_checkout_that_paused(reported: int, next_s: float, due_s: float) -> None:
     gathering = PendingChanges(STEP_S)
-    gathering.add(many(told), 1.0)
+    gathering.add(many(reported), 1.0)
     gathering.take(1.02)
     gathering.add({"/w/next"}, next_s)
     assert gathering.due_s() == pytest.approx(due_s)

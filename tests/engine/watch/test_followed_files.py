@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.engine.watch.paths import FollowedFiles, follow, is_below, resolve
+from ckwatch.engine.watch.paths import is_below, resolve
 
 
 @pytest.fixture
@@ -64,36 +64,3 @@ def test_links_without_end(disk: Path) -> None:
 )
 def test_is_below(path: str, places: set[str], expected: bool) -> None:
     assert is_below(path, places) is expected
-
-
-def test_only_what_is_new_is_resolved(disk: Path) -> None:
-    watched: list[str] = []
-
-    def watch(folder: str) -> bool:
-        watched.append(os.path.relpath(folder, disk))
-        return True
-
-    first, different = follow(FollowedFiles(), frozenset({f"{disk}/a/link.h"}), set(), set(), watch, lambda: False)
-    assert sorted(watched) == [".", "a", "rocm-7/include"]
-    watched.clear()
-    files = [f"{disk}/a/link.h", f"{disk}/a/none.h", f"{disk}/rocm-7/new.h"]
-    second, different = follow(first, frozenset(files), set(), set(), watch, lambda: False)
-    assert (watched, different) == (["rocm-7"], set())
-    assert second.resolutions[files[0]] is first.resolutions[files[0]]
-    third, _ = follow(second, frozenset(files[:1]), set(), set(), watch, lambda: False)
-    assert third == first
-
-
-def test_what_comes_between_look_and_watch_is_found(disk: Path) -> None:
-    path = disk / "a/b/c/late.h"
-
-    def watch(folder: str) -> bool:
-        if folder == f"{disk}/a":
-            path.parent.mkdir(parents=True)
-        if folder == f"{disk}/a/b/c":
-            path.write_text("")
-        return True
-
-    found, different = follow(FollowedFiles(), frozenset({str(path)}), set(), set(), watch, lambda: False)
-    assert found.resolutions[str(path)].exists
-    assert different == {str(path)}

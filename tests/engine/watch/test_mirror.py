@@ -1,4 +1,4 @@
-"""Whoever looks again at what is told, and at nothing else, knows what is on the disk.
+"""Whoever looks again at what is reported, and at nothing else, knows what is on the disk.
 
 A copy of the tree is kept up to date from batches alone while files and folders are made, saved, renamed, moved out
 and in, linked and deleted at random.
@@ -16,7 +16,7 @@ import pytest
 
 from ckwatch.engine.watch import Batch, Watcher
 from patience import PATIENCE_S
-from watching import unconcerned
+from watching import QUICK, ignore_problems
 
 NAMES = ("a", "b", "c", "d.j2", "e.j2", "f.j2")
 
@@ -99,7 +99,7 @@ async def test_mirror(workspace: Path, tmp_path: Path, seed: int) -> None:
     outside = tmp_path / "outside"
     (outside / "linked").mkdir(parents=True)
     mirror = Mirror(workspace)
-    watcher = Watcher(mirror.deliver, unconcerned, step_ms=5)
+    watcher = Watcher(mirror.deliver, ignore_problems, step_ms=5, delays=QUICK)
     watcher.follow([str(workspace)], [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watcher.run)

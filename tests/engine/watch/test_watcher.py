@@ -1,4 +1,4 @@
-"""Saves, folders and follow: what is told of them."""
+"""Saves, folders and follow: what is reported of them."""
 
 # ruff: noqa: ASYNC240  # the tests themselves save small files
 
@@ -6,18 +6,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
-import ckwatch.engine.watch.batch
 from ckwatch.engine.watch import Batch, Watcher
-from ckwatch.engine.watch.inotify import Inotify
 from patience import PATIENCE_S
-from watching import unconcerned, watching
+from watching import QUICK, ignore_problems, watching
 
 
 def truncate_and_write(path: Path) -> None:
@@ -61,54 +58,55 @@ async def test_a_save_is_one_change(workspace: Path, save: Callable[[Path], None
     path = workspace / "gemm.hip.j2"
     path.write_text("old")
     marker = workspace / "marker"
-    async with watching([] if followed else [workspace], [path, marker] if followed else []) as told:
+    async with watching([] if followed else [workspace], [path, marker] if followed else []) as reports:
         save(path)
-        await told.saw(path)
-        await told.nothing_before(marker)
-        assert told.batches == [Batch(frozenset({str(path)})), Batch(frozenset({str(marker)}))]
+        await reports.saw(path)
+        await reports.nothing_before(marker)
+        # In one batch, unless the machine pauses in between.
+        assert reports.paths == {str(path), str(marker)}
+        assert all(batch.complete for batch in reports.batches)
 
 
-@pytest.mark.parametrize("poll", [False, True], ids=["inotify", "polling"])
+@pytest.mark.parametrize("poll", [False, True], ids=["watchfiles", "polling"])
 async def test_appearing_changing_vanishing(workspace: Path, poll: bool) -> None:
     kept, old, new = workspace / "kept.j2", workspace / "old.j2", workspace / "sub" / "new.j2"
     new.parent.mkdir()
     kept.write_text("1")
     old.write_text("1")
-    async with watching([workspace], poll=poll) as told:
+    async with watching([workspace], poll=poll) as reports:
         kept.write_text("22")
         old.unlink()
         new.write_text("1")
-        await told.saw(kept, old, new)
+        await reports.saw(kept, old, new)
         old.write_text("1")
         new.rename(workspace / "moved.j2")
-        await told.until(lambda: told.times(old) >= 2 and told.times(new) >= 2)
-        await told.saw(workspace / "moved.j2")
-        assert all(batch.complete for batch in told.batches)
-        assert told.problems == []
+        await reports.until(lambda: reports.times(old) >= 2 and reports.times(new) >= 2)
+        await reports.saw(workspace / "moved.j2")
+        assert all(batch.complete for batch in reports.batches)
+        assert reports.problems == []
 
 
-async def test_two_saves_in_one_second_are_both_told_by_polling(workspace: Path) -> None:
+async def test_two_saves_in_one_second_are_both_reported_by_polling(workspace: Path) -> None:
     path = workspace / "a.j2"
     path.write_text("1")
-    async with watching([workspace], poll=True) as told:
+    async with watching([workspace], poll=True) as reports:
         for count in range(1, 3):
             path.write_text(str(count))  # the same size
-            await told.until(lambda count=count: told.times(path) >= count)  # type: ignore[misc]
+            await reports.until(lambda count=count: reports.times(path) >= count)  # type: ignore[misc]
 
 
-async def test_a_half_written_file_is_waited_for(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_half_written_file_is_waited_for(workspace: Path) -> None:
     path = workspace / "a.j2"
-    for quiet_s in (0.1, 0.4, 1.6, 6.4, 25.6):  # the first that is longer than this machine's pauses
-        monkeypatch.setattr(ckwatch.engine.watch.batch, "WRITING_QUIET_S", quiet_s)
-        async with watching([workspace]) as told:
+    for step_ms in (100, 400, 1600, 5000):  # the first that is longer than this machine's pauses
+        async with watching([workspace], step_ms=step_ms) as reports:
             with path.open("w") as file:
-                for _ in range(3):
+                for _ in range(5):
                     file.write("half")
                     file.flush()
-                    await anyio.sleep(0.03)  # longer than the step; the writer is still at it
-            await told.saw(path)
-            await told.nothing_before(workspace / "marker")
-            times = told.times(path)
+                    await anyio.sleep(0.05)
+            await reports.saw(path)
+            await reports.nothing_before(workspace / "marker")
+            times = reports.times(path)
         if times == 1:
             break
     assert times == 1
@@ -120,43 +118,43 @@ async def test_skipped_folders(workspace: Path) -> None:
         path.parent.mkdir(parents=True)
     explicit = workspace / ".hidden/__gen/macros.j2"
     explicit.parent.mkdir(parents=True)
-    async with watching([workspace], [explicit]) as told:
+    async with watching([workspace], [explicit]) as reports:
         for path in ignored:
             path.write_text("1")
         (workspace / ".cache").mkdir()
         (workspace / ".cache/x").write_text("1")
         (explicit.parent / "other.j2").write_text("1")
         explicit.write_text("1")
-        await told.saw(explicit)
-        await told.nothing_before(workspace / "marker")
-        assert told.paths == {str(explicit), str(workspace / "marker")}
+        await reports.saw(explicit)
+        await reports.nothing_before(workspace / "marker")
+        assert reports.paths == {str(explicit), str(workspace / "marker")}
 
 
-async def test_a_followed_file_is_told_whatever_its_name(workspace: Path) -> None:
+async def test_a_followed_file_is_reported_whatever_its_name(workspace: Path) -> None:
     path = workspace / "backup~"
-    async with watching([workspace], [path]) as told:
+    async with watching([workspace], [path]) as reports:
         path.write_text("1")
-        await told.saw(path)
+        await reports.saw(path)
 
 
 async def test_names_that_are_no_utf_8(workspace: Path) -> None:
     path = os.fsdecode(os.fsencode(workspace) + b"/\xff.j2")
-    async with watching([workspace]) as told:
+    async with watching([workspace]) as reports:
         Path(path).write_text("1")
-        await told.saw(path)
+        await reports.saw(path)
 
 
 async def test_a_new_folder_and_what_is_made_in_it_later(workspace: Path) -> None:
-    async with watching([workspace]) as told:
+    async with watching([workspace]) as reports:
         deep = workspace / "a/b/c"
         deep.mkdir(parents=True)
-        await told.saw(workspace / "a")
+        await reports.saw(workspace / "a")
         (deep / "x.j2").write_text("1")
-        await told.saw(deep / "x.j2")
+        await reports.saw(deep / "x.j2")
 
 
 async def test_nothing_falls_between_a_new_folder_and_its_watch(workspace: Path) -> None:
-    """Each file is either there when its folder is told, or told by itself."""
+    """Each file is either there when its folder is reported, or reported by itself."""
     found: set[str] = set()
     everything = anyio.Event()
     wanted = {str(workspace / f"d{i}/e/f{j}") for i in range(30) for j in range(5)}
@@ -168,7 +166,7 @@ async def test_nothing_falls_between_a_new_folder_and_its_watch(workspace: Path)
         if wanted <= found:
             everything.set()
 
-    watcher = Watcher(deliver, unconcerned)
+    watcher = Watcher(deliver, ignore_problems, delays=QUICK)
 
     def make() -> None:
         for path in sorted(wanted):
@@ -185,90 +183,62 @@ async def test_nothing_falls_between_a_new_folder_and_its_watch(workspace: Path)
         tasks.cancel_scope.cancel()
 
 
-async def test_a_new_folder_is_watched_before_it_is_told(workspace: Path) -> None:
-    class Slow(Inotify):
-        def add(self, folder: str, *, only_itself: bool = False) -> None:
-            if folder.endswith("new"):
-                time.sleep(0.2)
-            super().add(folder, only_itself=only_itself)
-
-    watched: list[bool] = []
-    told = anyio.Event()
-
-    async def deliver(batch: Batch) -> None:
-        inotify = watcher._looker.inotify
-        assert inotify is not None
-        watched.append(str(workspace / "new") in inotify.watched())
-        told.set()
-
-    watcher = Watcher(deliver, unconcerned, make_inotify=Slow)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watcher.run)
-        watcher.follow([str(workspace)], [])
-        with anyio.fail_after(PATIENCE_S):
-            await watcher.settled()
-            (workspace / "new").mkdir()
-            await told.wait()
-        tasks.cancel_scope.cancel()
-    assert watched == [True]
-
-
 async def test_a_renamed_folder(workspace: Path) -> None:
     old, new = workspace / "old", workspace / "new"
     (old / "sub").mkdir(parents=True)
     (old / "sub/a.j2").write_text("1")
-    async with watching([workspace]) as told:
+    async with watching([workspace]) as reports:
         old.rename(new)
-        await told.saw(old, new)
+        await reports.saw(old, new)
         (new / "sub/a.j2").write_text("2")
-        await told.saw(new / "sub/a.j2")
-        assert str(old / "sub/a.j2") not in told.paths
+        await reports.saw(new / "sub/a.j2")
+        assert str(old / "sub/a.j2") not in reports.paths
         shutil.rmtree(new)
-        await told.until(lambda: told.times(new) >= 2)
+        await reports.until(lambda: reports.times(new) >= 2)
 
 
 async def test_a_folder_moved_out_is_forgotten(workspace: Path, tmp_path: Path) -> None:
     (workspace / "sub").mkdir()
-    async with watching([workspace]) as told:
+    async with watching([workspace]) as reports:
         (workspace / "sub").rename(tmp_path / "away")
-        await told.saw(workspace / "sub")
+        await reports.saw(workspace / "sub")
         (tmp_path / "away/a.j2").write_text("1")
-        await told.nothing_before(workspace / "marker")
-        assert str(workspace / "sub/a.j2") not in told.paths
+        await reports.nothing_before(workspace / "marker")
+        assert str(workspace / "sub/a.j2") not in reports.paths
 
 
 async def test_follow_replaces_what_is_watched(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         folder.mkdir()
-    async with watching([folders[0]], [folders[1] / "x.h"]) as told:
-        await told.follow([folders[1]], [folders[2] / "x.h"])
+    async with watching([folders[0]], [folders[1] / "x.h"]) as reports:
+        await reports.follow([folders[1]], [folders[2] / "x.h"])
         for folder in folders:
             (folder / "x.h").write_text("1")
             (folder / "y.h").write_text("1")
-        await told.saw(folders[1] / "x.h", folders[1] / "y.h", folders[2] / "x.h")
-        await told.nothing_before(folders[1] / "marker")
-        assert len(told.paths) == 4
+        await reports.saw(folders[1] / "x.h", folders[1] / "y.h", folders[2] / "x.h")
+        await reports.nothing_before(folders[1] / "marker")
+        assert len(reports.paths) == 4
 
 
 async def test_no_gap_while_the_files_change(tmp_path: Path) -> None:
-    """A file is saved again and again while others are followed and given up: no save goes untold."""
+    """A file is saved again and again while others are followed and given up: each save is reported."""
     path = tmp_path / "inc" / "a.h"
     path.parent.mkdir()
     path.write_text("")
-    async with watching([], [path]) as told:
+    async with watching([], [path]) as reports:
         for count in range(1, 40):
             others = [tmp_path / f"inc{number}" / "b.h" for number in range(count % 7)]
-            told.watcher.follow([], [str(path), *map(str, others)])
+            reports.watcher.follow([], [str(path), *map(str, others)])
             path.write_text(str(count))
-            await told.until(lambda count=count: told.times(path) >= count)  # type: ignore[misc]
+            await reports.until(lambda count=count: reports.times(path) >= count)  # type: ignore[misc]
 
 
 async def test_same_sets_change_nothing(workspace: Path) -> None:
-    async with watching([workspace], [workspace / "a"]) as told:
-        seen = told.watcher._seen
-        await told.follow([workspace, workspace], [workspace / "a"])
-        assert told.watcher._seen is seen
+    async with watching([workspace], [workspace / "a"]) as reports:
+        instances = dict(reports.watcher._instances)
+        await reports.follow([workspace, workspace], [workspace / "a"])
+        assert reports.watcher._instances == instances
 
 
 async def test_follow_before_run(workspace: Path) -> None:
@@ -279,7 +249,7 @@ async def test_follow_before_run(workspace: Path) -> None:
         batches.append(batch)
         first.set()
 
-    watcher = Watcher(deliver, unconcerned)
+    watcher = Watcher(deliver, ignore_problems, delays=QUICK)
     watcher.follow([str(workspace)], [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watcher.run)
@@ -303,7 +273,7 @@ async def test_changes_are_merged_while_the_receiver_is_busy(workspace: Path) ->
         else:
             second.set()
 
-    watcher = Watcher(deliver, unconcerned)
+    watcher = Watcher(deliver, ignore_problems, delays=QUICK)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watcher.run)
         watcher.follow([str(workspace)], [])
@@ -314,7 +284,7 @@ async def test_changes_are_merged_while_the_receiver_is_busy(workspace: Path) ->
             for count in range(100):
                 (workspace / f"f{count % 10}").write_text(str(count))
                 await anyio.sleep(0.001)
-            while len(watcher._gathering.paths) < 10:  # noqa: ASYNC110  # there is no event: nothing is told yet
+            while len(watcher._gathering.paths) < 10:  # noqa: ASYNC110  # there is no event: nothing is reported yet
                 await anyio.sleep(0.01)
             go_on.set()
             await second.wait()
@@ -326,7 +296,7 @@ async def test_what_deliver_raises_ends_the_run(workspace: Path) -> None:
     async def deliver(batch: Batch) -> None:
         raise LookupError(str(len(batch.paths)))
 
-    watcher = Watcher(deliver, unconcerned)
+    watcher = Watcher(deliver, ignore_problems, delays=QUICK)
     watcher.follow([str(workspace)], [])
 
     async def save() -> None:

@@ -47,11 +47,8 @@ LARGE_QUIET_S = 0.15
 LARGE_LIMIT_S = 2.0
 """How long a large gathering waits for quiet, and how long at most in all."""
 
-WRITING_QUIET_S = 0.1
-"""How long a file that somebody still has open for writing is waited for after its last write."""
-
 SMALL_LIMIT_STEPS = 5
-"""A small gathering that never becomes quiet is told after this many steps."""
+"""A small gathering that never becomes quiet is reported after this many steps."""
 
 SEVERAL_PATHS = 5
 CHECKOUT_PAUSE_S = 0.5
@@ -76,15 +73,15 @@ class Batch:
 
 @dataclass(slots=True)
 class PendingChanges:
-    """Changes that were not told yet. All times are seconds of one monotonic clock."""
+    """Changes that were not reported yet. All times are seconds of one monotonic clock."""
 
     step_s: float
     paths: set[str] = field(default_factory=set)
     lost: bool = False
-    writing: set[str] = field(default_factory=set)
-    """Places that were written to and not closed yet; they do not make a gathering by themselves."""
-    told: int = 0
-    told_s: float = -math.inf
+    young: set[str] = field(default_factory=set)
+    """Places that may still be changing, to be compared again before this is reported."""
+    reported: int = 0
+    reported_s: float = -math.inf
     """How many paths the last batch had, and when it was taken."""
     first_s: float = 0.0
     last_s: float = 0.0
@@ -97,8 +94,8 @@ class PendingChanges:
         if not paths and not lost:
             return
         if not self:
-            self.first_s = now_s
-        self.last_s = now_s
+            self.first_s = self.last_s = now_s
+        self.last_s = max(self.last_s, now_s)
         self.paths.update(paths)
         self.lost = self.lost or lost
         if len(self.paths) > PATHS_LIMIT:
@@ -106,12 +103,10 @@ class PendingChanges:
             self.lost = True
 
     def due_s(self) -> float:
-        """When to tell, if nothing else happens until then."""
-        continued = self.told >= SEVERAL_PATHS and self.first_s - self.told_s < CHECKOUT_PAUSE_S
+        """When to report, if nothing else happens until then."""
+        continued = self.reported >= SEVERAL_PATHS and self.first_s - self.reported_s < CHECKOUT_PAUSE_S
         if len(self.paths) > LARGE_BATCH or self.lost or continued:
             quiet_s, limit_s = LARGE_QUIET_S, LARGE_LIMIT_S
-        elif self.writing:
-            quiet_s, limit_s = max(self.step_s, WRITING_QUIET_S), SMALL_LIMIT_STEPS * WRITING_QUIET_S
         else:
             quiet_s, limit_s = self.step_s, SMALL_LIMIT_STEPS * self.step_s
         return min(self.last_s + quiet_s, self.first_s + limit_s)
@@ -119,8 +114,7 @@ class PendingChanges:
     def take(self, now_s: float) -> Batch:
         """Hand out what was gathered and begin anew."""
         batch = Batch(frozenset(self.paths), complete=not self.lost)
-        self.told, self.told_s = len(self.paths), now_s
+        self.reported, self.reported_s = len(self.paths), now_s
         self.paths.clear()
-        self.writing.clear()
         self.lost = False
         return batch

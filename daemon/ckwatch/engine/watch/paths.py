@@ -1,11 +1,11 @@
-"""Which folders have to be watched: for single files, by the way that their names lead, and for trees of folders.
+"""Where names lead, by the file system: links followed, missing pieces named, and real folders with their aliases.
 
 A name leads through folders and links to a file, or stops where something is missing. Each place on the way that can
 make it lead elsewhere by one event is a *turn*: a link, the missing piece, the file itself. Watching the folders of
 the turns is enough to notice a save behind a link, a link that is set anew, and a file that appears together with its
 folders.
 
-Of a tree only real folders are watched, each once, however many links lead to it. A place is reported under each name
+Of a tree only real folders are listed, each once, however many links lead to it. A place is reported under each name
 that leads there from a watched root.
 """
 
@@ -13,45 +13,51 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
 
+from ckwatch.engine.watch.batch import is_temporary
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
 """As many links in one name as Linux follows."""
 
+NAMES_LIMIT = 8
+"""Names under which one folder is reported; a tree of links may have more."""
 
-@dataclass(frozen=True, slots=True)
-class PathResolution:
-    """Where a name leads: its turns as (real folder, name in it), the last one being the file or the missing piece."""
+RACY_NS = 10_000_000
+"""Two writes within so much time may leave the same time stamp, which the kernel takes from a clock that ticks every
+1 to 10 ms."""
 
-    turns: tuple[tuple[str, str], ...]
-    exists: bool
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+"""Kind, inode, size, mtime and ctime (ns). Of a folder only kind and inode count: what happens in it is its own
+affair. A ctime that may hide a later write is negative and equals no other."""
+
+Listing: TypeAlias = dict[str, Stamp]
+"""What is in a folder, by name; without folders that are not entered and without editors' temporary files."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedFiles:
-    """Followed files with their turns. Never changed: a new one is made where something changed."""
+def stamp_of(status: os.stat_result, now_ns: int) -> Stamp:
+    """What a change alters. `now_ns`: the time of day just before the status was read."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFDIR:
+        return kind, status.st_ino, 0, 0, 0
+    changed_ns = status.st_ctime_ns if abs(now_ns - status.st_ctime_ns) > RACY_NS else -now_ns
+    return kind, status.st_ino, status.st_size, status.st_mtime_ns, changed_ns
 
-    resolutions: dict[str, PathResolution] = field(default_factory=dict)
-    turns: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Real folder → name in it → the followed files that take this turn."""
-    identities: dict[str, tuple[int, int] | None] = field(default_factory=dict)
-    """(st_dev, st_ino) of each folder of `turns` from before it was watched; None when it cannot be asked."""
-    trimmed: frozenset[str] = frozenset()
-    """Names whose last turn is not taken: folders that are watched anyway."""
 
-    def below(self, places: set[str]) -> set[str]:
-        """The followed files with a turn in one of these folders, or anywhere below."""
-        return {
-            path
-            for folder, names in self.turns.items()
-            if is_below(folder, places)
-            for paths in names.values()
-            for path in paths
-        }
+def is_folder(stamp: Stamp | None) -> bool:
+    """Whether there is a folder; false for links to one."""
+    return stamp is not None and stamp[0] == stat.S_IFDIR
+
+
+def is_listed(name: str, stamp: Stamp) -> bool:
+    """Whether something of this name counts in a folder that is watched with everything in it."""
+    return not (is_skipped(name) if stamp[0] == stat.S_IFDIR else is_temporary(name))
 
 
 def identity(path: str) -> tuple[int, int] | None:
@@ -63,7 +69,12 @@ def identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def is_below(path: str, places: set[str]) -> bool:
+def join(folder: str, name: str) -> str:
+    """The path of a name in a folder, which may be `/`."""
+    return f"{folder}/{name}" if folder != "/" else f"/{name}"
+
+
+def is_below(path: str, places: AbstractSet[str]) -> bool:
     """Whether the path is one of the places or lies below one. Absolute and normal paths."""
     while path not in places:
         parent = os.path.dirname(path)  # noqa: PTH120
@@ -71,6 +82,14 @@ def is_below(path: str, places: set[str]) -> bool:
             return False
         path = parent
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class PathResolution:
+    """Where a name leads: its turns as (real folder, name in it), the last one being the file or the missing piece."""
+
+    turns: tuple[tuple[str, str], ...]
+    exists: bool
 
 
 def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolution:
@@ -116,93 +135,6 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
     return PathResolution(tuple(turns), exists=True)
 
 
-def follow(
-    before: FollowedFiles,
-    files: frozenset[str],
-    anchors: AbstractSet[str],
-    again: AbstractSet[str],
-    watch: Callable[[str], bool],
-    stopped: Callable[[], bool],
-) -> tuple[FollowedFiles, set[str]]:
-    """Follow the files, and the anchors (roots, links to folders) as far as they can come to lead elsewhere.
-
-    What is new or in `again` is resolved, each folder of a turn watched before the last look at it. Returns also the
-    paths that were resolved before and lead elsewhere now, came, or vanished; and those that came while this ran.
-    """
-    trimmed = frozenset(anchors - files)
-    edit = _FollowedFilesEdit(before)
-    unwanted = before.resolutions.keys() - files - trimmed
-    pending = set((files | trimmed) - before.resolutions.keys())
-    pending |= ((again - unwanted) | (before.trimmed ^ trimmed)) & (files | trimmed)
-    for path in unwanted | pending:
-        edit.leave(path)
-    watched = set(edit.turns)
-    identities: dict[str, tuple[int, int] | None] = {}
-    different: set[str] = set()
-    for _ in range(LINKS_LIMIT):
-        known: dict[str, str | None] = {}
-        fresh: set[str] = set()
-        for path in pending:
-            found = resolve(path, known)
-            if path in trimmed and found.exists and os.path.isdir(path):  # noqa: PTH112
-                found = PathResolution(found.turns[:-1], exists=True)  # the folder itself is watched anyway
-            old = edit.leave(path) or before.resolutions.get(path)
-            if old is not None and old != found and (old.exists or found.exists):
-                different.add(path)
-            edit.enter(path, found)
-            fresh.update(folder for folder, _ in found.turns)
-        fresh -= watched
-        watched |= fresh
-        for folder in fresh:
-            identities[folder] = identity(folder)
-            watch(folder)
-        # What was missing may have come between the look and the watch: look again behind the new watches.
-        pending = {path for path in pending if any(folder in fresh for folder, _ in edit.resolutions[path].turns)}
-        if not pending or stopped():
-            break
-    kept = {folder: number for folder, number in before.identities.items() if folder in edit.turns}
-    kept.update((folder, number) for folder, number in identities.items() if folder in edit.turns)
-    return FollowedFiles(edit.resolutions, edit.turns, kept, trimmed), different
-
-
-class _FollowedFilesEdit:
-    """Copies of the two tables. Only the folders that change are copied in full: ten thousand files may be followed,
-    and each compile adds or drops a few."""
-
-    def __init__(self, before: FollowedFiles) -> None:
-        self.resolutions = before.resolutions.copy()
-        self.turns = before.turns.copy()
-        self._own: set[str] = set()
-
-    def leave(self, path: str) -> PathResolution | None:
-        resolution = self.resolutions.pop(path, None)
-        if resolution is not None:
-            for folder, name in dict.fromkeys(resolution.turns):
-                names = self._names(folder)
-                names[name] = tuple(other for other in names[name] if other != path)
-                if not names[name]:
-                    del names[name]
-                if not names:
-                    del self.turns[folder]
-        return resolution
-
-    def enter(self, path: str, resolution: PathResolution) -> None:
-        self.resolutions[path] = resolution
-        for folder, name in dict.fromkeys(resolution.turns):
-            names = self._names(folder)
-            names[name] = (*names.get(name, ()), path)
-
-    def _names(self, folder: str) -> dict[str, tuple[str, ...]]:
-        if folder not in self._own or folder not in self.turns:
-            self._own.add(folder)
-            self.turns[folder] = self.turns.get(folder, {}).copy()
-        return self.turns[folder]
-
-
-NAMES_LIMIT = 8
-"""Links may multiply names without end (a link to a folder above it); nobody uses more of them than this."""
-
-
 @dataclass(frozen=True, slots=True)
 class WatchedRoot:
     """A watched root as it was found: its real path, and (st_dev, st_ino) of it."""
@@ -219,32 +151,40 @@ def find_root(name: str) -> WatchedRoot | None:
 
 @dataclass(slots=True)
 class WatchedTree:
-    """Changed only while it is being made, in one thread; after that it is read."""
+    """The folders at and below some roots, with what is in each."""
 
     roots: dict[str, WatchedRoot | None] = field(default_factory=dict)
-    """Each root by the name that was asked for; None when there is nothing at that name."""
-    folders: set[str] = field(default_factory=set)
+    """Each root by the name that was asked for; None when there is no folder of that name."""
+    folders: dict[str, Listing] = field(default_factory=dict)
+    """By real paths."""
     links: dict[str, str | None] = field(default_factory=dict)
     """Places of links to folders, and the real paths that they lead to; none for those that lead nowhere."""
     names: dict[str, list[str]] = field(default_factory=dict)
     """Real paths of roots and of links' targets, and what they are called."""
     _aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def copy(self) -> WatchedTree:
-        """One that can be changed."""
-        names = {real: list(names) for real, names in self.names.items()}
-        return WatchedTree(dict(self.roots), set(self.folders), dict(self.links), names)
-
-    def anchors(self) -> set[str]:
+    def anchors(self) -> AbstractSet[str]:
         """What can come to lead to another folder: the names of roots, the places of links."""
         return self.roots.keys() | self.links.keys()
 
+    def tops(self) -> set[str]:
+        """The real folders below which all others are."""
+        tops = {root.real for root in self.roots.values() if root is not None}
+        return tops | {target for target in self.links.values() if target is not None}
+
     def aliases(self, folder: str) -> tuple[str, ...]:
         """The names of a watched folder; none when it is not in the tree."""
+        if folder not in self.folders:
+            return ()
         found = self._aliases.get(folder)
         if found is None:
-            found = self._aliases[folder] = tuple(self._named(folder)) if folder in self.folders else ()
+            found = self._aliases[folder] = tuple(self._named(folder))
         return found
+
+    def names_of(self, place: str) -> set[str]:
+        """What a place in a watched folder is called."""
+        folder, name = os.path.split(place)
+        return {join(alias, name) for alias in self.aliases(folder)}
 
     def _named(self, folder: str) -> dict[str, None]:
         found: dict[str, None] = {}
@@ -259,94 +199,77 @@ class WatchedTree:
             inside = f"/{last}{inside}"
             place = parent
 
+    def drop(self, places: AbstractSet[str]) -> dict[str, Listing]:
+        """Take the folders at and below these places out; what was in them."""
+        self._aliases.clear()
+        return {folder: self.folders.pop(folder) for folder in list(self.folders) if is_below(folder, places)}
 
-def survey_tree(roots: frozenset[str], watch: Callable[[str], bool], stopped: Callable[[], bool]) -> WatchedTree:
-    """Walk the roots and watch every folder before its content is looked at.
+    def walk(
+        self, real: str, stopped: Callable[[], bool], before: Mapping[str, Listing] = MappingProxyType({})
+    ) -> dict[str, Listing]:
+        """Take a folder in, with everything below that is not there yet; what was found. `before`: what was there."""
+        found: dict[str, Listing] = {}
+        roots = {root.real for root in self.roots.values() if root is not None}
+        waiting = [real]
+        while waiting and not stopped() and len(self.folders) < FOLDERS_LIMIT:
+            folder = waiting.pop()
+            if folder in self.folders:
+                continue
+            known = before.get(folder, {})
+            listing: Listing = {}
+            inside: list[str] = []
+            try:
+                now_ns = time.time_ns()
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        try:
+                            stamp = stamp_of(entry.stat(follow_symlinks=False), now_ns)
+                        except OSError:
+                            continue  # it has vanished
+                        old = known.get(entry.name)
+                        if old == stamp:
+                            stamp = old  # equal stamps that are the same take no memory, and are quickly compared
+                        elif not is_listed(entry.name, stamp):
+                            continue
+                        listing[entry.name] = stamp
+                        if stamp[0] != stat.S_IFREG:
+                            inside.append(entry.name)
+            except OSError:
+                continue  # it has vanished, or may not be listed
+            if folder not in roots and VIRTUAL_ENVIRONMENT in listing:
+                continue
+            self.folders[folder] = found[folder] = listing
+            for name in inside:
+                place = join(folder, name)
+                if is_folder(listing[name]):
+                    waiting.append(place)
+                elif stat.S_ISLNK(listing[name][0]) and not is_skipped(name) and not os.path.isfile(place):  # noqa: PTH113
+                    target = self._take_link(place)
+                    if target is not None:
+                        waiting.append(target)
+        return found
 
-    So whatever is made in a folder meanwhile is either found or reported. `watch` says whether it could be watched.
-    """
+    def _take_link(self, place: str) -> str | None:
+        """Note a link that does not lead to a file: where it leads, and what the folder there is called through it."""
+        target = os.path.realpath(place) if os.path.isdir(place) else None  # noqa: PTH112
+        self.links[place] = target
+        if target is not None:
+            names = self.names.setdefault(target, [])
+            for name in sorted(self.names_of(place)):
+                if name not in names and len(names) < NAMES_LIMIT:
+                    names.append(name)
+            self._aliases.clear()
+        return target
+
+
+def survey_tree(
+    roots: AbstractSet[str], stopped: Callable[[], bool], before: Mapping[str, Listing] = MappingProxyType({})
+) -> WatchedTree:
+    """Walk the roots. `before`: what was found the last time."""
     tree = WatchedTree()
     for name in sorted(roots):
         root = tree.roots[name] = find_root(name)
         if root is not None:
             tree.names.setdefault(root.real, []).append(name)
-            _walk(tree, root.real, watch, stopped)
+            tree.walk(root.real, stopped, before)
     return tree
-
-
-def grow_tree(
-    tree: WatchedTree, gone: set[str], newcomers: set[str], watch: Callable[[str], bool], stopped: Callable[[], bool]
-) -> WatchedTree | None:
-    """The tree without the folders at or below `gone`, and with those at or below `newcomers` (places in it).
-
-    None when a link went with what is gone: then names are no longer right, and only a new survey tells which.
-    """
-    arrived = [place for place in newcomers if _is_folder_or_link(place)]
-    if gone:
-        gone = {place for place in gone if place in tree.folders}
-    if not arrived and not gone:
-        return tree
-    if gone and any(is_below(place, gone) for place in tree.links):
-        return None
-    tree = tree.copy()
-    if gone:
-        tree.folders = {folder for folder in tree.folders if not is_below(folder, gone)}
-    for place in arrived:
-        parent, name = os.path.split(place)
-        if parent not in tree.folders or is_skipped(name):
-            continue
-        target = _take_link(tree, place) if os.path.islink(place) else place  # noqa: PTH114
-        if target is not None:
-            _walk(tree, target, watch, stopped)
-    return tree
-
-
-def _is_folder_or_link(place: str) -> bool:
-    try:
-        mode = os.lstat(place).st_mode
-    except OSError:
-        return False
-    return stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.isfile(place))  # noqa: PTH113
-
-
-def _walk(tree: WatchedTree, real: str, watch: Callable[[str], bool], stopped: Callable[[], bool]) -> None:
-    waiting = [real]
-    while waiting and not stopped() and len(tree.folders) < FOLDERS_LIMIT:
-        folder = waiting.pop()
-        if folder in tree.folders or not watch(folder):
-            continue
-        try:
-            with os.scandir(folder) as entries:
-                inside = list(entries)
-        except OSError:
-            continue  # it vanished, or may not be listed
-        if folder != real and any(entry.name == VIRTUAL_ENVIRONMENT for entry in inside):
-            continue
-        tree.folders.add(folder)
-        for entry in inside:
-            if is_skipped(entry.name):
-                continue
-            place = f"{folder}/{entry.name}" if folder != "/" else f"/{entry.name}"
-            if entry.is_symlink():
-                if not os.path.isfile(place):  # noqa: PTH113
-                    target = _take_link(tree, place)
-                    if target is not None:
-                        waiting.append(target)
-            elif entry.is_dir(follow_symlinks=False):
-                waiting.append(place)
-
-
-def _take_link(tree: WatchedTree, place: str) -> str | None:
-    """Note a link that does not lead to a file: where it leads, and what the folder there is called through it."""
-    target = os.path.realpath(place) if os.path.isdir(place) else None  # noqa: PTH112
-    tree.links[place] = target
-    if target is None:
-        return None
-    parent, name = os.path.split(place)
-    names = tree.names.setdefault(target, [])
-    for alias in tree.aliases(parent):
-        called = f"{alias}/{name}" if alias != "/" else f"/{name}"
-        if called not in names and len(names) < NAMES_LIMIT:
-            names.append(called)
-    tree._aliases.clear()
-    return target

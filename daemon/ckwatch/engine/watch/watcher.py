@@ -1,58 +1,108 @@
-"""The watcher: events of folders and files in, batches of changed paths out.
+"""The watcher: what may have changed in, batches of changed paths out.
 
-Four tasks share the state, all on the event loop:
+    watchfiles ── hints ─┐
+    scans, when due ─────┼─► _look   compares with the snapshot, in a thread ──► changes ──► _deliver   batches
+    follow ──────────────┘      └──► _cover   watches the folders that are needed
 
-    _read   the kernel's events ─┐                        ┌─► _deliver   batches, when it is quiet
-    _poll   folders without them ├─► _take ──► gathering ─┘
-    _check  silent replacements ─┘      └────► task ────────► _tend      scans the disk in a thread, watches more
+Events of the library are hints only: the paths are compared with what is known of them. What it keeps to itself (an
+overflow of the kernel's queue, what happened in a folder before it was watched, a mount) is found by a scan of
+everything that is watched, which is made
 
-A batch waits for the scan that its events made necessary: whoever gets a new folder and looks into it finds it watched
-already, so that nothing falls between the scan and the watch.
+- when a process of the library has begun, as nothing is known of what happened before, or has ended by itself;
+- when so many paths were reported that the kernel may have dropped events, before the batch is delivered;
+- after the machine was suspended;
+- every 10 to 50 seconds, depending on what it costs; and each half second instead where folders cannot be watched.
+
+A batch waits for the look that its events made necessary.
 """
 
 from __future__ import annotations
 
+import errno
 import math
-import os
+import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
-from ckwatch.engine.watch.batch import Batch, PendingChanges, is_temporary
-from ckwatch.engine.watch.events import APPEARED, CLOSED, FOLDER, GONE, VANISHED, WRITING, WatchEvents
-from ckwatch.engine.watch.inotify import Inotify, describe_shortage
-from ckwatch.engine.watch.paths import is_below
-from ckwatch.engine.watch.polling import FolderPoller
-from ckwatch.engine.watch.scan import RescanTask, Scanner, ScanResult, WatchedState, WatchRequest
+from ckwatch.engine.watch.batch import Batch, PendingChanges
+from ckwatch.engine.watch.notify import Notify, describe_shortage, watchfiles_process
+from ckwatch.engine.watch.snapshot import Coverage, Differences, Hints, Identities, Snapshot, WatchRequest
 from ckwatch.model.errors import plain_errors
-from ckwatch.workspace.kernel_globs import is_skipped
 
-POLL_S = 0.5
-"""How often folders are polled that cannot be watched; less often when a look at them takes long."""
 
-POLL_SHARE = 20
-"""Polling pauses for at least so many times as long as it took."""
+@dataclass(frozen=True, slots=True)
+class WatchDelays:
+    """How long the watcher waits, in seconds."""
 
-CHECK_S = 10.0
-"""How often it is checked that names still lead to the folders that are watched, in case that nothing told so (a file
-system mounted over one), and that folders are tried to be watched that are polled. Each wakeup costs: 0.02 % of a
-processor at this rate."""
+    scan_share: float = 1000.0
+    """A scan of everything is made once in so many times what the last one took: 0.1 % of a core …"""
+    shortest_scan_s: float = 10.0
+    longest_scan_s: float = 50.0
+    """… but within these, so that whatever the library never reports is noticed within a minute."""
+    poll_s: float = 0.5
+    poll_share: float = 20.0
+    """The same where folders cannot be watched. There is no upper bound."""
+    check_s: float = 5.0
+    """How often it is checked whether the machine was suspended, and whether watched folders were replaced."""
+    new_folder_s: float = 0.5
+    """A new folder is compared again after so long: the library may not have watched it at once."""
+    restart_s: float = 1.0
+    """The library is begun anew for other folders at most so often."""
+    retry_s: float = 10.0
+    """It is tried again so long after it could not watch some folders."""
+    hold_s: float = 2.0
+    """A batch waits at most this long for a look at the disk."""
 
-HOLD_S = 2.0
-"""A batch waits at most this long for a look at the disk."""
+    def scan_pause_s(self, took_s: float, *, poll: bool) -> float:
+        """How long after a scan that took so long the next one begins."""
+        if poll:
+            return max(self.poll_s, self.poll_share * took_s)
+        return min(max(self.shortest_scan_s, self.scan_share * took_s), self.longest_scan_s)
 
-REMOVE_AT_ONCE = 500
+
+SUSPENDED_S = 1.0
+"""More than this between two clocks, of which one stops while the machine is suspended, is no inaccuracy."""
+
+OVERFLOW_PATHS = 4096
+"""The queue of the kernel has 16,384 events (`fs.inotify.max_queued_events`), and a file that is written makes up to
+four: made, opened, written, closed. Whenever so many paths have been reported, events may have been dropped."""
+
+
+def suspended_s() -> float:
+    """For how long the machine has been suspended, plus a constant; constant where the system does not say."""
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    if hasattr(time, "CLOCK_UPTIME_RAW"):  # macOS, whose CLOCK_MONOTONIC goes on
+        return time.clock_gettime(time.CLOCK_MONOTONIC) - time.clock_gettime(time.CLOCK_UPTIME_RAW)
+    return 0.0
+
+
+@dataclass(slots=True)
+class _Instance:
+    """A process of the library."""
+
+    folders: Identities = field(default_factory=dict)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    began_s: float = -math.inf
+    problem: OSError | None = None
+    """Why there is none."""
+
+    def covers(self, needed: Identities) -> bool:
+        """Whether there are events of all these folders, or there can be none."""
+        return self.problem is not None or needed.items() <= self.folders.items()
 
 
 class Watcher:
     """Follows folders with everything in them, and single files; hands over what changed in batches.
 
     `deliver` is awaited for one batch at a time; what happens meanwhile is merged into the next. `on_problem` gets a
-    message and a hint when folders have to be polled because the kernel has no watch left, and (None, None) when that
-    is over. `step_ms` is the quiet after which a small change is told. `poll` uses no kernel events at all.
+    message and a hint when folders have to be polled because they cannot be watched, and (None, None) when that is
+    over. A file must be quiet for `step_ms` before a small change is reported. `poll` watches nothing, and scans
+    instead.
     """
 
     def __init__(
@@ -62,117 +112,78 @@ class Watcher:
         *,
         step_ms: int = 20,
         poll: bool = False,
-        make_inotify: Callable[[], Inotify] = Inotify,
+        notify: Notify = watchfiles_process,
+        delays: WatchDelays = WatchDelays(),
+        suspended_s: Callable[[], float] = suspended_s,
     ) -> None:
         self._deliver_batch = deliver
         self._on_problem = on_problem
         self._step_s = step_ms / 1000
         self._poll_only = poll
-        self._make_inotify = make_inotify
+        self._notify = notify
+        self._delays = delays
+        self._suspended_s = suspended_s
         self._gathering = PendingChanges(self._step_s)
-        self._chore = RescanTask()
-        self._wanted = WatchRequest()
-        self._seen = WatchedState()
+        self._request = WatchRequest()
         self._asked = 0
         self._done = 0
         self._ran = False
         self._stopping = False
-        self._tending = False
         self._problem: str | None = None
-        self._polling = FolderPoller()
-        self._looker = Scanner(self._polling, lambda: self._stopping)
-        self._polled = anyio.Event()
         self._gathered = anyio.Event()
-        self._to_do = anyio.Event()
-        self._tended = anyio.Event()
+        self._wakeup = anyio.Event()
+        self._looked = anyio.Event()
+        self._cover_wanted = anyio.Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._snapshot = Snapshot(self._step_s, lambda: self._stopping)
+        self._instances = {True: _Instance(), False: _Instance()}
+        """By whether they watch folders with everything in them."""
+        self._needed = Coverage()
+        self._hints: dict[str, bool] = {}
+        self._hinted = 0
+        """Paths that the library has reported since the last scan for their number."""
+        self._later: list[tuple[float, set[str]]] = []
+        """New folders, and when to compare them again."""
+        self._scan_wanted = False
+        self._scan_due_s = math.inf
+        self._looking = False
 
     def follow(self, folders: Iterable[str], files: Iterable[str]) -> None:
         """Replace what is watched. Absolute paths without `..`; they need not exist.
 
-        `folders` are watched with everything in them, except folders that `ckwatch.config` does not enter either.
+        `folders` are watched with everything in them, except folders that `ckwatch.workspace` does not enter either.
         `files` are followed wherever they are. What is watched already stays so without a gap. What changed before
         `settled` returns is for the caller to find: first follow, then settle, then compare with what was read.
         """
-        wanted = WatchRequest(frozenset(folders), frozenset(files))
-        if wanted != self._wanted:
-            self._wanted = wanted
+        request = WatchRequest(frozenset(folders), frozenset(files))
+        if request != self._request:
+            self._request = request
             self._asked += 1
-            self._to_do.set()
+            self._wakeup.set()
 
     async def settled(self) -> None:
-        """Return when all that was passed to `follow` so far is watched: what changes from now on is told."""
+        """Return when all that was passed to `follow` so far is watched: what changes from now on is reported."""
         asked = self._asked
         while self._done < asked:
-            await self._tended.wait()
+            await self._looked.wait()
 
     async def run(self) -> None:
-        """Watch until cancelled. Raises what `deliver` raises. Run again, it tells that everything may have changed."""
+        """Watch until cancelled. Raises what `deliver` raises. Run again, it reports that all may have changed."""
         self._stopping = False
         if self._ran:
-            self._gather(self._wanted.folders, lost=True)
-            self._to_do.set()
+            self._gather(Differences(set(self._request.folders), lost=True))
         self._ran = True
         try:
             async with plain_errors(), anyio.create_task_group() as tasks:
-                self._open(tasks)
-                for task in (self._stop_threads, self._tend, self._deliver, self._poll):
+                for task in (self._stop_threads, self._look, self._deliver, self._check):
                     tasks.start_soon(task)
-                await self._check(tasks)
+                if not self._poll_only:
+                    await self._cover(tasks)
         finally:
-            if self._looker.inotify is not None:
-                self._looker.inotify.close()
-                self._looker.inotify = None
-            self._polling.remove(self._polling.watched())
-            self._seen = WatchedState()
+            self._begin()
             self._done = -1
-
-    # Where events come from
-
-    def _open(self, tasks: TaskGroup) -> None:
-        if self._poll_only or self._looker.inotify is not None:
-            return
-        try:
-            self._looker.inotify = self._make_inotify()
-        except OSError as error:
-            self._looker.shortage = error
-        else:
-            tasks.start_soon(self._read, self._looker.inotify)
-
-    async def _read(self, inotify: Inotify) -> None:
-        while True:
-            await inotify.wait()
-            while self._take(inotify.read()):
-                await anyio.lowlevel.checkpoint()
-            # One wakeup for what comes together, and few of them however much happens that is nobody's business.
-            await anyio.sleep(self._step_s / 2)
-
-    async def _poll(self) -> None:
-        pause_s = POLL_S
-        while True:
-            await self._polled.wait()
-            self._polled = anyio.Event()
-            while self._polling.watched():
-                await anyio.sleep(pause_s)
-                began_s = anyio.current_time()
-                self._take(await anyio.to_thread.run_sync(self._polling.scan, None, lambda: self._stopping))
-                pause_s = max(POLL_S, POLL_SHARE * (anyio.current_time() - began_s))
-
-    def _check_s(self) -> float:
-        return CHECK_S
-
-    async def _check(self, tasks: TaskGroup) -> None:
-        while True:
-            await anyio.sleep(self._check_s())
-            roots, folders = await anyio.to_thread.run_sync(self._looker.stale, self._seen)
-            if roots:
-                self._chore.everything = True
-                self._to_do.set()
-            if folders:
-                self._take(WatchEvents([(folder, "", GONE) for folder in folders]))
-            if not self._poll_only and self._polling.watched():
-                self._open(tasks)
-                self._chore.promote = True
-                self._to_do.set()
 
     async def _stop_threads(self) -> None:
         try:
@@ -180,133 +191,171 @@ class Watcher:
         finally:
             self._stopping = True
 
-    # What they mean
+    # When to look at the disk
 
-    def _take(self, reading: WatchEvents) -> bool:
-        """Sort a reading into what is told and what has to be looked at; false when there was nothing in it."""
-        if not reading.happenings and not reading.lost:
-            return False
-        tree, following = self._seen.tree, self._seen.following
-        chore, writing = self._chore, self._gathering.writing
-        changed: set[str] = set()
-        gone: set[str] = set()
-        for folder, name, what in reading.happenings:
-            if what & GONE:
-                gone.add(folder)
-                continue
-            place = f"{folder}/{name}" if folder != "/" else f"/{name}"
-            followed = following.turns.get(folder, {}).get(name, ())
-            for path in followed:
-                self._take_turn(path, (folder, name), what, changed)
-            aliases = tree.aliases(folder)
-            if aliases:
-                if what & FOLDER:
-                    if not is_skipped(name):
-                        changed.update([f"{alias}/{name}" for alias in aliases])
-                        if what & APPEARED or place not in tree.folders:
-                            chore.newcomers.add(place)
-                else:
-                    if not is_temporary(name):
-                        changed.update([f"{alias}/{name}" for alias in aliases])
-                    if what & APPEARED:
-                        chore.newcomers.add(place)  # a link to a folder?
-                    elif what & (WRITING | CLOSED):
-                        chore.newcomers.discard(place)  # no link is written to
-                if place in tree.links:
-                    chore.everything = True
-            if what & FOLDER and what & VANISHED:
-                gone.add(place)
-            if what & WRITING:
-                if followed or (aliases and not is_temporary(name)):
-                    writing.add(place)
-            elif what & (CLOSED | VANISHED):
-                writing.discard(place)
-        if gone:
-            self._lose(gone, changed)
-        if reading.lost:
-            chore.everything = True
-            chore.again.update(following.resolutions)
-        self._gather(changed, lost=reading.lost)
-        if chore:
-            self._to_do.set()
-        return True
-
-    def _take_turn(self, path: str, turn: tuple[str, str], what: int, changed: set[str]) -> None:
-        seen = self._seen
-        resolution = seen.following.resolutions[path]
-        if path in seen.tree.roots or path in seen.tree.links:
-            self._chore.everything = True
-            self._chore.again.add(path)
-        if what & (APPEARED | VANISHED) or not resolution.exists or turn != resolution.turns[-1]:
-            self._chore.again.add(path)
-        if resolution.exists and path in seen.wanted.files:
-            changed.add(path)
-
-    def _lose(self, gone: set[str], changed: set[str]) -> None:
-        """Folders were deleted or moved, or are no longer the ones that are watched."""
-        seen, chore = self._seen, self._chore
-        chore.gone |= gone
-        chore.newcomers |= gone  # another may be there already
-        followed = seen.following.below(gone)
-        chore.again |= followed
-        changed |= followed & seen.wanted.files
-        if any(root is not None and is_below(root.real, gone) for root in seen.tree.roots.values()):
-            chore.everything = True
-        for place, target in seen.tree.links.items():
-            if target is not None and is_below(target, gone):
-                chore.everything = True
-                chore.again.add(place)
-                parent, name = os.path.split(place)
-                changed.update([f"{alias}/{name}" for alias in seen.tree.aliases(parent)])
-
-    def _gather(self, changed: set[str] | frozenset[str], *, lost: bool = False) -> None:
-        self._gathering.add(changed, anyio.current_time(), lost=lost)
-        if self._gathering:
-            self._gathered.set()
-
-    # What is done about them
-
-    async def _tend(self) -> None:
+    async def _look(self) -> None:
         while True:
-            await self._to_do.wait()
-            self._to_do = anyio.Event()
-            while self._chore or self._done < self._asked:
-                self._tending = True
-                chore, self._chore = self._chore, RescanTask()
-                asked, wanted = self._asked, self._wanted
-                look = await anyio.to_thread.run_sync(self._looker.look, self._seen, wanted, chore)
-                await self._install(look)
+            await self._next_look()
+            self._looking = True
+            asked, request = self._asked, self._request
+            hints, self._hints = self._hints, {}
+            began_s = anyio.current_time()
+            scan = self._scan_wanted or began_s >= self._scan_due_s
+            expect_none = scan and not self._scan_wanted and not self._polls()
+            self._scan_wanted = False
+            found, needed = await anyio.to_thread.run_sync(self._compare, request, hints, scan, expect_none)
+            if scan or self._scan_due_s == math.inf:
+                now_s = anyio.current_time()
+                self._scan_due_s = now_s + self._delays.scan_pause_s(now_s - began_s, poll=self._polls())
+            if self._hinted >= OVERFLOW_PATHS:
+                self._hinted = 0
+                self._scan_wanted = True
+            self._gather(found)
+            self._cover_needed(needed, renew=found.renew)
+            self._looking = False
+            if self._is_covered() and not self._scan_wanted:
                 self._done = asked
-                self._tending = False
-                tended, self._tended = self._tended, anyio.Event()
-                tended.set()
+            self._report()
+            looked, self._looked = self._looked, anyio.Event()
+            looked.set()
 
-    async def _install(self, look: ScanResult) -> None:
-        before, self._seen = self._seen, look.seen
-        if look.seen.tree is not before.tree or look.seen.following is not before.following:
-            useful = look.seen.folders()
-            self._polling.remove(self._polling.watched() - useful)
-            if self._looker.inotify is not None:
-                useless = list(self._looker.inotify.watched() - useful)
-                for start in range(0, len(useless), REMOVE_AT_ONCE):
-                    self._looker.inotify.remove(useless[start : start + REMOVE_AT_ONCE])
-                    await anyio.lowlevel.checkpoint()
-        self._take(look.polled)
-        self._gather(look.changed, lost=look.lost)
-        self._report()
+    async def _next_look(self) -> None:
+        """Wait for hints, another request, or a scan that is due."""
+        while True:
+            now_s = anyio.current_time()
+            for due_s, places in self._later:
+                if due_s <= now_s:
+                    self._hints = {**dict.fromkeys(places, False), **self._hints}
+            self._later = [entry for entry in self._later if entry[0] > now_s]
+            if self._hints or self._scan_wanted or self._request != self._snapshot.request or now_s >= self._scan_due_s:
+                return
+            if self._asked != self._done and self._is_covered():
+                return
+            next_s = min((due_s for due_s, _ in self._later), default=math.inf)
+            with anyio.CancelScope(deadline=min(self._scan_due_s, next_s)):
+                await self._wakeup.wait()
+            self._wakeup = anyio.Event()
+
+    def _compare(
+        self, request: WatchRequest, hints: Hints, scan: bool, expect_none: bool
+    ) -> tuple[Differences, Coverage]:
+        """In a worker thread. `expect_none`: the library should have reported what the scan finds."""
+        found = self._snapshot.follow(request) if request != self._snapshot.request else Differences()
+        if hints:
+            found.add(self._snapshot.look(hints))
+        if scan:
+            missed = self._snapshot.scan()
+            missed.renew |= expect_none and bool(missed.paths - missed.young)
+            found.add(missed)
+        return found, self._snapshot.needed()
+
+    async def _check(self) -> None:
+        suspended_s = self._suspended_s()
+        while True:
+            await anyio.sleep(self._delays.check_s)
+            before_s, suspended_s = suspended_s, self._suspended_s()
+            if suspended_s - before_s > SUSPENDED_S:
+                self._scan()
+            needed = self._needed
+            if self._done == self._asked and await anyio.to_thread.run_sync(needed.is_outdated):
+                self._scan()
+
+    def _scan(self) -> None:
+        self._scan_wanted = True
+        self._wakeup.set()
+
+    def _polls(self) -> bool:
+        return self._poll_only or any(instance.problem is not None for instance in self._instances.values())
+
+    # Where hints come from
+
+    def _cover_needed(self, needed: Coverage, *, renew: bool) -> None:
+        self._needed = needed
+        if renew:
+            for instance in self._instances.values():
+                instance.folders = {}
+        if any(needed.of(recursive) != instance.folders for recursive, instance in self._instances.items()):
+            self._cover_wanted.set()
+
+    def _is_covered(self) -> bool:
+        return self._poll_only or all(
+            instance.covers(self._needed.of(recursive)) for recursive, instance in self._instances.items()
+        )
+
+    async def _cover(self, tasks: TaskGroup) -> None:
+        """Have the library watch what is needed. The old process of two ends when the new one has begun."""
+        while True:
+            await self._cover_wanted.wait()
+            self._cover_wanted = anyio.Event()
+            due_s = math.inf
+            for recursive, instance in self._instances.items():
+                pause_s = self._delays.restart_s if instance.problem is None else self._delays.retry_s
+                if self._needed.of(recursive) == instance.folders:
+                    continue
+                if anyio.current_time() < instance.began_s + pause_s:
+                    due_s = min(due_s, instance.began_s + pause_s)
+                else:
+                    await self._replace(tasks, recursive, instance)
+            if due_s < math.inf:
+                with anyio.CancelScope(deadline=due_s):
+                    await self._cover_wanted.wait()
+                self._cover_wanted.set()
+
+    async def _replace(self, tasks: TaskGroup, recursive: bool, old: _Instance) -> None:
+        new = _Instance(self._needed.of(recursive), began_s=anyio.current_time())
+        if new.folders:
+            try:
+                await tasks.start(self._follow_hints, recursive, new)
+            except PermissionError:
+                new.folders = {}
+                self._snapshot.one_by_one = True  # see Snapshot.needed, which the scan below asks again
+            except FileNotFoundError:
+                new.folders = {}  # it went since the last look
+            except OSError as error:
+                new.folders, new.problem = {}, error
+        self._instances[recursive] = new
+        old.scope.cancel()
+        self._scan()
+
+    async def _follow_hints(self, recursive: bool, instance: _Instance, *, task_status: TaskStatus[None]) -> None:
+        """Run a process of the library until it is replaced. Raises OSError when it cannot begin."""
+        begun = False
+        try:
+            with instance.scope:
+                async with self._notify(instance.folders, recursive) as batches:
+                    begun = True
+                    task_status.started()
+                    async for hints in batches:
+                        self._hinted += len(hints)
+                        for path, gone in hints.items():
+                            self._hints[path] = gone or self._hints.get(path, False)
+                        self._wakeup.set()
+        except OSError as error:
+            if not begun:
+                raise
+            instance.folders, instance.problem = {}, error if error.errno != errno.EIO else None
+            self._cover_wanted.set()
+            self._scan()
 
     def _report(self) -> None:
         """Tell of a problem once when it comes, and once when it is over."""
-        problem: str | None = None
-        hint: str | None = None
-        polled = self._polling.watched()
-        if polled:
-            self._polled.set()
-        if not self._poll_only and polled and self._looker.shortage is not None:
-            problem, hint = describe_shortage(self._looker.shortage)
-        if problem != self._problem:
-            self._problem = problem
-            self._on_problem(problem, hint)
+        problems = [instance.problem for instance in self._instances.values() if instance.problem is not None]
+        message, hint = describe_shortage(problems[0]) if problems else (None, None)
+        if message != self._problem:
+            self._problem = message
+            self._on_problem(message, hint)
+
+    # What has changed
+
+    def _gather(self, found: Differences) -> None:
+        now_s = anyio.current_time()
+        age_s = max(0.0, (time.time_ns() - found.newest_ns) / 1e9) if found.newest_ns else 0.0
+        self._gathering.add(found.paths, now_s - min(age_s, self._step_s), lost=found.lost)
+        self._gathering.young |= found.young
+        if found.new_folders:
+            self._later.append((now_s + self._delays.new_folder_s, found.new_folders))
+        if self._gathering:
+            self._gathered.set()
 
     async def _deliver(self) -> None:
         while True:
@@ -318,13 +367,16 @@ class Watcher:
                 due_s = self._gathering.due_s()
                 if now_s < due_s:
                     await anyio.sleep(due_s - now_s)
-                elif self._looker.inotify is not None and self._take(self._looker.inotify.read()):
-                    await anyio.lowlevel.checkpoint()
-                elif (self._chore or self._tending or self._done < self._asked) and now_s < (
-                    hold_s := min(hold_s, now_s + HOLD_S)
+                    continue
+                if self._gathering.young:
+                    self._hints.update(dict.fromkeys(self._gathering.young - self._hints.keys(), False))
+                    self._gathering.young = set()
+                    self._wakeup.set()
+                if (self._looking or self._scan_wanted or self._hints) and now_s < (
+                    hold_s := min(hold_s, now_s + self._delays.hold_s)
                 ):
-                    with anyio.move_on_after(hold_s - now_s):
-                        await self._tended.wait()
+                    with anyio.CancelScope(deadline=hold_s):
+                        await self._looked.wait()
                 else:
                     hold_s = math.inf
                     await self._deliver_batch(self._gathering.take(anyio.current_time()))

@@ -1,0 +1,114 @@
+"""Which files are watched, and how batches of changed paths become events of the engine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from ckwatch.core.events import MAIN, FilesChanged, WarningChanged
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.file_changes import TrackedPaths, relevant_changes
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.engine.handlers.scan import changed_digests
+from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.watch import Batch, Watcher
+
+log = logging.getLogger(__name__)
+
+WATCH_UPDATE_S = 0.25
+"""The shortest time between two updates of the set of watched files."""
+
+
+async def start_watching(
+    tasks: TaskGroup, root: Path, loop: EngineLoop, tools: BuildTools, view_loader: ViewLoader
+) -> None:
+    """Watch what matters; once everything is watched, scan for what may have changed before."""
+    settings = view_loader.workspaces[MAIN].settings.daemon
+    reporter = ChangeReporter(root, loop, tools, view_loader)
+    watcher = Watcher(reporter.deliver, reporter.problem, step_ms=settings.settle_ms, poll=settings.poll)
+    changed = anyio.Event()
+
+    async def follow() -> None:
+        nonlocal changed
+        followed: set[str] | None = None
+        while True:
+            changed = anyio.Event()
+            folders, files = reporter.watched()
+            watcher.follow(folders, files)
+            await watcher.settled()
+            if followed is None:
+                await loop.post(FilesChanged({}, reload=True, complete=False, at=time.time()))
+            else:
+                await reporter.compare(set(files) - followed)
+            followed = set(files)
+            await changed.wait()
+            await anyio.sleep(WATCH_UPDATE_S)
+
+    loop.on_follow = lambda: changed.set()
+    tasks.start_soon(watcher.run)
+    tasks.start_soon(follow)
+
+
+class ChangeReporter:
+    """Turns batches of paths into events."""
+
+    def __init__(self, root: Path, loop: EngineLoop, tools: BuildTools, view_loader: ViewLoader) -> None:
+        self._root = root
+        self._loop = loop
+        self._tools = tools
+        self._view_loader = view_loader
+        self._interest: tuple[object, TrackedPaths] | None = None
+
+    def watched(self) -> tuple[list[str], list[str]]:
+        """The folders to be watched with everything in them, and the files wherever they are."""
+        workspace = self._view_loader.workspaces[MAIN]
+        root = str(self._root)
+        inside = root.rstrip(os.sep) + os.sep
+        folders = [root]
+        named = (*workspace.template_folders, *workspace.settings.workspace.kernel_folders)
+        folders += dict.fromkeys(str(folder) for folder in named if not str(folder).startswith(inside))
+        graph = self._loop.state.graph
+        return folders, [*graph.templates, *graph.headers, *workspace.files]
+
+    async def deliver(self, batch: Batch) -> None:
+        """A batch of the watcher."""
+        store = self._tools.store
+        if store is None:
+            return
+        interest = self._interest_now()
+        found = await to_thread.run_sync(relevant_changes, batch.paths, interest, store.contents.digest)
+        complete = batch.complete and found.complete
+        if found.digests or found.reload or not complete:
+            log.info("%d paths changed, %d of them matter", len(batch.paths), len(found.digests))
+            await self._loop.post(FilesChanged(found.digests, reload=found.reload, complete=complete, at=time.time()))
+
+    async def compare(self, files: set[str]) -> None:
+        """Compare files that are watched from now on: they may have changed since they were read."""
+        store = self._tools.store
+        known, disputed = self._loop.state.graph.known_digests()
+        new = {path: known[path] for path in files if path in known}
+        if store is None or not new:
+            return
+        found = await to_thread.run_sync(changed_digests, new, disputed, store.contents.digest)
+        if found:
+            await self._loop.post(FilesChanged(found, at=time.time()))
+
+    def problem(self, message: str | None, hint: str | None) -> None:
+        """Some folders cannot be watched, or can again."""
+        text = None if message is None else f"{message}\n{hint}" if hint else message
+        self._loop.post_soon(WarningChanged("watch", text, at=time.time()))
+
+    def _interest_now(self) -> TrackedPaths:
+        graph = self._loop.state.graph
+        workspace = self._view_loader.workspaces.get(MAIN)
+        key = (graph.version, id(workspace))
+        if self._interest is None or self._interest[0] != key:
+            tracked = frozenset((*graph.templates, *graph.headers))
+            self._interest = (key, TrackedPaths.of(self._root, workspace, tracked))
+        return self._interest[1]

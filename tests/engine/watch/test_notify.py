@@ -1,0 +1,107 @@
+"""The process that watches folders with watchfiles, what it says when it cannot, and what the user is told then."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ckwatch.engine.watch import notify_process
+from ckwatch.engine.watch.notify import as_os_error, describe_shortage, watchfiles_process
+from patience import PATIENCE_S
+
+
+async def test_hints(workspace: Path) -> None:
+    (workspace / "a/b").mkdir(parents=True)
+    (workspace / "old").write_text("")
+    with anyio.fail_after(PATIENCE_S):
+        async with watchfiles_process([str(workspace)], True) as hints:
+            (workspace / "a/b/new").write_text("1")
+            (workspace / "old").unlink()
+            found: dict[str, bool] = {}
+            while len(found) < 2:
+                found.update(await anext(hints))
+            assert found == {str(workspace / "a/b/new"): False, str(workspace / "old"): True}
+
+
+async def test_only_what_is_directly_in_a_folder(workspace: Path) -> None:
+    (workspace / "a").mkdir()
+    with anyio.fail_after(PATIENCE_S):
+        async with watchfiles_process([str(workspace)], False) as hints:
+            (workspace / "a/new").write_text("1")
+            (workspace / "marker").write_text("1")
+            assert await anext(hints) == {str(workspace / "marker"): False}
+
+
+@pytest.mark.parametrize("name", [b"none", b"\xff"], ids=["missing", "no UTF-8"])
+async def test_what_cannot_be_watched(workspace: Path, name: bytes) -> None:
+    path = os.fsdecode(os.fsencode(workspace) + b"/" + name)
+    if name != b"none":
+        Path(path).mkdir()
+    with pytest.raises(FileNotFoundError if name == b"none" else OSError):
+        async with watchfiles_process([path], True):
+            raise AssertionError
+
+
+async def test_a_name_that_is_no_utf_8_ends_it(workspace: Path) -> None:
+    with anyio.fail_after(PATIENCE_S), pytest.raises(OSError, match="decode"):
+        async with watchfiles_process([str(workspace)], True) as hints:
+            Path(os.fsdecode(os.fsencode(workspace) + b"/\xff.j2")).write_text("1")
+            async for _ in hints:
+                pass
+
+
+def test_it_ends_with_its_input(workspace: Path) -> None:
+    """Whoever is killed cannot kill."""
+    import watchfiles
+
+    request = {
+        "library": [str(Path(watchfiles.__file__).parent)],
+        "folders": [str(workspace)],
+        "recursive": True,
+        "step_ms": 30,
+    }
+    command = (sys.executable, "-I", "-S", notify_process.__file__)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"{}\n"
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("OSError", 'OS file watch limit reached. about ["/w"]', errno.ENOSPC),
+        ("RuntimeError", "Error creating recommended watcher: Too many open files (os error 24)", errno.EMFILE),
+        ("PermissionError", "Permission denied", errno.EACCES),
+        ("FileNotFoundError", "No path was found.", errno.ENOENT),
+        ("WatchfilesRustInternalError", "anything else", errno.EIO),
+    ],
+)
+def test_errors(name: str, text: str, number: int) -> None:
+    assert as_os_error(name, text).errno == number
+    assert as_os_error(name, text).strerror
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, "fs.inotify.max_user_watches="),
+        (errno.EMFILE, "fs.inotify.max_user_instances="),
+        (errno.ENOMEM, "tried again"),
+    ],
+)
+def test_limits(number: int, expected: str) -> None:
+    message, hint = describe_shortage(OSError(number, os.strerror(number)))
+    assert expected in hint
+    assert "polled" in message
