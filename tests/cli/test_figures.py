@@ -1,4 +1,4 @@
-"""What code objects tell, as commands print it; the compiler is a script that leaves code objects that clang made."""
+"""Figures of code objects, as commands print them; the compiler is a script that leaves code objects that clang made."""
 
 from __future__ import annotations
 

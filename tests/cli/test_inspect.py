@@ -1,4 +1,4 @@
-"""What a code object tells, as text and as JSON."""
+"""The figures of a code object, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def test_of_many_waits_the_first_are_shown() -> None:
 
 def test_an_iteration_without_loads_waits_for_none() -> None:
     code = report(kernel(with_loop=loop(global_load_bytes=0)))
-    for told, found in ((False, code), (True, report(kernel()))):
+    for expected, found in ((False, code), (True, report(kernel()))):
         shapes = (ShapeInspection(shape="4096", prediction=predicted(found)),)
         text = text_of(inspect_lines(Inspection(unit=UNIT, report=found, shapes=shapes)))
-        assert ("      an iteration takes 975 ns: loads that come later" in text) == told
-        assert ("iteration takes" in text) == told
+        assert ("      an iteration takes 975 ns: loads that come later" in text) == expected
+        assert ("iteration takes" in text) == expected
 
 
 def test_changes_against_each_earlier_artifact() -> None:

@@ -50,7 +50,7 @@ def run(*arguments: str) -> int:
     return main([*arguments])
 
 
-def told(line: BenchLine | TimingRecord) -> list[BenchLine]:
+def lines_of(line: BenchLine | TimingRecord) -> list[BenchLine]:
     """The lines of a record, as the daemon sends them."""
     if isinstance(line, BenchLine):
         return [line]
@@ -85,7 +85,7 @@ def skipped(text: str, unit: str = A, shape: str | None = "small") -> BenchLine:
 def test_bench(
     client: TimingClient, capsys: Capture, lines: list[BenchLine | TimingRecord], status: int, said: list[str]
 ) -> None:
-    client.lines = [one for line in lines for one in told(line)]
+    client.lines = [one for line in lines for one in lines_of(line)]
     assert run("bench") == status
     captured = capsys.readouterr()
     for words in said:
@@ -134,9 +134,9 @@ def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) 
 def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
     client.lines = [
         BenchLine(event="began", unit=A, shape="small"),
-        *told(timed()),
+        *lines_of(timed()),
         skipped("no device", B),
-        *told(failed(B, shape="large")),
+        *lines_of(failed(B, shape="large")),
     ]
     assert run("bench", "--json") == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -153,7 +153,7 @@ def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
 def test_no_figure_of_a_stand_in_is_shown(client: TimingClient, capsys: Capture) -> None:
     stand_in = replace(DEVICE, description="stand-in for a device")
     one = timed(report=report(measured(A, samples(CacheState.COLD, 123.0)), device=stand_in))
-    client.lines, client.records = told(one), [one]
+    client.lines, client.records = lines_of(one), [one]
     client.ranked = rank_units([one], {A: "a1"}, {})
     for arguments in (("bench",), ("history", A), ("best", "gemm")):
         assert run(*arguments) == 0
@@ -272,7 +272,7 @@ def test_nothing_to_plot(client: TimingClient, tmp_path: Path, capsys: Capture) 
         (("baseline", "set", "a\udcff"), "'a?' is not a valid baseline name"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_done(
+def test_mistakes_are_reported_before_anything_is_done(
     client: TimingClient, capsys: Capture, arguments: tuple[str, ...], message: str
 ) -> None:
     assert run(*arguments) == 2
@@ -314,7 +314,7 @@ def test_the_parser_refuses(arguments: tuple[str, ...], capsys: Capture) -> None
         ("export", "--timings", "csv"),
     ],
 )
-def test_what_the_daemon_refuses_is_told(client: TimingClient, capsys: Capture, arguments: tuple[str, ...]) -> None:
+def test_what_the_daemon_refuses_is_reported(client: TimingClient, capsys: Capture, arguments: tuple[str, ...]) -> None:
     client.records = [timed()]
     client.fault = CkwatchError("it cannot be done", "do without")
     assert run(*arguments, "-C", "/some/where", "--no-daemon", "--trust") == 2

@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 class Engines:
-    """Opens one engine; `log` tells what became of it."""
+    """Opens one engine; `log` says what became of it."""
 
     def __init__(self) -> None:
         self.engine = ClientEngine()

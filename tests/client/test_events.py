@@ -41,7 +41,7 @@ def followed(client: Client, patience: Patience) -> Events:
         ({"a": A}, {"b": B}, [("a", None), ("b", B)]),
     ],
 )
-def test_what_a_new_snapshot_tells(
+def test_what_a_new_snapshot_adds(
     before: Mapping[str, State], after: Mapping[str, State], expected: list[tuple[str, State | None]]
 ) -> None:
     known = KnownStates()
@@ -92,7 +92,7 @@ async def test_a_time_limit_loses_nothing(client: Client, daemon: Bench) -> None
             assert change.seq == number + 2
 
 
-async def test_heartbeats_are_not_told(client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heartbeats_are_no_changes(client: Client, daemon: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async with client.events() as events:
         await anext(events)
         assert events._take(b'{"seq":1,"topic":"heartbeat","state":null}') is None

@@ -76,7 +76,7 @@ def test_a_custom_kernel(pairs: Any) -> None:
 
 
 ROWS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "no size": ({"G": None}, TypeError, "no argument tells G: add G=…"),
+    "no size": ({"G": None}, TypeError, "no argument gives G: add G=…"),
     "odd": (
         {"in_": given()[0][:, :9]},
         ValueError,
@@ -104,7 +104,7 @@ def test_errors(what: str, pairs: Any) -> None:
         pairs.print_kernel(**arguments | changed)
 
 
-def test_leading_dimensions_that_the_kernel_is_not_told_of(export_custom: ExportCustom) -> None:
+def test_leading_dimensions_that_the_kernel_does_not_take(export_custom: ExportCustom) -> None:
     operation = custom(
         {"X": tensor("X", "f32", ("M", "N"), ("LD", "1"))}, {"Y": tensor("Y", "f32", ("M", "N"), ("N", "1"))},
         ("M", "N", "LD"), {},
@@ -121,7 +121,7 @@ def test_leading_dimensions_that_the_kernel_is_not_told_of(export_custom: Export
     module = export_custom(operation, text)
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     np.testing.assert_array_equal(module.gemm(x), x)
-    with pytest.raises(ValueError, match="LD is 5, but the kernel is not told of it and takes 3"):
+    with pytest.raises(ValueError, match="LD is 5, but the kernel does not take it and uses 3"):
         module.gemm(x[:, :3])
 
 

@@ -9,7 +9,7 @@ from ckwatch.cli.live.board import Board, UnitFilter, WorkRound
 from ckwatch.wire.state import Change
 
 
-def told(*changes: tuple[float, Change], meant: UnitFilter | None = None) -> Board:
+def board_of(*changes: tuple[float, Change], meant: UnitFilter | None = None) -> Board:
     board = Board(meant)
     for now, change in changes:
         board.note(change, now)
@@ -29,11 +29,11 @@ def told(*changes: tuple[float, Change], meant: UnitFilter | None = None) -> Boa
     ],
 )
 def test_states(change: Change, word: str) -> None:
-    assert told((0, change)).counts == {word: 1}
+    assert board_of((0, change)).counts == {word: 1}
 
 
 def test_order() -> None:
-    board = told(
+    board = board_of(
         (5, unit("k/old@x", at=1)),
         (5, unit("k/idle@x", "idle", None, at=9)),
         (5, unit("k/new@x", at=3)),
@@ -50,7 +50,7 @@ def test_order() -> None:
 
 def test_time_in_a_phase() -> None:
     """One that was at it when the watcher came counts from its cause; later ones from the change."""
-    board = told((10, unit("k/a@x", "compiling", at=4)))
+    board = board_of((10, unit("k/a@x", "compiling", at=4)))
     assert board.since(board.units["k/a@x"]) == 4
     board.note(unit("k/a@x", "compiling", at=4), 12)
     assert board.since(board.units["k/a@x"]) == 4
@@ -59,7 +59,7 @@ def test_time_in_a_phase() -> None:
 
 
 def test_a_round_of_work() -> None:
-    board = told((0, unit("k/a@x")), (0, unit("k/b@x")), (0, unit("k/c@x")))
+    board = board_of((0, unit("k/a@x")), (0, unit("k/b@x")), (0, unit("k/c@x")))
     rounds = [board.round]
     for now, change in enumerate(
         [
@@ -77,7 +77,7 @@ def test_a_round_of_work() -> None:
 
 
 def test_what_is_gone_is_forgotten() -> None:
-    board = told((0, unit("k/a@x")), (0, file("/w/t", error("m"))), (1, gone("unit/k/a@x")), (1, gone("file//w/t")))
+    board = board_of((0, unit("k/a@x")), (0, file("/w/t", error("m"))), (1, gone("unit/k/a@x")), (1, gone("file//w/t")))
     assert (board.units, board.files, board.counts, board.first(5)) == ({}, {}, {}, [])
     assert board.note(gone("unit/k/a@x"), 2) is False
 
@@ -96,11 +96,11 @@ def test_what_is_gone_is_forgotten() -> None:
 )
 def test_words(patterns: tuple[str, ...], units: list[str]) -> None:
     every = [(0.0, unit(name)) for name in ("ka/m1@x", "ka/m2@y", "kb/m1@x")]
-    assert list(told(*every, meant=UnitFilter(patterns)).units) == units
+    assert list(board_of(*every, meant=UnitFilter(patterns)).units) == units
 
 
 def test_messages_of_other_units_are_not_shown() -> None:
-    board = told(
+    board = board_of(
         (0, unit("ka/a@x")),
         (0, unit("kb/a@x")),
         (

@@ -1,4 +1,4 @@
-"""What is told where there is no terminal."""
+"""Output where there is no terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def printed(found: Diagnostic) -> Text:
     return Text(f"{found.severity}: {found.message}")
 
 
-def told(*steps: list[Change]) -> list[list[str]]:
+def lines_after(*steps: list[Change]) -> list[list[str]]:
     """The lines after each step, one second apart."""
     lines = PlainOutput(Board(), printed)
     return [[line.plain for line in lines.after(changes, float(now))] for now, changes in enumerate(steps)]
@@ -27,11 +27,11 @@ START = [workspace(), unit(A), unit(B, "done", "failed", errors=1), file("/w/t",
 
 
 def test_the_beginning_is_one_line_and_the_messages() -> None:
-    assert told(START, [workspace()]) == [["error: m", "2 units: 1 failed, 1 built; 1 error"], []]
+    assert lines_after(START, [workspace()]) == [["error: m", "2 units: 1 failed, 1 built; 1 error"], []]
 
 
 def test_results_from_the_store_at_the_beginning_are_only_counted() -> None:
-    steps = told(
+    steps = lines_after(
         [workspace(busy=True), unit(A, "looking", None), unit(B, "looking", None)],
         [unit(A, key="1", from_store=True), unit(B, key="2", seconds=2.0)],
         [workspace()],
@@ -56,7 +56,7 @@ def test_results_from_the_store_at_the_beginning_are_only_counted() -> None:
     ],
 )  # fmt: skip
 def test_a_result_that_changed_is_a_line(before: Change, after: Change, lines: list[str]) -> None:
-    _, _, last = told(
+    _, _, last = lines_after(
         [workspace(), before], [unit(A, "queued", "built")] if before.topic != "workspace" else [], [after]
     )
     assert last[: len(lines)] == lines
@@ -73,14 +73,14 @@ def test_a_message_waits_for_the_other_units_in_which_it_arises() -> None:
     assert not lines.waiting
 
 
-def test_a_message_is_told_once_while_it_is_there() -> None:
+def test_a_message_is_printed_once_while_it_is_there() -> None:
     stale, fresh = file("/w/t", error("m", stale=True)), file("/w/t", error("m"))
-    steps = told([workspace(), fresh], [stale], [fresh], [file("/w/t")], [stale], [fresh])
+    steps = lines_after([workspace(), fresh], [stale], [fresh], [file("/w/t")], [stale], [fresh])
     assert [any("error: m" in line for line in lines) for lines in steps] == [True, False, False, False, False, True]
 
 
-def test_what_limits_the_daemon_is_told_once() -> None:
-    steps = told(
+def test_what_limits_the_daemon_is_printed_once() -> None:
+    steps = lines_after(
         [workspace(warnings={"watch": "polling"})],
         [workspace(warnings={"watch": "polling"}, problem="no ckwatch.toml")],
         [workspace()],

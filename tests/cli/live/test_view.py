@@ -91,7 +91,7 @@ q quits"""
     )
 
 
-def test_what_code_objects_tell() -> None:
+def test_figures_of_code_objects() -> None:
     timed = timing_of(shape="big")
     board = [
         workspace(),
@@ -100,13 +100,13 @@ def test_what_code_objects_tell() -> None:
         unit("k/m3@gfx942", "done", "built", figures=figures_of(), timings=(timed,)),
     ]
     rows = {columns: shown(board, columns, 20).splitlines()[3:6] for columns in (120, 200)}
-    told = "occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted"
+    resources = "occupancy 2 (VGPR), 194 VGPR, no spills, MFMA 92 % predicted"
     assert rows[120] == [
-        f"✓ built  k/m1@gfx942  {told}, 00:00:00, t.j2 changed",
+        f"✓ built  k/m1@gfx942  {resources}, 00:00:00, t.j2 changed",
         "✓ built  k/m2@gfx942  1 warning, occupancy 2 (VGPR), 194 VGPR, 9 spilled, MFMA 92 % predicted, stale, 00:00:00, t.j2 ch…",
         "✓ built  k/m3@gfx942  10.00 µs ±0 % (big), 00:00:00, t.j2 changed",
     ]
-    assert rows[200][2] == f"✓ built  k/m3@gfx942  10.00 µs ±0 % (big), {told}, 00:00:00, t.j2 changed"
+    assert rows[200][2] == f"✓ built  k/m3@gfx942  10.00 µs ±0 % (big), {resources}, 00:00:00, t.j2 changed"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The call: arguments are looked at, what is missing is allocated, and the C function runs on the right stream."""
+"""The call: arguments are checked, what is missing is allocated, and the C function runs on the right stream."""
 
 from __future__ import annotations
 
@@ -217,16 +217,16 @@ class Callee:
 
     def _asked(self, arrays: Sequence[Array | None], workspace_bytes: int) -> str:
         """The arrays of a call, for an error's message."""
-        told = []
+        shown = []
         for name, array in zip(self.kernel.pointers, arrays, strict=True):
             if array is None:
-                told.append(f"{name}=null")
+                shown.append(f"{name}=null")
             elif array.form is None:
-                told.append(f"{name} at {array.pointer:#x}")
+                shown.append(f"{name} at {array.pointer:#x}")
             else:
                 form = array.form
-                told.append(f"{name} {form.dtype} {form.shape} with strides {form.strides} at {array.pointer:#x}")
-        return "; " + ", ".join((*told, f"workspace of {workspace_bytes} bytes"))
+                shown.append(f"{name} {form.dtype} {form.shape} with strides {form.strides} at {array.pointer:#x}")
+        return "; " + ", ".join((*shown, f"workspace of {workspace_bytes} bytes"))
 
 
 def pointer_of(array: Array | None) -> int:

@@ -1,4 +1,4 @@
-"""From the forms of arrays to sizes and strides: what the kernel is told, and whether it may be called at all."""
+"""From the forms of arrays to sizes and strides: what the kernel is passed, and whether it may be called at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plan_of(kernel: Kernel, forms: tuple[Form | None, ...], given: tuple[int | N
     """How the kernel is called on arrays of these forms, None for those that are not known.
 
     `forms` stand in the order of the operands, and `given` are values of the size arguments from elsewhere. Raises
-    TypeError for a wrong dtype and for sizes that nothing tells, ValueError for a wrong shape, stride or device.
+    TypeError for a wrong dtype and for sizes that no argument gives, ValueError for a wrong shape, stride or device.
     """
     found = {
         name: (value, f"{name}={value}") for name, value in zip(kernel.sizes, given, strict=True) if value is not None
@@ -124,7 +124,7 @@ def wrong_extent(operand: Operand, form: Form, what: str, axis: int, expected: i
 
 
 def complete(kernel: Kernel, sizes: dict[str, int]) -> None:
-    """Give the sizes that no array tells their default. Raises TypeError where there is none."""
+    """Give the sizes that no array gives their default. Raises TypeError where there is none."""
     taken = {name for name, _ in kernel.scalars}
     for name in kernel.sizes:
         default: int | None = None
@@ -132,13 +132,13 @@ def complete(kernel: Kernel, sizes: dict[str, int]) -> None:
             try:
                 default = value_of(kernel.defaults[name], sizes)
             except KeyError as error:
-                raise TypeError(f"no argument tells {error.args[0]}: add {error.args[0]}=…") from None
+                raise TypeError(f"no argument gives {error.args[0]}: add {error.args[0]}=…") from None
         if name not in sizes:
             if default is None:
-                raise TypeError(f"no argument tells {name}: add {name}=…")
+                raise TypeError(f"no argument gives {name}: add {name}=…")
             sizes[name] = default
         elif name not in taken and default is not None and sizes[name] != default:
-            raise ValueError(f"{name} is {sizes[name]}, but the kernel is not told of it and takes {default}")
+            raise ValueError(f"{name} is {sizes[name]}, but the kernel does not take it and uses {default}")
         if not 0 <= sizes[name] <= INT32_MAX:
             raise ValueError(f"{name} is {sizes[name]}; it must be from 0 to {INT32_MAX}")
 
