@@ -30,10 +30,10 @@ from ckwatch.compile.toolchain.debian import (
     find_keyring,
     require_tools,
 )
+from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
 from ckwatch.compile.toolchain.unpack import unpack_deb
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.processes import run_tool
 from tools.editors.launchers import LAUNCHERS
 from tools.editors.places import EDITORS, MANIFEST, Editor, Installed, editors_folder, installed
 
