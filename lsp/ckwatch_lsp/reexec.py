@@ -10,30 +10,30 @@ import base64
 import json
 import logging
 import os
-import subprocess
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import anyio
 from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.client.launch import installed_code
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.async_processes import run_process
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch_lsp.protocol.server import SERVER_CANCELLED
+from ckwatch_lsp.protocol.server import SERVER_CANCELLED, CkwatchServer
 from ckwatch_lsp.protocol.transport import MessageSource, PipeReader
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
+from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 10.0
-"""How often it is looked whether other code has been installed. Twice the same, and the installation is over."""
+CHECK_S = 10.0
+"""How often the installation is checked for other code. Twice the same, and the installation is over."""
 
 ANSWERS_S = 2.0
-"""How long requests may take that are being answered; the editor is told to ask the others again."""
+"""How long requests in progress may take; after that the editor is told to repeat them."""
 
 COMMAND = module_command("ckwatch", "lsp")
 RESUME = "--resume"
@@ -41,8 +41,11 @@ RESUME = "--resume"
 
 @dataclass(frozen=True, slots=True)
 class HandedOverState:
-    """What the new version must know: messages of the editor that still count, in order, and the opening of its
-    documents; what of the next ones has been read already, in base64; and what parts leave."""
+    """What the next version needs: messages of the editor that still count, in order; the opening of its documents;
+    input that has been read and not handled, in base64; and the state of listeners by `SessionListener.state_key`.
+
+    Versions hand it over to each other: fields may be added, with defaults.
+    """
 
     first: list[dict[str, Any]]
     documents: list[dict[str, Any]]
@@ -51,43 +54,57 @@ class HandedOverState:
 
 
 class UpgradeWatcher:
-    """Looks for other code, and ends the server with `successor` set when there is some that works."""
+    """Watches for other code, and ends the server with `successor` set when that code starts."""
 
-    def __init__(self, server: CkwatchServer, reader: MessageSource) -> None:
+    def __init__(
+        self,
+        server: CkwatchServer,
+        session: Session,
+        reader: MessageSource,
+        *,
+        check_s: float = CHECK_S,
+        identity: Callable[[], bytes] | None = None,
+        can_start: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self._server = server
+        self._session = session
         self._reader = reader
+        self._check_s = check_s
+        self._identity = identity or _identity
+        self._can_start = can_start or _can_start
         self.reading = anyio.CancelScope()
         """Of the task that reads messages."""
+        self.successor: HandedOverState | None = None
+        """The state for the version that replaces this one."""
 
     async def watch(self) -> None:
         """Until cancelled, or there is a successor."""
         if not isinstance(self._reader, PipeReader):
             return
-        began = seen = await to_thread.run_sync(_identity)
+        started = seen = await to_thread.run_sync(self._identity)
         refused = b""
         while True:
-            await anyio.sleep(LOOK_S)
-            now = await to_thread.run_sync(_identity)
-            if now and now == seen and now not in (began, refused):
-                if await _can_start():
-                    await self._renew(self._reader)
+            await anyio.sleep(self._check_s)
+            now = await to_thread.run_sync(self._identity)
+            if now and now == seen and now not in (started, refused):
+                if await self._can_start():
+                    await self._hand_over(self._reader)
                     return
                 refused = now
-                _log.warning("what has been installed cannot be started")
+                _log.warning("the installed version does not start")
             seen = now
 
-    async def _renew(self, reader: PipeReader) -> None:
+    async def _hand_over(self, reader: PipeReader) -> None:
         self.reading.cancel()
         protocol = self._server.protocol
         with anyio.move_on_after(ANSWERS_S):
             await protocol.answered_all()
         for number in protocol.open_requests():
-            protocol.refuse(number, SERVER_CANCELLED, "ckwatch has been upgraded: ask again")
-        self._server.successor = self._state(await reader.rest())
+            protocol.refuse(number, SERVER_CANCELLED, "ckwatch was upgraded: repeat the request")
+        self.successor = self._state(await reader.rest())
         self._server.end(0)
 
     def _state(self, unread: bytes) -> HandedOverState:
-        session = self._server.session
         opened = [
             {
                 "jsonrpc": "2.0",
@@ -101,32 +118,32 @@ class UpgradeWatcher:
                     }
                 },
             }
-            for document in session.documents.values()
+            for document in self._session.documents.values()
         ]
-        parts = {type(part).__name__: remains for part in session.parts if (remains := part.remains())}
-        return HandedOverState(self._server.protocol.lasting, opened, base64.b64encode(unread).decode(), parts)
+        states = {each.state_key: state for each in self._session.listeners if (state := each.state_to_hand_over())}
+        return HandedOverState(self._server.protocol.lasting, opened, base64.b64encode(unread).decode(), states)
 
 
-async def replay(server: CkwatchServer, state: HandedOverState) -> None:
-    """Say to a new server what the editor said to the old one."""
+async def replay(server: CkwatchServer, session: Session, state: HandedOverState) -> None:
+    """Have a new server handle what the editor sent to the old one."""
     for message in state.first:
         await server.protocol.take_again(message)
         if message["method"] == types.INITIALIZE:
-            for part in server.session.parts:
-                part.resume(state.parts.get(type(part).__name__, {}))
+            for listener in session.listeners:
+                listener.restore(state.parts.get(listener.state_key, {}))
     for message in state.documents:
         await server.protocol.take_again(message)
 
 
 def read_state(descriptor: int) -> HandedOverState:
-    """What the old version left."""
+    """Read the previous version's state."""
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
         return HandedOverState(**json.load(file))
 
 
 def reexec(state: HandedOverState) -> NoReturn:
-    """Go on as what is installed now, with the same standard streams. Does not return."""
+    """Execute the installed version, with the same standard streams. Does not return."""
     descriptor = os.memfd_create("ckwatch-lsp", 0)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(json.dumps(asdict(state)).encode())
@@ -141,11 +158,9 @@ def _identity() -> bytes:
 
 
 async def _can_start() -> bool:
-    """Whether what is installed can be started, and knows how to go on."""
+    """Whether the installed version starts, and can resume."""
     try:
-        asked = await anyio.run_process(
-            [*COMMAND, "--help"], stdin=subprocess.DEVNULL, env=module_environment(), check=False
-        )
-    except OSError:
+        answer = await run_process([*COMMAND, "--help"], environment=module_environment())
+    except CkwatchError:
         return False
-    return asked.returncode == 0 and RESUME.encode() in asked.stdout
+    return answer.exit_status == 0 and RESUME in answer.stdout

@@ -1,12 +1,12 @@
-"""Puts a session together: creates its features and registers them with the server, by what the editor can do."""
+"""Sets a session up: creates its features and registers them with the editor, by what the editor can do."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.commands.build import BuildCommands
 from ckwatch_lsp.commands.compare import CompareCommands
 from ckwatch_lsp.commands.daemon import DaemonCommands, ServerStatusNotifier
@@ -20,121 +20,127 @@ from ckwatch_lsp.figures.presenter import FigurePresenter, UnitHistories
 from ckwatch_lsp.figures.provider import FiguresProvider, FiguresRefresher, information
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers
 from ckwatch_lsp.kernel_files.adapter.provider import KernelFileProvider
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.configuration import EditorConfiguration
 from ckwatch_lsp.session.documents import DocumentKind
 from ckwatch_lsp.session.environment_messages import EnvironmentMessages
 from ckwatch_lsp.session.handlers import RequestHandlers
-from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES
+from ckwatch_lsp.session.providers import TOKEN_MODIFIERS, TOKEN_TYPES, LanguageProvider
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.adapter.provider import TemplateProvider
 from ckwatch_lsp.virtual_documents.provider import VirtualDocumentCommands, VirtualDocumentProvider
+from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-
-
-def add_commands(server: CkwatchServer) -> None:
-    """Offer the commands, and show what goes on."""
-    works = RunningTasks(server)
-    BuildCommands(server, works)
-    CompareCommands(server)
-    ChooseInstanceCommand(server)
-    DaemonCommands(server)
-    server.session.parts += [UnitsCommand(server), ServerStatusNotifier(server), DaemonProgress(server, works)]
+TEMPLATE, KERNEL_FILE, SETTINGS = DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS
 
 
-def add_diagnostics(server: CkwatchServer, params: types.InitializeParams) -> None:
-    """Diagnostics and what mends them."""
-    session = server.session
-    diagnostics = DiagnosticsDelivery(server, params)
-    session.parts.append(diagnostics)
-    fixing = QuickFixes(session, diagnostics.tracker, diagnostics.reports)
-    for kind in (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS):
-        session.languages.setdefault(kind, []).append(fixing)
+def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: types.InitializeParams) -> None:
+    """Create the features and register them. Listeners are called, and answers joined, in the order of this function.
+
+    The server's capabilities are computed after this.
+    """
+    session.capabilities = editor.capabilities
+    active = ActiveUnits(session)
+    documents = VirtualDocuments(session, active, editor, files)
+    targets = CommandTargets(session, active)
+    session.listeners += [
+        active,
+        documents,
+        EditorConfiguration(session, editor, params),
+        EnvironmentMessages(session, editor),
+    ]
+    diagnostics = DiagnosticsDelivery(session, active, editor, params)
+    session.listeners.append(diagnostics)
+    add_provider(session, QuickFixes(session, diagnostics.store, diagnostics.reports), TEMPLATE, KERNEL_FILE, SETTINGS)
+    add_provider(session, VirtualDocumentProvider(session, documents), DocumentKind.VIRTUAL)
+    library = TemplateLibrary(session, editor)
+    add_figures(session, active, editor, params, library)
+    add_commands(session, active, editor, targets, documents)
+    answers = DaemonAnswers(session)
+    session.listeners += [answers, library]
+    add_provider(session, KernelFileProvider(session, active, answers), KERNEL_FILE, SETTINGS)
+    add_provider(session, TemplateProvider(session, active, library), TEMPLATE)
+    register_requests(editor, RequestHandlers(session), editor.capabilities)
 
 
-def add_figures(server: CkwatchServer, params: types.InitializeParams) -> FigurePresenter:
+def add_provider(session: Session, provider: LanguageProvider, *kinds: DocumentKind) -> None:
+    """Have a provider answer for these documents."""
+    for kind in kinds:
+        session.providers.setdefault(kind, []).append(provider)
+
+
+def add_figures(
+    session: Session,
+    active: ActiveUnits,
+    editor: EditorClient,
+    params: types.InitializeParams,
+    library: TemplateLibrary,
+) -> FigurePresenter:
     """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
-    session = server.session
-    anchors, looked_at = FigureAnchors(session), UnitHistories(session)
-    shown, affected = FigurePresenter(session, anchors, looked_at), AffectedUnits(session, anchors)
+    anchors, histories = FigureAnchors(session, active), UnitHistories(session, active)
+    shown, affected = FigurePresenter(session, anchors, histories), AffectedUnits(session, anchors, library)
     text = params.capabilities.text_document
     hint = None if text is None else text.inlay_hint
     resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
-    language = FiguresProvider(session, shown, affected, resolves=resolves)
-    session.parts += [anchors, shown, looked_at, affected, FiguresRefresher(server, shown, language)]
-    for kind in (DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE):
-        session.languages.setdefault(kind, []).append(language)
+    provider = FiguresProvider(session, active, shown, affected, resolves=resolves)
+    session.listeners += [anchors, shown, histories, affected, FiguresRefresher(session, editor, shown, provider)]
+    add_provider(session, provider, TEMPLATE, KERNEL_FILE)
     if resolves:
-        server.feature(types.INLAY_HINT_RESOLVE)(language.resolve)
+        editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
     session.diagnostics.add_source(partial(information, session, shown))
     return shown
 
 
-def add_kernels(server: CkwatchServer) -> None:
-    """Answers for kernel files and `ckwatch.toml`."""
-    session = server.session
-    knowledge = DaemonAnswers(session)
-    session.parts.append(knowledge)
-    language = KernelFileProvider(session, knowledge)
-    for kind in (DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS):
-        session.languages.setdefault(kind, []).append(language)
+def add_commands(
+    session: Session,
+    active: ActiveUnits,
+    editor: EditorClient,
+    targets: CommandTargets,
+    documents: VirtualDocuments,
+) -> None:
+    """Commands, and the progress of what they and the daemon do."""
+    tasks = RunningTasks(session, editor)
+    VirtualDocumentCommands(session, active, editor, targets, documents)
+    BuildCommands(editor, targets, tasks)
+    CompareCommands(editor, targets)
+    ChooseInstanceCommand(session, active, editor, targets)
+    DaemonCommands(editor, targets)
+    session.listeners += [
+        UnitsCommand(session, active, editor),
+        ServerStatusNotifier(session, editor),
+        DaemonProgress(session, editor, tasks),
+    ]
 
 
-def add_templates(server: CkwatchServer) -> None:
-    """Answer for template documents."""
-    session = server.session
-    library = TemplateLibrary(session)
-    session.parts.append(library)
-    session.languages.setdefault(DocumentKind.TEMPLATE, []).append(TemplateProvider(session, library))
-
-
-def compose(server: CkwatchServer, params: types.InitializeParams) -> None:
-    """Put the session together, and register what its parts answer themselves."""
-    session = server.session
-    session.parts += [EditorConfiguration(server, params), EnvironmentMessages(server)]
-    add_diagnostics(server, params)
-    VirtualDocumentCommands(server, session.generated)
-    session.languages.setdefault(DocumentKind.GENERATED, []).append(VirtualDocumentProvider(session, session.generated))
-    add_figures(server, params)
-    add_commands(server)
-    add_kernels(server)
-    add_templates(server)
-
-
-def set_up(server: CkwatchServer, params: types.InitializeParams) -> None:
-    """Put the session together and register what it can do. Capabilities are computed after this."""
-    session = server.session
-    answers = RequestHandlers(session)
-    compose(server, params)
-    able, feature = session.abilities, server.feature
-    feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", "|", '"', "'", "=", " "]))(
-        answers.completion
-    )
-    feature(types.TEXT_DOCUMENT_HOVER)(answers.hover)
-    feature(types.TEXT_DOCUMENT_SIGNATURE_HELP, types.SignatureHelpOptions(trigger_characters=["(", ","]))(
-        answers.signature_help
-    )
-    feature(types.TEXT_DOCUMENT_DEFINITION)(answers.definition)
-    feature(types.TEXT_DOCUMENT_REFERENCES)(answers.references)
-    feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=able.rename_prepares or None))(
-        answers.rename
-    )
+def register_requests(editor: EditorClient, handlers: RequestHandlers, able: EditorCapabilities) -> None:
+    """Answer the requests about documents that the editor can make use of."""
+    completion = types.CompletionOptions(trigger_characters=[".", "|", '"', "'", "=", " "])
+    signatures = types.SignatureHelpOptions(trigger_characters=["(", ","])
+    tokens = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
+    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
+    add = editor.add_request
+    add(types.TEXT_DOCUMENT_COMPLETION, handlers.completion, completion)
+    add(types.TEXT_DOCUMENT_HOVER, handlers.hover)
+    add(types.TEXT_DOCUMENT_SIGNATURE_HELP, handlers.signature_help, signatures)
+    add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
+    add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
+    add(types.TEXT_DOCUMENT_RENAME, handlers.rename, types.RenameOptions(prepare_provider=able.rename_prepares or None))
     if able.rename_prepares:
-        feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(answers.prepare_rename)
-    feature(types.TEXT_DOCUMENT_DOCUMENT_LINK)(answers.links)
-    feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(answers.symbols)
-    feature(types.WORKSPACE_SYMBOL)(answers.workspace_symbols)
-    feature(types.TEXT_DOCUMENT_FOLDING_RANGE)(answers.folds)
-    feature(types.TEXT_DOCUMENT_SELECTION_RANGE)(answers.selections)
-    feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)(answers.highlights)
-    legend = types.SemanticTokensLegend(list(TOKEN_TYPES), list(TOKEN_MODIFIERS))
-    feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, legend)(answers.tokens)
-    feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, legend)(answers.range_tokens)
+        add(types.TEXT_DOCUMENT_PREPARE_RENAME, handlers.prepare_rename)
+    add(types.TEXT_DOCUMENT_DOCUMENT_LINK, handlers.links)
+    add(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, handlers.symbols)
+    add(types.WORKSPACE_SYMBOL, handlers.workspace_symbols)
+    add(types.TEXT_DOCUMENT_FOLDING_RANGE, handlers.folds)
+    add(types.TEXT_DOCUMENT_SELECTION_RANGE, handlers.selections)
+    add(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, handlers.highlights)
+    add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, handlers.tokens, tokens)
+    add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, handlers.range_tokens, tokens)
     if able.action_literals:
-        kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
-        feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))(answers.actions)
+        add(types.TEXT_DOCUMENT_CODE_ACTION, handlers.actions, types.CodeActionOptions(code_action_kinds=kinds))
     if able.lenses:
-        feature(types.TEXT_DOCUMENT_CODE_LENS)(answers.lenses)
+        add(types.TEXT_DOCUMENT_CODE_LENS, handlers.lenses)
     if able.hints:
-        feature(types.TEXT_DOCUMENT_INLAY_HINT)(answers.hints)
+        add(types.TEXT_DOCUMENT_INLAY_HINT, handlers.hints)

@@ -14,10 +14,10 @@ import pytest
 import ckwatch
 import ckwatch_lsp
 import ckwatch_templates
-from ckwatch_lsp import reexec
-from ckwatch_lsp.main import CkwatchServer
+from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.transport import PipeReader, message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher
+from ckwatch_lsp.session.session import Session
 from lsp.editing import Editor, copy_of, editor, trust
 from patience import PATIENCE_S
 
@@ -31,10 +31,10 @@ def installed(tmp_path: Path) -> Path:
     for package in PACKAGES:
         source = Path(package.__path__[0])
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    renewing = folder / "ckwatch_lsp" / "renewing.py"
-    text = renewing.read_text()
-    assert text.count("LOOK_S = 10.0") == 1
-    renewing.write_text(text.replace("LOOK_S = 10.0", "LOOK_S = 0.1"))
+    module = folder / "ckwatch_lsp" / "reexec.py"
+    text = module.read_text()
+    assert text.count("CHECK_S = 10.0") == 1
+    module.write_text(text.replace("CHECK_S = 10.0", "CHECK_S = 0.1"))
     return folder
 
 
@@ -92,30 +92,29 @@ async def test_an_upgrade_is_survived_with_what_is_not_saved(tmp_path: Path, ins
         await anyio.run_process(command, env=os.environ | own)
 
 
-async def test_what_cannot_be_started_takes_no_ones_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_version_that_does_not_start_replaces_nothing() -> None:
     found, asked = [b"old", b"broken", b"broken", b"broken", b"new", b"", b"new", b"new"], []
 
     def identity() -> bytes:
         return found.pop(0) if len(found) > 1 else found[0]
 
-    async def works() -> bool:
+    async def can_start() -> bool:
         asked.append(len(found))
         return len(asked) == 2
 
-    monkeypatch.setattr(reexec, "LOOK_S", 0.0)
-    monkeypatch.setattr(reexec, "_identity", identity)
-    monkeypatch.setattr(reexec, "_can_start", works)
     out, into = os.pipe()
     with os.fdopen(into, "wb", buffering=0):
         async with anyio.create_task_group() as tasks:
-            server = CkwatchServer(tasks)
-            renewal = UpgradeWatcher(server, await message_source(os.fdopen(out, "rb")))
+            session = Session(tasks, lambda _path: None)
+            server = CkwatchServer(session, lambda _server, _params: None, tasks)
+            reader = await message_source(os.fdopen(out, "rb"))
+            watcher = UpgradeWatcher(server, session, reader, check_s=0.0, identity=identity, can_start=can_start)
             with anyio.fail_after(PATIENCE_S):
-                await renewal.watch()
+                await watcher.watch()
             tasks.cancel_scope.cancel()
     # once for what was broken, and not while files are being replaced
     assert asked == [5, 1]
-    assert server.successor == HandedOverState([], [], "", {})
+    assert watcher.successor == HandedOverState([], [], "", {})
     assert server.ended.is_set()
 
 

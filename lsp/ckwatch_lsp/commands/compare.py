@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
 from ckwatch.client import Client
+from ckwatch.model.amounts import time_of
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.benchmarks import Compared
-from ckwatch.wire.figures_text import NO_FIGURES, is_figure, time_of
-from ckwatch_lsp.commands.arguments import requested_document, requested_units, text_in, unit_in, units_named
+from ckwatch.wire.figures_text import NO_FIGURES, is_figure
+from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
 from ckwatch_lsp.figures.labels import change_cell
 from ckwatch_lsp.figures.pages import PageBlock, PageLine, PageTable, PageTitle, markdown, plain
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.folders import WorkspaceFolder
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
 
 
 def comparison_page(unit: str, rows: Sequence[Compared]) -> list[PageBlock]:
@@ -60,11 +59,11 @@ KEPT = ("previous", "baseline", "library")
 class CompareCommands:
     """One unit against something, and something to compare with."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._session = server.session
-        server.add_command("ckwatch.compare", self.compare)
-        server.add_command("ckwatch.setBaseline", self.set_baseline)
+    def __init__(self, editor: EditorClient, targets: CommandTargets) -> None:
+        self._editor = editor
+        self._targets = targets
+        editor.add_command("ckwatch.compare", self.compare)
+        editor.add_command("ckwatch.setBaseline", self.set_baseline)
 
     async def compare(self, argument: Mapping[str, Any]) -> str:
         """The comparison as text, also shown; as Markdown, and not shown, where `format` is "markdown".
@@ -74,30 +73,30 @@ class CompareCommands:
         against, form = text_in(argument, "against"), text_in(argument, "format")
         if form not in (None, "markdown", "text"):
             raise CkwatchError(f"`format` is '{form}'; it must be 'text' or 'markdown'")
-        document = await requested_document(self._session, argument)
+        document = await self._targets.document(argument)
         if text_in(argument, "unit") is None and document is None:
-            folder, units = await requested_units(self._session, argument)
+            folder, units = await self._targets.units(argument)
             unit = units[0]
         else:
-            folder, unit = unit_in(self._session, argument, document)
+            folder, unit = self._targets.unit(argument, document)
         rows = await self._rows(folder, unit.id, against)
         page = comparison_page(unit.id, rows)
         if form == "markdown":
             return markdown(page)
         text = plain(page)
-        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        self._editor.show_message(types.MessageType.Info, text)
         return text
 
     async def set_baseline(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Let a name mean the latest timings of units: which have any."""
         name = text_in(argument, "name") or NAME
-        folder, units = await requested_units(self._session, argument)
+        folder, units = await self._targets.units(argument)
         found = await folder.ready.set_baseline(name, *(unit.id for unit in units))
         if not found:
             raise CkwatchError("there are no timings to keep as a baseline", "`ckwatch.run` takes some.")
         about = found[0] if len(found) == 1 else f"{len(found)} units"
         text = f"baseline '{name}' is set for {about}"
-        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
+        self._editor.show_message(types.MessageType.Info, text)
         return {"name": name, "units": found}
 
     async def _rows(self, folder: WorkspaceFolder, unit: str, against: str | None) -> Sequence[Compared]:

@@ -1,47 +1,44 @@
-"""`ckwatch.trust`, `restartDaemon` and `showLog`, and `experimental/serverStatus`, the state of each workspace's daemon."""
+"""`ckwatch.trust`, `restartDaemon` and `showLog`; and `experimental/serverStatus`, the state of each daemon."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from anyio import to_thread
-from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch_lsp.commands.arguments import requested_folders
+from ckwatch_lsp.commands.arguments import CommandTargets
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
+from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.virtual_documents.store import runtime_folder
 
 LINES = 2000
 """How much of a log is shown."""
 
 
 class DaemonCommands:
-    """What concerns daemons, and not units."""
+    """Commands on daemons, and not on units."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._session = server.session
+    def __init__(self, editor: EditorClient, targets: CommandTargets) -> None:
+        self._editor = editor
+        self._targets = targets
         self._logs: tempfile.TemporaryDirectory[str] | None = None
-        server.add_command("ckwatch.trust", self.trust)
-        server.add_command("ckwatch.restartDaemon", self.restart_daemon)
-        server.add_command("ckwatch.showLog", self.show_log)
+        editor.add_command("ckwatch.trust", self.trust)
+        editor.add_command("ckwatch.restartDaemon", self.restart_daemon)
+        editor.add_command("ckwatch.showLog", self.show_log)
 
     async def trust(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Put workspaces on the user's list: those that are meant, else the one that waits for it."""
-        folders = await requested_folders(self._session, argument)
+        folders = await self._targets.folders(argument)
         untrusted = [folder for folder in folders if folder.standing is ConnectionState.UNTRUSTED]
         if len(untrusted) > 1:
             names = ", ".join(str(folder.root) for folder in untrusted)
@@ -52,29 +49,26 @@ class DaemonCommands:
 
     async def restart_daemon(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Stop the daemons of workspaces and start others."""
-        folders = await requested_folders(self._session, argument)
+        folders = await self._targets.folders(argument)
         for folder in folders:
             await folder.restart()
         return {"folders": [str(folder.root) for folder in folders]}
 
     async def show_log(self, argument: Mapping[str, Any]) -> str:
         """The end of the log of the first of these daemons that is there, also shown as a document."""
-        folders = await requested_folders(self._session, argument)
+        folders = await self._targets.folders(argument)
         folder = next((each for each in folders if each.client is not None), folders[0])
         text = await folder.ready.log(LINES)
-        if self._session.abilities.shows_documents:
+        if self._editor.capabilities.shows_documents:
             path = await to_thread.run_sync(self._write, folder.root.name, text)
-            try:
-                await self._server.window_show_document_async(types.ShowDocumentParams(uri_of(path), take_focus=True))
-            except JsonRpcException:
-                return text
+            await self._editor.show_document(uri_of(path), take_focus=True)
         return text
 
     def _write(self, name: str, text: str) -> Path:
         if self._logs is None:
-            runtime = os.environ.get("XDG_RUNTIME_DIR")
-            usable = runtime if runtime and os.access(runtime, os.W_OK) else None
-            self._logs = tempfile.TemporaryDirectory(prefix="ckwatch-logs-", dir=usable, ignore_cleanup_errors=True)
+            self._logs = tempfile.TemporaryDirectory(
+                prefix="ckwatch-logs-", dir=runtime_folder(), ignore_cleanup_errors=True
+            )
         path = Path(self._logs.name) / f"{name or 'ckwatch'}.log"
         path.write_text(text, "utf-8", "replace")
         return path
@@ -94,27 +88,27 @@ class ServerStatus:
 
 
 class ServerStatusNotifier(SessionListener):
-    """Tells it when it is another."""
+    """Notifies the editor of each change."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._told: dict[WorkspaceFolder, ServerStatus] = {}
+    def __init__(self, session: Session, editor: EditorClient) -> None:
+        self._editor = editor
+        self._sent: dict[WorkspaceFolder, ServerStatus] = {}
         self._changed: dict[WorkspaceFolder, None] = {}
-        self._soon = Debouncer(server.session, self._tell)
+        self._debouncer = Debouncer(session.start, self._notify)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
-        """Something is another."""
-        if self._server.session.abilities.server_status:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
+        """Notify the editor soon."""
+        if self._editor.capabilities.server_status:
             self._changed[folder] = None
-            self._soon()
+            self._debouncer()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         changed, self._changed = self._changed, {}
         for folder in changed:
             status = status_of(folder)
-            if self._told.get(folder) != status:
-                self._told[folder] = status
-                self._server.protocol.notify(STATUS_METHOD, asdict(status))
+            if self._sent.get(folder) != status:
+                self._sent[folder] = status
+                self._editor.notify(STATUS_METHOD, asdict(status))
 
 
 def status_of(folder: WorkspaceFolder) -> ServerStatus:

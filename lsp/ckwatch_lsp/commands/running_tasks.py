@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import AT_WORK
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-
-_log = logging.getLogger(__name__)
+from ckwatch_lsp.session.session import Session
 
 
 class TaskProgress:
-    """One piece of work. Nothing waits for the editor: what it has not begun to show when the work ends is not shown.
+    """The progress of one task. Nothing waits for the editor: a task that ends before the editor shows it is not shown.
 
     `cancel` is called when the user wants it to end.
     """
 
-    def __init__(self, server: CkwatchServer, title: str, cancel: Callable[[], None]) -> None:
-        self._server = server
+    def __init__(self, session: Session, editor: EditorClient, title: str, cancel: Callable[[], None]) -> None:
+        self._editor = editor
         self._title = title
         self._cancel = cancel
         self._token = secrets.token_hex(8)
@@ -42,55 +35,42 @@ class TaskProgress:
         self._percentage = 0
         self._shown = False
         self._ended = False
-        if server.session.abilities.progress:
-            server.session.start(self._begin)
+        if editor.capabilities.progress:
+            session.start(self._begin)
 
     def report(self, message: str, done: int, total: int) -> None:
-        """`done` of `total` is done, and it goes on with `message`."""
+        """`done` of `total` is done; `message` is next."""
         percentage = min(100, 100 * done // total) if total else 0
         if (message, percentage) == (self._message, self._percentage):
             return
         self._message, self._percentage = message, percentage
         if self._shown:
-            self._send(types.WorkDoneProgressReport(message=message, percentage=percentage, cancellable=True))
+            value = types.WorkDoneProgressReport(message=message, percentage=percentage, cancellable=True)
+            self._editor.report_progress(self._token, value)
 
     def end(self) -> None:
-        """It is over."""
+        """The task is done."""
         self._ended = True
         if self._shown:
             self._shown = False
-            self._send(types.WorkDoneProgressEnd())
-            self._server.protocol.progress.tokens.pop(self._token, None)
+            self._editor.report_progress(self._token, types.WorkDoneProgressEnd())
 
     async def _begin(self) -> None:
-        try:
-            await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self._token))
-        except JsonRpcException as error:
-            _log.info("the editor shows no progress: %s", error)
+        if not await self._editor.create_progress(self._token) or self._ended:
             return
-        if self._ended:
-            return
-        future: Future[None] = Future()
-        future.add_done_callback(self._cancelled)
-        self._server.protocol.progress.tokens[self._token] = future
         self._shown = True
         begin = types.WorkDoneProgressBegin(
             self._title, cancellable=True, message=self._message, percentage=self._percentage
         )
-        self._send(begin)
+        self._editor.begin_progress(self._token, begin, self._cancelled)
 
-    def _cancelled(self, future: Future[None]) -> None:
-        if future.cancelled() and not self._ended:
+    def _cancelled(self) -> None:
+        if not self._ended:
             self._cancel()
-
-    def _send(
-        self, value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
-    ) -> None:
-        self._server.progress(types.ProgressParams(self._token, value))
 
 
 class RunningTask:
-    """One of them. `cancelled`: somebody wanted it to end."""
+    """A build or timing that a command started."""
 
     def __init__(self, folder: WorkspaceFolder, units: Sequence[Unit], report: Callable[[str, int, int], None]) -> None:
         self.folder = folder
@@ -100,41 +80,42 @@ class RunningTask:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was ended early."""
+        """Whether the user ended it early."""
         return self.scope.cancel_called
 
 
 class RunningTasks:
-    """All that go on."""
+    """What commands started and has not ended."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._works: list[RunningTask] = []
+    def __init__(self, session: Session, editor: EditorClient) -> None:
+        self._session = session
+        self._editor = editor
+        self._tasks: list[RunningTask] = []
 
     @contextmanager
     def begin(self, title: str, folder: WorkspaceFolder, units: Sequence[Unit]) -> Iterator[RunningTask]:
-        """The work goes on as long as the context is open, or until somebody cancels it: then the context is left."""
+        """The task runs as long as the context is open. Cancelling it leaves the context."""
         scope_of: list[anyio.CancelScope] = []
-        progress = TaskProgress(self._server, title, lambda: scope_of[0].cancel())
-        work = RunningTask(folder, units, progress.report)
-        scope_of.append(work.scope)
-        self._works.append(work)
+        progress = TaskProgress(self._session, self._editor, title, lambda: scope_of[0].cancel())
+        task = RunningTask(folder, units, progress.report)
+        scope_of.append(task.scope)
+        self._tasks.append(task)
         try:
-            with work.scope:
-                yield work
+            with task.scope:
+                yield task
         finally:
-            self._works.remove(work)
+            self._tasks.remove(task)
             progress.end()
 
     def covers(self, folder: WorkspaceFolder, unit: str) -> bool:
         """Whether one of them is about this unit."""
-        return any(work.folder is folder and unit in work.units for work in self._works)
+        return any(task.folder is folder and unit in task.units for task in self._tasks)
 
     def cancel(self, folder: WorkspaceFolder, units: frozenset[str]) -> None:
-        """End those that are about none but these units."""
-        for work in self._works:
-            if work.folder is folder and work.units <= units:
-                work.scope.cancel()
+        """Cancel the tasks that work on no other units."""
+        for task in self._tasks:
+            if task.folder is folder and task.units <= units:
+                task.scope.cancel()
 
 
 def title_of(what: str, units: Sequence[Unit]) -> str:
@@ -146,7 +127,7 @@ def title_of(what: str, units: Sequence[Unit]) -> str:
 
 
 AFTER_S = 0.2
-"""Work that takes less is not shown."""
+"""The daemon's work that takes less is not shown."""
 
 
 class _BusyPeriod:
@@ -159,26 +140,26 @@ class _BusyPeriod:
 
 
 class DaemonProgress(SessionListener):
-    """Units that a command works on are left to the command's own progress."""
+    """Shows what the daemon works on by itself. What a command works on is part of the command's own progress."""
 
-    def __init__(self, server: CkwatchServer, works: RunningTasks) -> None:
-        self._server = server
-        self._session = server.session
-        self._works = works
-        self._rounds: dict[WorkspaceFolder, _BusyPeriod] = {}
-        self._soon = Debouncer(self._session, self._show, AFTER_S)
+    def __init__(self, session: Session, editor: EditorClient, tasks: RunningTasks) -> None:
+        self._session = session
+        self._editor = editor
+        self._tasks = tasks
+        self._periods: dict[WorkspaceFolder, _BusyPeriod] = {}
+        self._debouncer = Debouncer(session.start, self._show, AFTER_S)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units have begun or settled."""
-        if not self._session.abilities.progress:
+        if not self._editor.capabilities.progress:
             return
-        found = self._rounds.setdefault(folder, _BusyPeriod())
+        found = self._periods.setdefault(folder, _BusyPeriod())
         for topic in topics:
             kind, _, name = topic.partition("/")
             if kind != "unit":
                 continue
             unit = folder.units.get(name)
-            if unit is not None and is_worked_on(unit) and not self._works.covers(folder, name):
+            if unit is not None and is_worked_on(unit) and not self._tasks.covers(folder, name):
                 found.working[name] = None
                 found.seen.add(name)
             else:
@@ -186,12 +167,12 @@ class DaemonProgress(SessionListener):
         if folder.standing is not ConnectionState.READY:
             found.working.clear()
         if found.working or found.progress is not None:
-            self._soon()
+            self._debouncer()
         else:
             found.seen.clear()
 
     async def _show(self) -> None:
-        for folder, found in self._rounds.items():
+        for folder, found in self._periods.items():
             if not found.working:
                 if found.progress is not None:
                     found.progress.end()
@@ -199,8 +180,8 @@ class DaemonProgress(SessionListener):
                 found.seen.clear()
                 continue
             if found.progress is None:
-                title = "ckwatch" if len(self._rounds) == 1 else f"ckwatch, {folder.root.name}"
-                found.progress = TaskProgress(self._server, title, partial(self._cancel, folder))
+                title = "ckwatch" if len(self._periods) == 1 else f"ckwatch, {folder.root.name}"
+                found.progress = TaskProgress(self._session, self._editor, title, partial(self._cancel, folder))
             settled = len(found.seen) - len(found.working)
             first = folder.units[next(iter(found.working))]
             timing = "" if first.phase in AT_WORK else "timing "
@@ -208,7 +189,7 @@ class DaemonProgress(SessionListener):
             found.progress.report(message, settled, len(found.seen))
 
     def _cancel(self, folder: WorkspaceFolder) -> None:
-        found = self._rounds.get(folder)
+        found = self._periods.get(folder)
         if found is not None and found.working:
             self._session.start(self._cancel_units, folder, tuple(found.working))
 

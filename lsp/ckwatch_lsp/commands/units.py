@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.commands.arguments import requested_document, text_in, units_named, units_of
-from ckwatch_lsp.figures.freshness import figures_freshness, is_running, shown_timing, timing_freshness
+from ckwatch_lsp.commands.arguments import CommandTargets, text_in, units_named
+from ckwatch_lsp.figures.freshness import figures_freshness, is_running, timing_freshness
 from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import uri_of
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
+from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-    from ckwatch_lsp.session.documents import TextDocument
-    from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.session import Session
 
 CHOICES = 30
 """How many units a message offers."""
@@ -30,24 +30,25 @@ CHOICES = 30
 class ChooseInstanceCommand:
     """Which instance a document's figures, values and generated text are shown of."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._session = server.session
-        server.add_command("ckwatch.chooseInstance", self.choose)
+    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, targets: CommandTargets) -> None:
+        self._session = session
+        self._active = active
+        self._editor = editor
+        self._targets = targets
+        editor.add_command("ckwatch.chooseInstance", self.choose)
 
     async def choose(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
         """Make the unit the active one of the document; null where the user chose none."""
-        document = await requested_document(self._session, argument)
+        document = await self._targets.document(argument)
         name = text_in(argument, "unit")
-        active = self._session.active
         if document is None:
             if name is None:
                 raise CkwatchError("`uri` must be given, as a string")
             _, units = units_named(list(self._session.folders.values()), name)
-            active.choose(None, units[0])
+            self._active.choose(None, units[0])
             return {"unit": units[0].id}
         folder = self._session.folder_for(document)
-        units = [] if folder is None else await units_of(self._session, document)
+        units = [] if folder is None else await self._active.find_units(document)
         if folder is None or not units:
             raise CkwatchError("no unit is made of this document")
         if name is not None:
@@ -57,10 +58,10 @@ class ChooseInstanceCommand:
                 raise CkwatchError(f"'{name}' is not made of this document")
             chosen: Unit | None = units[0]
         else:
-            chosen = await self._ask(units, active.unit(document))
+            chosen = await self._ask(units, self._active.unit(document))
         if chosen is None:
             return None
-        active.choose(document, chosen)
+        self._active.choose(document, chosen)
         return {"unit": chosen.id}
 
     async def _ask(self, units: Sequence[Unit], active: Unit | None) -> Unit | None:
@@ -69,13 +70,8 @@ class ChooseInstanceCommand:
         more = f" (the first {CHOICES} of {len(units)})" if len(units) > CHOICES else ""
         now = "" if active is None else f" It is {active.id} now."
         message = f"Which instance shall be shown?{more}{now}"
-        actions = [types.MessageActionItem(title) for title in offered]
-        params = types.ShowMessageRequestParams(types.MessageType.Info, message, actions)
-        try:
-            answer = await self._server.window_show_message_request_async(params)
-        except JsonRpcException:
-            return None
-        return None if answer is None else offered.get(answer.title)
+        chosen = await self._editor.choose(types.MessageType.Info, message, tuple(offered))
+        return None if chosen is None else offered.get(chosen)
 
 
 def titles(units: Sequence[Unit]) -> dict[str, Unit]:
@@ -92,18 +88,19 @@ CHANGED = "ckwatch/unitsChanged"
 
 
 class UnitsCommand(SessionListener):
-    """Follows the folders for the editors that want to know."""
+    """Lists the units, and notifies the editors that asked for it of changes."""
 
-    def __init__(self, server: CkwatchServer) -> None:
-        self._server = server
-        self._session = server.session
+    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient) -> None:
+        self._session = session
+        self._active = active
+        self._editor = editor
         self._changed: dict[WorkspaceFolder, None] = {}
-        self._soon = Debouncer(self._session, self._tell)
-        server.add_command("ckwatch.units", self.units)
+        self._debouncer = Debouncer(session.start, self._notify)
+        editor.add_command("ckwatch.units", self.units)
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say
         """The units of all folders, in the order of the kernel files."""
-        active = {unit.id for each in self._session.documents.values() if (unit := self._session.active.unit(each))}
+        active = {unit.id for each in self._session.documents.values() if (unit := self._active.unit(each))}
         documents: dict[str, TextDocument | None] = {}
         found = []
         for folder in list(self._session.folders.values()):
@@ -114,33 +111,33 @@ class UnitsCommand(SessionListener):
                 found.append(self._row(folder, unit, documents[path], active=unit.id in active))
         return found
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """Some of them are others."""
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """Units may have changed."""
         if any(topic.startswith("unit/") or topic in ("standing", "active", "readers") for topic in topics):
             self._note(folder)
 
     def opened(self, document: TextDocument) -> None:
-        """There may be another active one."""
+        """Another unit may be active."""
         self._note(self._session.folder_for(document))
 
     def closed(self, document: TextDocument) -> None:
-        """As above."""
+        """Another unit may be active."""
         self._note(self._session.folder_for(document))
 
     def configured(self) -> None:
-        """Another shape may be shown."""
+        """Figures of another shape may be shown."""
         for folder in self._session.folders.values():
             self._note(folder)
 
     def _note(self, folder: WorkspaceFolder | None) -> None:
-        if folder is not None and self._session.abilities.units_changed:
+        if folder is not None and self._editor.capabilities.units_changed:
             self._changed[folder] = None
-            self._soon()
+            self._debouncer()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         changed, self._changed = self._changed, {}
         for folder in changed:
-            self._server.protocol.notify(CHANGED, {"folder": uri_of(folder.root)})
+            self._editor.notify(CHANGED, {"folder": uri_of(folder.root)})
 
     def _row(
         self, folder: WorkspaceFolder, unit: Unit, document: TextDocument | None, *, active: bool

@@ -139,18 +139,18 @@ Texts = Mapping[str, TextDocument]
 
 
 class DiagnosticConverter:
-    """Writes diagnostics for an editor with these abilities. `pages` is the folder of the documentation."""
+    """Writes diagnostics for an editor with these capabilities. `pages` is the folder of the documentation."""
 
     def __init__(
-        self, abilities: EditorCapabilities, pages: Path | None, uri_at: Callable[[str], str] = uri_of
+        self, capabilities: EditorCapabilities, pages: Path | None, uri_at: Callable[[str], str] = uri_of
     ) -> None:
-        self._abilities = abilities
+        self._capabilities = capabilities
         self._pages = pages
         self._uri_at = uri_at
 
     def diagnostic(self, given: Diagnostic, texts: Texts, here: Collection[str] = ()) -> types.Diagnostic:
         """The same for the editor. `here`: the units whose instance it stands at."""
-        able = self._abilities
+        able = self._capabilities
         found = types.Diagnostic(
             range=their_range(given.span, texts),
             message=message_of(given, here, related=able.related),

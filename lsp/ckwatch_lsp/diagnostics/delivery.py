@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import anyio
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, is_outside
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import path_of, uri_of
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 
 class PushDiagnostics:
     """Publishes what is another, for every file, open or not."""
 
-    def __init__(self, session: Session, reports: FileReports) -> None:
+    def __init__(self, session: Session, editor: EditorClient, reports: FileReports) -> None:
         self._session = session
+        self._editor = editor
         self._reports = reports
         self._published: dict[str, dict[str, tuple[types.Diagnostic, ...]]] = {}
         self.inherited: dict[str, list[str]] = {}
         """By path the URIs for which the editor shows what another version has told it."""
 
-    def remains(self) -> dict[str, Any]:
+    def state_to_hand_over(self) -> dict[str, Any]:
         """By path the URIs for which the editor shows something."""
         shown = {path: [uri for uri, items in known.items() if items] for path, known in self._published.items()}
         return {"shown": {**self.inherited, **shown}}
 
-    def resume(self, remains: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """The editor shows what another version has told it, until more is known."""
-        self.inherited.update(remains.get("shown", {}))
+        self.inherited.update(state.get("shown", {}))
 
     async def tell(self, paths: Iterable[str]) -> None:
         """These files may have other diagnostics."""
@@ -51,17 +50,17 @@ class PushDiagnostics:
             return
         for uri in self.inherited.pop(path, ()):
             if not report.items or not any(each.uri == uri for each in self._session.documents.values()):
-                self._send(uri, None, ())
+                self._editor.publish(uri, None, ())
         documents = [each for each in self._session.documents.values() if each.path == path]
         known = self._published.setdefault(path, {})
         versions = {each.uri: each.version for each in documents} or {uri_of(path): None}
         for uri in [uri for uri in known if uri not in versions]:
             if known.pop(uri):
-                self._send(uri, None, ())
+                self._editor.publish(uri, None, ())
         for uri, version in versions.items():
             if known.get(uri, ()) != report.items:
                 known[uri] = report.items
-                self._send(uri, version, report.items)
+                self._editor.publish(uri, version, report.items)
         if not any(known.values()):
             del self._published[path]
 
@@ -71,11 +70,6 @@ class PushDiagnostics:
         if folder is None or folder.standing not in (ConnectionState.STARTING, ConnectionState.READY):
             return False
         return folder.workspace is None or not folder.workspace.loaded or folder.workspace.busy or folder.renders
-
-    def _send(self, uri: str, version: int | None, items: tuple[types.Diagnostic, ...]) -> None:
-        shown = version if self._session.abilities.versions else None
-        params = types.PublishDiagnosticsParams(uri=uri, diagnostics=items, version=shown)
-        self._session.server.text_document_publish_diagnostics(params)
 
 
 _log = logging.getLogger(__name__)
@@ -94,11 +88,20 @@ class PullDiagnostics:
     """Answers requests. `related_documents`: the editor takes those of other files with a document's."""
 
     def __init__(
-        self, server: CkwatchServer, reports: FileReports, tracker: DiagnosticStore, *, related_documents: bool
+        self,
+        session: Session,
+        active: ActiveUnits,
+        editor: EditorClient,
+        reports: FileReports,
+        store: DiagnosticStore,
+        *,
+        related_documents: bool,
     ) -> None:
-        self._server = server
+        self._session = session
+        self._active = active
+        self._editor = editor
         self._reports = reports
-        self._tracker = tracker
+        self._store = store
         self._related_documents = related_documents
         self._news = anyio.Event()
         self._polled = False
@@ -108,8 +111,8 @@ class PullDiagnostics:
         options = types.DiagnosticOptions(
             inter_file_dependencies=True, workspace_diagnostics=True, identifier="ckwatch"
         )
-        server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)(self.document)
-        server.feature(types.WORKSPACE_DIAGNOSTIC)(self.workspace)
+        editor.add_request(types.TEXT_DOCUMENT_DIAGNOSTIC, self.document, options)
+        editor.add_request(types.WORKSPACE_DIAGNOSTIC, self.workspace)
 
     async def document(
         self, params: types.DocumentDiagnosticParams
@@ -143,7 +146,7 @@ class PullDiagnostics:
     ) -> tuple[
         list[types.WorkspaceFullDocumentDiagnosticReport | types.WorkspaceUnchangedDocumentDiagnosticReport], bool
     ]:
-        session = self._server.session
+        session = self._session
         uris = dict.fromkeys((*map(session.uri_at, self._reports.paths()), *known))
         found: list[types.WorkspaceFullDocumentDiagnosticReport | types.WorkspaceUnchangedDocumentDiagnosticReport] = []
         changed = False
@@ -163,15 +166,15 @@ class PullDiagnostics:
         """The diagnostics of other files that this document's units have, for editors that do not ask for all."""
         if not self._related_documents or self._polled:
             return None
-        session = self._server.session
+        session = self._session
         sent = self._sent.setdefault(uri, {})
         found: dict[str, FullReport | UnchangedReport] = {}
         document = session.open_at(path)
-        units = set() if document is None else {unit.id for unit in session.active.units(document)}
+        units = set() if document is None else {unit.id for unit in self._active.units(document)}
         others = [
             other
-            for other in self._tracker.paths()
-            if other != path and session.open_at(other) is None and self._tracker.concerns(other, units)
+            for other in self._store.paths()
+            if other != path and session.open_at(other) is None and self._store.concerns(other, units)
         ]
         for other in dict.fromkeys([*others[:RELATED], *sent]):
             report = await self._reports.of(other)
@@ -199,7 +202,7 @@ class PullDiagnostics:
         self._refresh_again = True
         if not self._refreshing:
             self._refreshing = True
-            self._server.session.start(self._refresh)
+            self._session.start(self._refresh)
 
     async def _refresh(self) -> None:
         """One request at a time."""
@@ -207,9 +210,7 @@ class PullDiagnostics:
             while self._refresh_again:
                 self._refresh_again = False
                 with anyio.move_on_after(REFRESH_S):
-                    await self._server.workspace_diagnostic_refresh_async(None)
-        except JsonRpcException as error:
-            _log.info("the editor does not ask for diagnostics again: %s", error)
+                    await self._editor.refresh("diagnostics")
         finally:
             self._refreshing = False
 
@@ -221,10 +222,14 @@ DEBOUNCE_S = 0.02
 class DiagnosticsDelivery(SessionListener):
     """Follows the session, and tells the editor what is wrong: it is asked to look again, or it is told."""
 
-    def __init__(self, server: CkwatchServer, params: types.InitializeParams) -> None:
-        session = self._session = server.session
-        self.tracker = DiagnosticStore(session)
-        self.reports = FileReports(session, self.tracker)
+    state_key: ClassVar[str] = "Diagnostics"
+
+    def __init__(
+        self, session: Session, active: ActiveUnits, editor: EditorClient, params: types.InitializeParams
+    ) -> None:
+        self._session = session
+        self.store = DiagnosticStore(session)
+        self.reports = FileReports(session, self.store)
         self._dirty: set[str] = set()
         self._shifted: set[str] = set()
         self._has_news = anyio.Event()
@@ -232,37 +237,37 @@ class DiagnosticsDelivery(SessionListener):
         self._pushes: PushDiagnostics | None = None
         text = params.capabilities.text_document
         # who cannot be asked to look again would not hear of what is found after an edit
-        if session.abilities.pulls_diagnostics and session.abilities.refreshes_diagnostics:
+        if editor.capabilities.pulls_diagnostics and editor.capabilities.refreshes_diagnostics:
             pull = text.diagnostic if text else None
             related = bool(pull and pull.related_document_support)
-            self._pulls = PullDiagnostics(server, self.reports, self.tracker, related_documents=related)
+            self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
         else:
-            self._pushes = PushDiagnostics(session, self.reports)
+            self._pushes = PushDiagnostics(session, editor, self.reports)
         session.diagnostics.listen(self._look_at)
         session.start(self._run)
 
     def opened(self, document: TextDocument) -> None:
         """Its places are followed."""
-        self.tracker.opened(document)
+        self.store.opened(document)
         self._look_at([document.path] if document.path is not None else [])
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """What is known moves with the text."""
-        self._shifted |= self.tracker.changed(document, edits)
+        self._shifted |= self.store.changed(document, edits)
         self._has_news.set()
 
     def saved(self, document: TextDocument) -> None:
         """The file has this text."""
-        self.tracker.saved(document)
+        self.store.saved(document)
 
     def closed(self, document: TextDocument) -> None:
         """The file counts."""
-        self.tracker.closed(document)
+        self.store.closed(document)
         self._look_at([document.path] if document.path is not None else [])
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """The daemon has told something."""
-        self.tracker.told(folder, topics)
+        self.store.on_daemon_change(folder, topics)
         if self._session.diagnostics:
             self._look_at(self._of_units(folder, topics))
         if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
@@ -270,17 +275,17 @@ class DiagnosticsDelivery(SessionListener):
             self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
         if self._pushes is not None and topics & {"standing", "workspace"}:
             self._look_at(self._pushes.inherited)
-        if self.tracker.pending:
+        if self.store.pending:
             self._has_news.set()
 
-    def remains(self) -> dict[str, Any]:
+    def state_to_hand_over(self) -> dict[str, Any]:
         """What the editor shows."""
-        return {} if self._pushes is None else self._pushes.remains()
+        return {} if self._pushes is None else self._pushes.state_to_hand_over()
 
-    def resume(self, remains: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """The editor shows what the version before has told it."""
         if self._pushes is not None:
-            self._pushes.resume(remains)
+            self._pushes.restore(state)
 
     def configured(self) -> None:
         """Sources may have something else to tell."""
@@ -310,8 +315,8 @@ class DiagnosticsDelivery(SessionListener):
                 _log.exception("unexpected")
 
     async def _tell(self) -> None:
-        dirty, self._dirty = self._dirty | self.tracker.take(), set()
-        if self.tracker.pending:
+        dirty, self._dirty = self._dirty | self.store.take(), set()
+        if self.store.pending:
             self._has_news.set()
         shifted, self._shifted = self._shifted, set()
         if self._pushes is not None:

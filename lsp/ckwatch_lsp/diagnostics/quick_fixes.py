@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -14,9 +13,7 @@ from ckwatch_lsp.diagnostics.reports import FileReports
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of, range_in
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.providers import LanguageProvider
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 Edits = dict[str, list[types.TextEdit]]
 """By path."""
@@ -25,9 +22,9 @@ Edits = dict[str, list[types.TextEdit]]
 class QuickFixes(LanguageProvider):
     """Offers the daemon's fixes for what stands in the range, and for everything of the same kind in the file."""
 
-    def __init__(self, session: Session, tracker: DiagnosticStore, reports: FileReports) -> None:
+    def __init__(self, session: Session, store: DiagnosticStore, reports: FileReports) -> None:
         self._session = session
-        self._tracker = tracker
+        self._store = store
         self._reports = reports
 
     async def actions(
@@ -37,13 +34,13 @@ class QuickFixes(LanguageProvider):
         if document.path is None or not wants(context.only, types.CodeActionKind.QuickFix):
             return ()
         converter = await self._reports.converter()
-        fixable = [one for one in self._tracker.at(document.path) if one.fixes]
+        fixable = [one for one in self._store.at(document.path) if one.fixes]
         touched = [one for one in fixable if _meet(range_in(one.span), within)]
         if not touched:
             return ()
         texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
         # what was waited for may have taken long enough for another edit: then there is nothing to offer
-        if fixable != [one for one in self._tracker.at(document.path) if one.fixes]:
+        if fixable != [one for one in self._store.at(document.path) if one.fixes]:
             return ()
         found = [self._action(one, converter, texts) for one in touched]
         for code in dict.fromkeys(one.code for one in touched):
@@ -92,7 +89,7 @@ def wants(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeAct
 
 def workspace_edit(session: Session, edits: Edits, texts: Texts) -> types.WorkspaceEdit:
     """The edit as the editor takes it; with versions where it can."""
-    if not session.abilities.versioned_edits:
+    if not session.capabilities.versioned_edits:
         return types.WorkspaceEdit(changes={session.uri_at(path): made for path, made in edits.items()})
     documents = []
     for path, made in edits.items():

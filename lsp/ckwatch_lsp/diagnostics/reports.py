@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from lsprotocol import types
@@ -20,9 +19,7 @@ from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter
 from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 HERE = "this is where it was found"
 
@@ -60,9 +57,9 @@ class FileReport:
 class FileReports:
     """Makes reports, and remembers the last of each file."""
 
-    def __init__(self, session: Session, tracker: DiagnosticStore) -> None:
+    def __init__(self, session: Session, store: DiagnosticStore) -> None:
         self._session = session
-        self._tracker = tracker
+        self._store = store
         self._last: dict[str, FileReport] = {}
         self._number = 0
         self._converter: DiagnosticConverter | None = None
@@ -74,13 +71,13 @@ class FileReports:
     def paths(self) -> list[str]:
         """The files of which there is something to report, as far as is known."""
         reported = (path for path, report in self._last.items() if report.items)
-        return list(dict.fromkeys((*self._tracker.paths(), *reported)))
+        return list(dict.fromkeys((*self._store.paths(), *reported)))
 
     async def converter(self) -> DiagnosticConverter:
         """What writes diagnostics for this editor."""
         if self._converter is None:
             pages = await to_thread.run_sync(conversion.documentation_folder)
-            self._converter = DiagnosticConverter(self._session.abilities, pages, self._session.uri_at)
+            self._converter = DiagnosticConverter(self._session.capabilities, pages, self._session.uri_at)
         return self._converter
 
     async def texts(self, paths: set[str]) -> dict[str, TextDocument]:
@@ -94,7 +91,7 @@ class FileReports:
         texts: dict[str, TextDocument] = {}
         needed: set[str] = set()
         while True:
-            present = [*self._tracker.at(path), *self._from_elsewhere(path)]
+            present = [*self._store.at(path), *self._from_elsewhere(path)]
             missing = set[str]().union(*(paths_of(one) for one in present)) - needed
             if not missing:
                 return self._report(path, present, converter, texts)
@@ -116,7 +113,7 @@ class FileReports:
         last = self._last.get(path)
         if (
             last is not None
-            and self._tracker.is_moving(path)
+            and self._store.is_moving(path)
             and list(map(_looks, last.items)) == list(map(_looks, found))
         ):
             found = last.items  # which unit explains it is settled when all have been rendered

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ckwatch.model.text import Position as OurPosition
 from ckwatch.model.text import Range
@@ -18,9 +17,7 @@ from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 RENDERED = frozenset({"jinja", "rule", "kernel-file", "workspace"})
 """Sources whose diagnostics are there when a unit has been rendered; for others a compiler has to run."""
@@ -388,7 +385,7 @@ class DiagnosticStore:
 
     # The daemon.
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """These topics are others."""
         files = self._folders.setdefault(folder.root, {})
         kernel_files = self._kernel_files.setdefault(folder.root, {})

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch_lsp.figures.anchors import FigureAnchors
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary
 from ckwatch_lsp.templates.language.index import TemplateIndex, Variable
 from ckwatch_lsp.templates.language.tags import Role
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.folders import WorkspaceFolder
-    from ckwatch_lsp.session.session import Session
 
 CALLS = frozenset({Role.LOAD, Role.ATTRIBUTE, Role.SOURCE})
 """Mentions that may be calls; that it is imported is none, unless under another name (`SOURCE`)."""
@@ -28,9 +25,10 @@ OTHERS = frozenset({"readers", "units", "standing"})
 class AffectedUnits(SessionListener):
     """Looks for calls in the background; answers from memory."""
 
-    def __init__(self, session: Session, anchors: FigureAnchors) -> None:
+    def __init__(self, session: Session, anchors: FigureAnchors, library: TemplateLibrary) -> None:
         self._session = session
         self._anchors = anchors
+        self._library = library
         self._counts: dict[str, dict[str, int]] = {}
         self._asked: set[str] = set()
 
@@ -52,7 +50,7 @@ class AffectedUnits(SessionListener):
         """Nobody looks at it any more."""
         self._counts.pop(document.uri, None)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Other units may read what calls them."""
         if topics & OTHERS:
             for each in self._session.documents.values():
@@ -67,8 +65,7 @@ class AffectedUnits(SessionListener):
 
     async def _find(self, document: TextDocument) -> None:
         try:
-            library = next((part for part in self._session.parts if isinstance(part, TemplateLibrary)), None)
-            found = None if library is None else await library.of(document)
+            found = await self._library.of(document)
             if found is None:
                 return
             folder, shelf, file = found

@@ -8,18 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS
-from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits
+from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.documents import TextChange
-    from ckwatch_lsp.session.folders import WorkspaceFolder
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 _MARK = re.compile(
     r"""^[ \t]*(?:\[\[[ \t]*(instance|sweep)[ \t]*\]\][ \t]*(?:\#[^\n]*?)?(?=\r?$)
@@ -186,8 +183,9 @@ class TemplateLandmarks:
 class FigureAnchors(SessionListener):
     """Finds them, and keeps what it has found until the text or the units are others."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
+        self._active = active
         self._headers: dict[str, tuple[int, list[TableHeader]]] = {}
         self._shapes: dict[str, tuple[int, TemplateLandmarks]] = {}
         self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
@@ -200,7 +198,7 @@ class FigureAnchors(SessionListener):
         if document.kind is DocumentKind.KERNEL_FILE:
             found = tuple(self._in_kernel_file(document))
         elif document.kind is DocumentKind.TEMPLATE and self.shows_kernel(document):
-            unit = self._session.active.unit(document)
+            unit = self._active.unit(document)
             found = () if unit is None else (FigureAnchor(self.shape(document).definition, (unit.id,)),)
         else:
             found = ()
@@ -251,7 +249,7 @@ class FigureAnchors(SessionListener):
         self._headers.pop(document.uri, None)
         self._shapes.pop(document.uri, None)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""
         if topics & ANCHOR_TOPICS:
             self._anchors.clear()
@@ -283,7 +281,7 @@ class FigureAnchors(SessionListener):
 
     def _arch(self, document: TextDocument, units: Sequence[Unit]) -> str:
         """That of the active instance; of several the one for which there are timings comes first."""
-        active = self._session.active.unit(document)
-        if active is None or self._session.active.is_chosen(document):
+        active = self._active.unit(document)
+        if active is None or self._active.is_chosen(document):
             return "" if active is None else active.arch
         return next((unit.arch for unit in units if unit.timings), active.arch)

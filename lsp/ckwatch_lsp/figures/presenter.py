@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import anyio
 
@@ -17,13 +16,11 @@ from ckwatch_lsp.figures.anchors import FigureAnchor, FigureAnchors
 from ckwatch_lsp.figures.freshness import UnitBrief, brief_of
 from ckwatch_lsp.figures.labels import sweep_label, unit_label
 from ckwatch_lsp.figures.pages import NO_HISTORY, PredictedTiming, UnitHistory, about_sweep, about_unit, markdown, plain
-from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.documents import TextChange, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.documents import TextChange
-    from ckwatch_lsp.session.folders import WorkspaceFolder
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 KEPT = 256
 """Units whose past is kept."""
@@ -38,8 +35,9 @@ _Stamp = tuple[object, ...]
 class UnitHistories(SessionListener):
     """The past of units that were looked at, those of open documents among them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
+        self._active = active
         self._kept: dict[_Key, tuple[_Stamp, UnitHistory]] = {}
         self._asked: dict[_Key, _Stamp] = {}
         self._turns = anyio.CapacityLimiter(2)
@@ -55,15 +53,15 @@ class UnitHistories(SessionListener):
 
     def opened(self, document: TextDocument) -> None:
         """Its active unit is looked at."""
-        folder, unit = self._session.folder_for(document), self._session.active.unit(document)
+        folder, unit = self._session.folder_for(document), self._active.unit(document)
         if folder is not None and unit is not None:
             self.past(folder, unit)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Active units may have got other figures."""
         for document in self._session.documents.values():
             if self._session.folder_for(document) is folder:
-                unit = self._session.active.unit(document)
+                unit = self._active.unit(document)
                 if unit is not None and f"unit/{unit.id}" in topics:
                     self.past(folder, unit)
 
@@ -112,10 +110,10 @@ def _stamp(unit: Unit) -> _Stamp:
 class FigurePresenter(SessionListener):
     """Labels and pages. A unit's state is a value that is replaced as a whole, so what it led to is kept with it."""
 
-    def __init__(self, session: Session, anchors: FigureAnchors, looked_at: UnitHistories) -> None:
+    def __init__(self, session: Session, anchors: FigureAnchors, histories: UnitHistories) -> None:
         self.anchors = anchors
         self._session = session
-        self._looked_at = looked_at
+        self._histories = histories
         self._labels: dict[str, tuple[Unit, str]] = {}
         self._briefs: dict[str, UnitBrief] = {}
         self._sweeps: dict[tuple[str, str], str] = {}
@@ -153,13 +151,13 @@ class FigurePresenter(SessionListener):
             briefs = [self.brief(unit) for unit in units]
             blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape)
         else:
-            blocks = about_unit(units[0], self._looked_at.past(folder, units[0]))
-        text = markdown(blocks) if self._session.abilities.markdown else plain(blocks)
+            blocks = about_unit(units[0], self._histories.past(folder, units[0]))
+        text = markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
         if anchor.sweep:
             self._pages[document.uri, anchor.sweep] = text
         return text
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Sweeps may hold units that are others now; of units that have gone nothing is kept."""
         self._forget_sweeps()
         for topic in topics:

@@ -6,29 +6,27 @@ and left out where nothing that is shown has changed.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.text import Position, Range
+from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.affected_units import AffectedUnits
 from ckwatch_lsp.figures.anchors import FigureAnchor
-from ckwatch_lsp.figures.freshness import figures_freshness, shown_timing, timing_freshness
+from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import ROOM, UnitLens, affected_lens, sweep_lenses, timing_cells, trimmed, unit_lenses
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
+from ckwatch_lsp.protocol.editor_client import EditorClient
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-    from ckwatch_lsp.session.folders import WorkspaceFolder
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 SOURCE = "ckwatch"
 TIMING, RESOURCES = "figures/timing", "figures/resources"
@@ -38,7 +36,7 @@ def is_wanted(session: Session) -> bool:
     """By the settings, and for "auto" where the editor shows neither lenses nor hints that it can be asked to renew."""
     wanted = session.settings.information_diagnostics
     if wanted == "auto":
-        return not (session.abilities.refreshes_hints or session.abilities.lenses)
+        return not (session.capabilities.refreshes_hints or session.capabilities.lenses)
     return wanted is True
 
 
@@ -91,8 +89,17 @@ TOOLTIPS = 64
 class FiguresProvider(LanguageProvider):
     """What is shown where. `resolves`: the editor asks for a hint's tooltip when it shows it."""
 
-    def __init__(self, session: Session, shown: FigurePresenter, affected: AffectedUnits, *, resolves: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        active: ActiveUnits,
+        shown: FigurePresenter,
+        affected: AffectedUnits,
+        *,
+        resolves: bool,
+    ) -> None:
         self._session = session
+        self._active = active
         self._shown = shown
         self._affected = affected
         self._resolves = resolves
@@ -132,7 +139,7 @@ class FiguresProvider(LanguageProvider):
         """The lenses by line."""
         found: list[tuple[int, UnitLens]] = []
         anchors = self._shown.anchors.of(document)
-        active = self._session.active.unit(document)
+        active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
         crowded = len(anchors) > ROOM
         for anchor in anchors:
@@ -166,7 +173,7 @@ class FiguresProvider(LanguageProvider):
         return column <= position.column <= column + len("def_kernel") if column >= 0 else True
 
     def _affected_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
-        units = len(self._session.active.units(document))
+        units = len(self._active.units(document))
         if units == 0:
             return []
         macros = self._shown.anchors.shape(document).macros
@@ -188,30 +195,29 @@ class FiguresProvider(LanguageProvider):
         )
 
     def _page(self, document: TextDocument, anchor: FigureAnchor) -> types.MarkupContent:
-        abilities = self._session.abilities
-        kind = types.MarkupKind.Markdown if abilities.markdown else types.MarkupKind.PlainText
+        capabilities = self._session.capabilities
+        kind = types.MarkupKind.Markdown if capabilities.markdown else types.MarkupKind.PlainText
         return types.MarkupContent(kind, self._shown.page(document, anchor))
-
-
-_log = logging.getLogger(__name__)
 
 
 class FiguresRefresher(SessionListener):
     """Compares what the open documents show with what they showed."""
 
-    def __init__(self, server: CkwatchServer, shown: FigurePresenter, language: FiguresProvider) -> None:
-        self._server = server
-        self._session = server.session
+    def __init__(
+        self, session: Session, editor: EditorClient, shown: FigurePresenter, provider: FiguresProvider
+    ) -> None:
+        self._session = session
+        self._editor = editor
         self._shown = shown
-        self._language = language
+        self._provider = provider
         self._informed: dict[str, object] = {}
         self._hints: dict[str, object] = {}
         self._lenses: dict[str, object] = {}
-        self._soon = Debouncer(self._session, self._refresh)
+        self._debouncer = Debouncer(session.start, self._refresh)
 
     def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are compared
         """What is known of it may come after the editor has asked."""
-        self._soon()
+        self._debouncer()
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
@@ -219,32 +225,32 @@ class FiguresRefresher(SessionListener):
         self._hints.pop(document.uri, None)
         self._lenses.pop(document.uri, None)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
         """Something is another."""
-        self._soon()
+        self._debouncer()
 
     def configured(self) -> None:
         """Something may be shown, or not any more."""
-        self._soon()
+        self._debouncer()
 
     async def _refresh(self) -> None:
-        abilities, settings = self._session.abilities, self._session.settings
+        capabilities, settings = self._session.capabilities, self._session.settings
         documents = list(self._session.documents.values())
         if is_wanted(self._session) or self._informed:
             told = self._of(documents, self._messages)
             self._informed, before = told, self._informed
             changed = [each for each in documents if told.get(each.uri) != before.get(each.uri)]
             self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
-        if abilities.refreshes_hints:
+        if capabilities.refreshes_hints:
             hints = self._of(documents, lambda document: [label for _, label in self._shown.labels(document)])
             self._hints, before = hints if settings.hints else {}, self._hints
             if self._hints != before:
-                await _ask_editor(self._server.workspace_inlay_hint_refresh_async(None))
-        if abilities.refreshes_lenses:
-            lenses = self._of(documents, self._language.written_lenses)
+                await self._editor.refresh("hints")
+        if capabilities.refreshes_lenses:
+            lenses = self._of(documents, self._provider.written_lenses)
             self._lenses, before = lenses if settings.lenses else {}, self._lenses
             if self._lenses != before:
-                await _ask_editor(self._server.workspace_code_lens_refresh_async(None))
+                await self._editor.refresh("lenses")
 
     def _messages(self, document: TextDocument) -> list[object]:
         found = information(self._session, self._shown, document.path or "")
@@ -254,10 +260,3 @@ class FiguresRefresher(SessionListener):
         self, documents: Sequence[TextDocument], texts: Callable[[TextDocument], Sequence[object]]
     ) -> dict[str, object]:
         return {each.uri: found for each in documents if (found := texts(each))}
-
-
-async def _ask_editor(request: Awaitable[object]) -> None:
-    try:
-        await request
-    except JsonRpcException as error:
-        _log.info("the editor does not ask again: %s", error)

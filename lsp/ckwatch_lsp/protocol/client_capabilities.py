@@ -11,8 +11,8 @@ from lsprotocol import types
 class EditorCapabilities:
     """The editor's capabilities as far as they matter here.
 
-    `pulls_diagnostics`: it asks for them; `shows_generated`: it asks for documents that are no files;
-    `server_status`, `units_changed`: it wants those notifications of ours.
+    `shows_virtual_documents`: it requests the text of documents that are not files; `server_status`, `units_changed`:
+    it asks for these notifications of ours.
     """
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
@@ -32,7 +32,7 @@ class EditorCapabilities:
     action_literals: bool = False
     nested_symbols: bool = False
     shows_documents: bool = False
-    shows_generated: bool = False
+    shows_virtual_documents: bool = False
     progress: bool = False
     configuration: bool = False
     registers_configuration: bool = False
@@ -45,10 +45,10 @@ class EditorCapabilities:
 def capabilities_of(
     given: types.ClientCapabilities, encoding: types.PositionEncodingKind | str, editor: str = ""
 ) -> EditorCapabilities:
-    """What `given` says; what it leaves out is not there.
+    """The editor's capabilities; what `given` leaves out is not supported.
 
-    Neovim, when it is told that there is something new, asks for the whole workspace and passes over what concerns open
-    files: it is told instead.
+    Neovim answers a refresh by pulling the whole workspace and ignores the part about open files: diagnostics are
+    pushed to it instead.
     """
     text = given.text_document or types.TextDocumentClientCapabilities()
     space = given.workspace or types.WorkspaceClientCapabilities()
@@ -77,7 +77,7 @@ def capabilities_of(
         action_literals=bool(action and action.code_action_literal_support),
         nested_symbols=bool(symbol and symbol.hierarchical_document_symbol_support),
         shows_documents=bool(window.show_document and window.show_document.support),
-        shows_generated=space.text_document_content is not None,
+        shows_virtual_documents=space.text_document_content is not None,
         progress=bool(window.work_done_progress),
         configuration=bool(space.configuration),
         registers_configuration=bool(

@@ -1,4 +1,4 @@
-"""Translates between the editor's positions and ours: editors count UTF-8, UTF-16 or UTF-32 units, we count code points.
+"""Translates between the editor's positions (in UTF-8, UTF-16 or UTF-32 units) and ours (in code points).
 
 An editor also ends a line at a lone `\r`, we do not. Every position is clamped: one past the end of a line is its end,
 one past the last line is the end of the text.

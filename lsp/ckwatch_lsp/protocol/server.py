@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import anyio
-from lsprotocol import types
+from anyio.abc import TaskGroup
+from lsprotocol import converters, types
 from pygls.exceptions import JsonRpcException
+from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch_lsp.protocol.editor_client import sentence_of
+from ckwatch.model.version import __version__
+from ckwatch.system.processes import is_running
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities, capabilities_of
+from ckwatch_lsp.protocol.editor_client import CommandHandler, Refreshed, RequestHandler, sentence_of
 from ckwatch_lsp.protocol.uris import SCHEME
 
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-
 _log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -27,11 +34,14 @@ NOT_INITIALIZED = -32002
 REQUEST_FAILED = -32803
 SERVER_CANCELLED = -32802
 
-REPLAYED_ID = "said again"
-"""The id of a request that the editor has had an answer to, from the version before."""
+PARENT_CHECK_S = 5.0
+"""How often the server checks that the editor's process still runs."""
+
+REPLAYED_ID = "replayed"
+"""The id of a request that the previous version has answered."""
 
 REPLAYED_METHODS = (types.INITIALIZE, types.INITIALIZED, types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
-"""Messages that whoever takes the place of this process must hear too."""
+"""Messages that the next version must handle too."""
 
 
 class RequestFailedError(JsonRpcException):
@@ -42,14 +52,14 @@ class RequestFailedError(JsonRpcException):
 
     @classmethod
     def of_error(cls, error: CkwatchError) -> RequestFailedError:
-        """The same for what the daemon or its client says."""
+        """The same for an error of the daemon or its client."""
         return cls(message=sentence_of(error))
 
 
 class CkwatchProtocol(LanguageServerProtocol):
     """Takes messages that have been decoded."""
 
-    _server: CkwatchServer
+    _server: CkwatchServer  # which is below: each knows the other
 
     def __init__(self, server: CkwatchServer, converter: Any) -> None:
         self._initialized = False
@@ -61,7 +71,7 @@ class CkwatchProtocol(LanguageServerProtocol):
 
     @property
     def lasting(self) -> list[dict[str, Any]]:
-        """What the editor has said that counts as long as it lives, but for its documents."""
+        """Messages of the editor that count as long as it lives, but for its documents."""
         return [*self._lasting, *([] if self._configuration is None else [self._configuration])]
 
     def open_requests(self) -> list[str | int]:
@@ -69,13 +79,13 @@ class CkwatchProtocol(LanguageServerProtocol):
         return list(self._open)
 
     async def answered_all(self) -> None:
-        """Wait until there is no such request."""
+        """Wait until every request has its answer."""
         while self._open:
             self._none_open = anyio.Event()
             await self._none_open.wait()
 
     async def take_again(self, message: dict[str, Any]) -> None:
-        """Handle what was said to the version before, which has answered it."""
+        """Handle a message that the previous version has answered."""
         is_request = "id" in message
         self.take({**message, "id": REPLAYED_ID} if is_request else message)
         await self.answered_all()
@@ -139,15 +149,11 @@ class CkwatchProtocol(LanguageServerProtocol):
         if not self._open:
             self._none_open.set()
 
-    def plain(self, value: object) -> Any:
-        """A value of the protocol as it is written, for answers that lsprotocol does not know."""
-        return self._converter.unstructure(value)
-
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """As pygls does it, and what it does not tell."""
+        """As pygls does, with the capabilities that it does not know."""
         result = yield from super().lsp_initialize(params)
-        if self._server.session.abilities.shows_generated:
+        if self._server.capabilities.shows_virtual_documents:
             space = result.capabilities.workspace or types.WorkspaceOptions()
             space.text_document_content = types.TextDocumentContentOptions([SCHEME])
             result.capabilities.workspace = space
@@ -160,22 +166,197 @@ class CkwatchProtocol(LanguageServerProtocol):
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """A document is open."""
-        self._server.session.opened(params.text_document)
+        """A document was opened."""
+        self._server.documents.opened(params.text_document)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """A document has another text."""
+        """A document has changed."""
         document = params.text_document
-        self._server.session.changed(document.uri, document.version, list(params.content_changes))
+        self._server.documents.changed(document.uri, document.version, list(params.content_changes))
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """A document is not open any more."""
-        self._server.session.closed(params.text_document.uri)
+        """A document was closed."""
+        self._server.documents.closed(params.text_document.uri)
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
     def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Generator[Any, Any, Any]:
         """Run a command with its one argument."""
         result = yield self._server.run_command, (params.command, params.arguments or []), {}
         return result
+
+
+class DocumentSync(Protocol):
+    """Follows the documents that are open in the editor."""
+
+    def opened(self, item: types.TextDocumentItem) -> None:
+        """The editor has opened a document."""
+
+    def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
+        """The editor has changed a document."""
+
+    def closed(self, uri: str) -> None:
+        """The editor has closed a document."""
+
+
+class CkwatchServer(LanguageServer):
+    """pygls' server as the `EditorClient` of the features that `initialize` sets up."""
+
+    protocol: CkwatchProtocol
+
+    def __init__(
+        self,
+        documents: DocumentSync,
+        initialize: Callable[[CkwatchServer, types.InitializeParams], None],
+        tasks: TaskGroup,
+    ) -> None:
+        super().__init__(
+            "ckwatch", __version__, protocol_cls=CkwatchProtocol, converter_factory=converters.get_converter
+        )
+        self.documents = documents
+        self.capabilities = EditorCapabilities()
+        self.commands: dict[str, CommandHandler] = {}
+        self.ended = anyio.Event()
+        self.last_message_s = time.monotonic()
+        self.status = 1
+        self._set_up = initialize
+        self._tasks = tasks
+        self.add_request(types.INITIALIZE, self._initialize)
+
+    def end(self, status: int) -> None:
+        """End the process with this status."""
+        self.status = status
+        self.ended.set()
+
+    async def run_command(self, name: str, arguments: Sequence[Any]) -> Any:
+        """Run a command; its result. Raises RequestFailedError with the reason where it cannot."""
+        run = self.commands.get(name)
+        if run is None:
+            raise RequestFailedError(f"there is no command {name}")
+        given = arguments[0] if arguments else {}
+        if len(arguments) > 1 or not isinstance(given, dict):
+            raise RequestFailedError(f"{name} takes one object")
+        try:
+            return await run(given)
+        except CkwatchError as error:
+            raise RequestFailedError.of_error(error) from None
+
+    def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002  # pygls' signature
+        """Log the error; the answer reports it to the editor."""
+        _log.debug("%s", error)
+
+    def _initialize(self, params: types.InitializeParams) -> None:
+        self.capabilities = capabilities_of(
+            params.capabilities,
+            self.workspace.position_encoding or types.PositionEncodingKind.Utf16,
+            params.client_info.name if params.client_info is not None else "",
+        )
+        self._set_up(self, params)
+        if params.process_id is not None:
+            self._tasks.start_soon(self._watch, params.process_id)
+
+    async def _watch(self, editor: int) -> None:
+        while is_running(editor):  # noqa: ASYNC110  # nothing reports the end of a process that is not a child
+            await anyio.sleep(PARENT_CHECK_S)
+        self.end(1)
+
+    # EditorClient.
+
+    def add_command(self, name: str, run: CommandHandler) -> None:
+        """Offer a command."""
+        self.commands[name] = run
+        self.command(name)(partial(run))
+
+    def add_request(self, method: str, answer: RequestHandler, options: object = None) -> None:
+        """Answer a method."""
+        self.feature(method, options)(partial(answer))  # which is marked; a bound method cannot be
+
+    def show_message(self, kind: types.MessageType, text: str) -> None:
+        """Show a message."""
+        self.window_show_message(types.ShowMessageParams(kind, text))
+
+    async def choose(self, kind: types.MessageType, text: str, titles: Sequence[str]) -> str | None:
+        """Show a message with actions; the chosen one."""
+        actions = [types.MessageActionItem(title) for title in titles]
+        params = types.ShowMessageRequestParams(kind, text, actions)
+        chosen: types.MessageActionItem | None = await _unless_refused(self.window_show_message_request_async(params))
+        return None if chosen is None else chosen.title
+
+    async def show_document(self, uri: str, *, take_focus: bool) -> bool:
+        """Show a document."""
+        if not self.capabilities.shows_documents:
+            return False
+        params = types.ShowDocumentParams(uri, take_focus=take_focus)
+        return await _unless_refused(self.window_show_document_async(params)) is not None
+
+    def publish(self, uri: str, version: int | None, diagnostics: Sequence[types.Diagnostic]) -> None:
+        """Replace a document's diagnostics."""
+        shown = version if self.capabilities.versions else None
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=shown)
+        )
+
+    async def refresh(self, what: Refreshed) -> None:
+        """Have the editor request again what it shows."""
+        match what:
+            case "diagnostics":
+                await _unless_refused(self.workspace_diagnostic_refresh_async(None))
+            case "hints":
+                await _unless_refused(self.workspace_inlay_hint_refresh_async(None))
+            case "lenses":
+                await _unless_refused(self.workspace_code_lens_refresh_async(None))
+            case "tokens":
+                await _unless_refused(self.workspace_semantic_tokens_refresh_async(None))
+
+    def refresh_content(self, uri: str) -> None:
+        """Have the editor request a virtual document again."""
+        self.workspace_text_document_content_refresh(types.TextDocumentContentRefreshParams(uri))
+
+    def notify(self, method: str, params: object) -> None:
+        """Send a notification."""
+        self.protocol.notify(method, params)
+
+    async def create_progress(self, token: str) -> bool:
+        """Announce progress."""
+        params = types.WorkDoneProgressCreateParams(token)
+        return await _unless_refused(self._created(params)) is True
+
+    async def _created(self, params: types.WorkDoneProgressCreateParams) -> bool:
+        await self.window_work_done_progress_create_async(params)
+        return True
+
+    def begin_progress(self, token: str, value: types.WorkDoneProgressBegin, cancel: Callable[[], None]) -> None:
+        """Show progress."""
+        future: Future[None] = Future()  # pygls cancels it
+        future.add_done_callback(lambda future: cancel() if future.cancelled() else None)
+        self.protocol.progress.tokens[token] = future
+        self.progress(types.ProgressParams(token, value))
+
+    def report_progress(self, token: str, value: types.WorkDoneProgressReport | types.WorkDoneProgressEnd) -> None:
+        """Go on or end."""
+        self.progress(types.ProgressParams(token, value))
+        if isinstance(value, types.WorkDoneProgressEnd):
+            self.protocol.progress.tokens.pop(token, None)
+
+    async def configuration(self, section: str) -> Any:
+        """A section of the user's settings."""
+        params = types.ConfigurationParams([types.ConfigurationItem(section=section)])
+        found = await _unless_refused(self.workspace_configuration_async(params))
+        return found[0] if found else None
+
+    async def register_capability(self, registration: types.Registration) -> None:
+        """Ask for notifications."""
+        await _unless_refused(self.client_register_capability_async(types.RegistrationParams([registration])))
+
+    def plain(self, value: object) -> Any:
+        """A value of the protocol as JSON."""
+        return self.protocol._converter.unstructure(value)
+
+
+async def _unless_refused(request: Awaitable[Answer]) -> Answer | None:
+    try:
+        return await request
+    except JsonRpcException as error:
+        _log.info("the editor refuses: %s", error)
+        return None

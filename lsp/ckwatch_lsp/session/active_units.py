@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import anyio
 
@@ -13,10 +13,7 @@ from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
-
+from ckwatch_lsp.session.session import Session
 
 MEMBERSHIP_TOPICS = frozenset({"units", "readers", "standing"})
 """Topics after which other units may belong to a document."""
@@ -26,7 +23,9 @@ AGAIN_S = 0.3
 
 
 class ActiveUnits(SessionListener):
-    """The units of documents, and the one among them that was chosen: by the user, else the first."""
+    """The units of documents, and the active one of each: the user's choice, else the first."""
+
+    state_key: ClassVar[str] = "Active"
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -41,9 +40,9 @@ class ActiveUnits(SessionListener):
         folder = self._session.folder_for(document)
         if folder is None:
             return []
-        generated = document.generated
-        if generated is not None:
-            return [folder.units[generated.unit]] if generated.unit in folder.units else []
+        virtual = document.virtual
+        if virtual is not None:
+            return [folder.units[virtual.unit]] if virtual.unit in folder.units else []
         path = document.path or ""
         if document.kind is DocumentKind.KERNEL_FILE:
             return folder.units_at(path)
@@ -68,14 +67,12 @@ class ActiveUnits(SessionListener):
             self._first[document.uri] = first.id
         return first
 
-    async def find(self, document: TextDocument) -> None:
-        """Ask the daemon which units are made of a template, if none is known; for those who can wait for that.
-
-        Raises CkwatchError where there is no daemon.
-        """
+    async def find_units(self, document: TextDocument) -> list[Unit]:
+        """The same; the daemon is asked where none is known. Raises CkwatchError where there is no daemon."""
         folder = self._session.folder_for(document)
         if folder is not None and document.kind is DocumentKind.TEMPLATE and not self.units(document):
             await self._learn(folder, document.path or "")
+        return self.units(document)
 
     def is_known_otherwise(self, document: TextDocument, unit: str) -> bool:
         """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
@@ -92,13 +89,13 @@ class ActiveUnits(SessionListener):
         for folder in self._session.folders.values():
             folder.touch("active")
 
-    def remains(self) -> dict[str, Any]:
+    def state_to_hand_over(self) -> dict[str, Any]:
         """The units that were chosen, by the paths of documents; the last one under an empty path."""
         return dict(self._chosen)
 
-    def resume(self, remains: dict[str, Any]) -> None:
-        """The choices still hold."""
-        self._chosen.update(remains)
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take the choices."""
+        self._chosen.update(state)
 
     def current(self) -> tuple[WorkspaceFolder, Unit] | None:
         """The unit that was chosen last, else the active one of the document that was opened last and has any."""
@@ -124,7 +121,7 @@ class ActiveUnits(SessionListener):
         """Nobody looks at it any more."""
         self._look()
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Who reads which file may be another."""
         if topics & MEMBERSHIP_TOPICS:
             self._first.clear()
@@ -141,8 +138,8 @@ class ActiveUnits(SessionListener):
         self._look()
 
     def _is_of(self, unit: Unit, document: TextDocument) -> bool:
-        if document.generated is not None:
-            return document.generated.unit == unit.id
+        if document.virtual is not None:
+            return document.virtual.unit == unit.id
         if document.kind is DocumentKind.KERNEL_FILE:
             return unit.place.path == document.path
         return unit.id in self._readers.get(document.path or "", ())

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import anyio
 
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+DEBOUNCE_S = 0.1
 
 
 class Debouncer:
-    """`run` is awaited `after_s` seconds after the first call since the last run; calls in between are part of it."""
+    """Awaits `run` `after_s` seconds after the first call since the last run; calls in between are part of it.
 
-    def __init__(self, session: Session, run: Callable[[], Awaitable[None]], after_s: float = 0.1) -> None:
-        self._session = session
+    `start` runs a function in the background.
+    """
+
+    def __init__(
+        self, start: Callable[..., Any], run: Callable[[], Awaitable[None]], after_s: float = DEBOUNCE_S
+    ) -> None:
+        self._start = start
         self._run = run
         self._after_s = after_s
         self._waits = False
 
     def __call__(self) -> None:
-        """There is a reason."""
+        """Run soon."""
         if not self._waits:
             self._waits = True
-            self._session.start(self._wait)
+            self._start(self._wait)
 
     async def _wait(self) -> None:
         await anyio.sleep(self._after_s)

@@ -22,7 +22,7 @@ class DocumentKind(enum.Enum):
     TEMPLATE = "template"
     KERNEL_FILE = "kernel-file"
     SETTINGS = "settings"
-    GENERATED = "generated"
+    VIRTUAL = "virtual"
     OTHER = "other"
 
 
@@ -37,7 +37,7 @@ class TextChange:
 def kind_of(uri: str) -> DocumentKind:
     """What the document at `uri` is."""
     if uri.startswith(f"{SCHEME}:"):
-        return DocumentKind.GENERATED
+        return DocumentKind.VIRTUAL
     name = os.path.basename(path_of(uri) or "")  # noqa: PTH119  # Path cannot hold every name
     if name == "ckwatch.toml":
         return DocumentKind.SETTINGS
@@ -55,7 +55,7 @@ class TextDocument:
         self.uri = uri
         self.path = path_of(uri)
         self.kind = kind_of(uri)
-        self.generated = parse_virtual_uri(uri)
+        self.virtual = parse_virtual_uri(uri)
         """What it shows, if it is no file, or a file of ours that shows it."""
         self.language = language
         self.version = version

@@ -55,7 +55,7 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         text = "\n\n---\n\n".join(one.text for one in found)
         about = next((one.range for one in found if one.range is not None), None)
-        kind = types.MarkupKind.Markdown if self._session.abilities.markdown else types.MarkupKind.PlainText
+        kind = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
         shown = None if about is None or document is None else document.places.their_range(about)
         return types.Hover(types.MarkupContent(kind, text), shown)
 
@@ -99,13 +99,13 @@ class RequestHandlers:
     ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
         """textDocument/documentSymbol"""
         found = _joined(await self._of(params, lambda language, document: language.symbols(document)))
-        if found is None or self._session.abilities.nested_symbols:
+        if found is None or self._session.capabilities.nested_symbols:
             return found
         return list(_flat(found, params.text_document.uri, None))
 
     async def workspace_symbols(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         """workspace/symbol"""
-        languages = dict.fromkeys(one for each in self._session.languages.values() for one in each)
+        languages = dict.fromkeys(one for each in self._session.providers.values() for one in each)
         found: list[types.WorkspaceSymbol] = []
         for language in languages:
             found += await _safely(language.workspace_symbols(params.query), ())
@@ -198,7 +198,7 @@ class RequestHandlers:
         self, document: TextDocument, ask: Callable[[LanguageProvider], Awaitable[Answer]], *, explicit: bool = False
     ) -> list[Answer]:
         found = []
-        for language in self._session.languages_for(document):
+        for language in self._session.providers_for(document):
             try:
                 found.append(await ask(language))
             except CkwatchError as error:

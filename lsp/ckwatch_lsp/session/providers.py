@@ -9,44 +9,45 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.documents import TextChange, TextDocument
-    from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.documents import TextChange, TextDocument
+from ckwatch_lsp.session.folders import WorkspaceFolder
 
 
 class SessionListener:
-    """Something that follows the session. Every method is called on the event loop and must return at once."""
+    """Follows the session. Every method is called on the event loop and must return at once."""
+
+    state_key: ClassVar[str] = ""
+    """Under which the state goes to the next version of the server; other versions know the same keys."""
 
     def opened(self, document: TextDocument) -> None:
         """The editor has opened a document."""
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
-        """A document's text is another by these edits, in this order."""
+        """The editor has changed a document by these edits, in this order."""
 
     def saved(self, document: TextDocument) -> None:
-        """A document was saved."""
+        """The editor has saved a document."""
 
     def closed(self, document: TextDocument) -> None:
         """The editor has closed a document."""
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """The daemon of `folder` has told something: `unit/ID`, `file/PATH`, `workspace`, `standing`."""
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """The daemon of `folder` has reported changes: `unit/ID`, `file/PATH`, `workspace`, `connection`."""
 
     def configured(self) -> None:
-        """The settings are others."""
+        """The user has changed the settings."""
 
-    def remains(self) -> dict[str, Any]:
-        """What the part of another version that takes the place of this one must know, as JSON."""
+    def state_to_hand_over(self) -> dict[str, Any]:
+        """What the listener of the next version needs, as JSON; nothing without `state_key`."""
         return {}
 
-    def resume(self, remains: dict[str, Any]) -> None:
-        """Go on where the part of the version before was; nothing is open yet."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take the state of the previous version's listener; no document is open yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ DiagnosticSource = Callable[[str], Sequence[types.Diagnostic]]
 
 
 class DiagnosticSources:
-    """Who else tells diagnostics."""
+    """Features that report diagnostics of their own."""
 
     def __init__(self) -> None:
         self._sources: list[DiagnosticSource] = []
@@ -169,24 +170,24 @@ class DiagnosticSources:
         return bool(self._sources)
 
     def add_source(self, source: DiagnosticSource) -> None:
-        """Have these diagnostics shown too."""
+        """Show these diagnostics too."""
         self._sources.append(source)
 
     def changed(self, paths: Iterable[str]) -> None:
-        """A source has something else to tell of these files."""
+        """A source reports something else for these files."""
         for listener in self._listeners:
             listener(paths)
 
     def listen(self, listener: Callable[[Iterable[str]], None]) -> None:
-        """Have `listener` called with the files of which sources tell something else."""
+        """Call `listener` with the files whose diagnostics change."""
         self._listeners.append(listener)
 
     def at(self, path: str) -> list[types.Diagnostic]:
-        """What all sources tell of a file."""
+        """What all sources report for a file."""
         found: list[types.Diagnostic] = []
         for source in self._sources:
             try:
                 found += source(path)
-            except Exception:  # noqa: BLE001  # what one source cannot tell must not hide the others
+            except Exception:  # noqa: BLE001  # a source that fails must not hide the others
                 _log.exception("unexpected, for %s", path)
         return found

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -20,16 +20,11 @@ from ckwatch.model.text import Range
 from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import range_of
-from ckwatch_lsp.protocol.uris import path_of, uri_of
-from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
-from ckwatch_lsp.virtual_documents.store import VirtualDocuments
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
 
 _log = logging.getLogger(__name__)
 
@@ -41,29 +36,30 @@ PATHS = 1000
 
 
 class Session:
-    """The documents, workspaces, settings and parts of one editor."""
+    """One editor's documents, workspaces and settings, and the listeners and providers that serve them.
 
-    def __init__(self, server: CkwatchServer, tasks: TaskGroup) -> None:
-        self.server = server
-        self.abilities = EditorCapabilities()
+    `virtual_at`: what the file at a path shows, if it shows a virtual document.
+    """
+
+    def __init__(self, tasks: TaskGroup, virtual_at: Callable[[str | None], VirtualUri | None]) -> None:
+        self.capabilities = EditorCapabilities()
         self.settings = EditorSettings()
         self.documents: dict[str, TextDocument] = {}
         """By URI, as the editor writes it."""
         self.folders: dict[Path, WorkspaceFolder] = {}
         self._folder_of: dict[str, WorkspaceFolder | None] = {}
-        """By the paths of files that were asked about."""
-        self.active = ActiveUnits(self)
+        """By the paths of files that were requested."""
         self.diagnostics = DiagnosticSources()
-        """What other parts have to tell beside the daemon's diagnostics."""
-        self.generated = VirtualDocuments(self)
-        self.parts: list[SessionListener] = [self.active, self.generated]
-        self.languages: dict[DocumentKind, list[LanguageProvider]] = {}
-        """Which languages answer for a kind of document; their answers are joined."""
+        """Of features, beside the daemon's."""
+        self.listeners: list[SessionListener] = []
+        self.providers: dict[DocumentKind, list[LanguageProvider]] = {}
+        """By the kind of document that they answer for; their answers are joined."""
         self._tasks = tasks
+        self._virtual_at = virtual_at
         self._texts: dict[str, tuple[tuple[int, int], TextDocument]] = {}
 
     def start(self, run: Callable[..., Coroutine[Any, Any, object]], *arguments: object) -> None:
-        """Do something beside everything else. What it raises is logged, and harms nothing."""
+        """Run a task in the background. What it raises is logged, and ends nothing else."""
         self._tasks.start_soon(self._guarded, run, arguments)
 
     async def _guarded(self, run: Callable[..., Coroutine[Any, Any, object]], arguments: Sequence[object]) -> None:
@@ -72,7 +68,7 @@ class Session:
         except anyio.get_cancelled_exc_class():
             if anyio.current_effective_deadline() == -math.inf:
                 raise
-            # the editor says goodbye: pygls cancels what waits for an answer, and that must not end everything else
+            # at shutdown pygls cancels what waits for an answer, and that must not end everything else
         except CkwatchError as error:
             _log.warning("%s", error)
         except Exception:  # noqa: BLE001  # the editor goes on with what works
@@ -93,8 +89,8 @@ class Session:
 
     def folder_for(self, document: TextDocument) -> WorkspaceFolder | None:
         """The workspace of a document, also of one that is no file."""
-        if document.generated is not None:
-            return self.folders.get(document.generated.folder)
+        if document.virtual is not None:
+            return self.folders.get(document.virtual.folder)
         return self.folder_of(document.path)
 
     async def find_folder(self, path: str) -> WorkspaceFolder | None:
@@ -106,14 +102,15 @@ class Session:
         """The workspace at `root`."""
         folder = self.folders.get(root)
         if folder is None:
-            folder = self.folders[root] = WorkspaceFolder(root, self._told, start=self.settings.start_daemon)
+            folder = self.folders[root] = WorkspaceFolder(root, self.on_daemon_change, start=self.settings.start_daemon)
             self._folder_of.clear()
             self.start(folder.run)
         return folder
 
-    def _told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        for part in self.parts:
-            part.told(folder, topics)
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+        """The daemon of `folder` has reported changes."""
+        for listener in self.listeners:
+            listener.on_daemon_change(folder, topics)
 
     def unit(self, name: str) -> tuple[WorkspaceFolder, Unit] | None:
         """The unit `KERNEL/INSTANCE@ARCH`, of whatever workspace has it."""
@@ -126,23 +123,23 @@ class Session:
 
     def opened(self, item: types.TextDocumentItem) -> None:
         """The editor has opened a document."""
-        document = TextDocument(item.uri, item.text, item.version, self.abilities.encoding, item.language_id)
-        shown = self.generated.files.generated_at(document.path)
+        document = TextDocument(item.uri, item.text, item.version, self.capabilities.encoding, item.language_id)
+        shown = self._virtual_at(document.path)
         if shown is not None:
-            document.generated, document.kind = shown, DocumentKind.GENERATED
+            document.virtual, document.kind = shown, DocumentKind.VIRTUAL
         self.documents[item.uri] = document
         self.start(self._introduce, document)
 
     async def _introduce(self, document: TextDocument) -> None:
-        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.GENERATED):
+        if document.path is not None and document.kind not in (DocumentKind.OTHER, DocumentKind.VIRTUAL):
             folder = await self.find_folder(document.path)
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
                 if self.settings.check_on_type:
                     folder.lender.opened(document)
         if self.documents.get(document.uri) is document:
-            for part in self.parts:
-                part.opened(document)
+            for listener in self.listeners:
+                listener.opened(document)
 
     def changed(self, uri: str, version: int | None, changes: list[types.TextDocumentContentChangeEvent]) -> None:
         """The editor has changed a document. A change of one that is not open is passed over."""
@@ -154,12 +151,12 @@ class Session:
         folder = self.folder_of(document.path)
         if (
             folder is not None
-            and document.kind not in (DocumentKind.OTHER, DocumentKind.GENERATED)
+            and document.kind not in (DocumentKind.OTHER, DocumentKind.VIRTUAL)
             and self.settings.check_on_type
         ):
             folder.lender.changed(document)
-        for part in self.parts:
-            part.changed(document, edits)
+        for listener in self.listeners:
+            listener.changed(document, edits)
 
     def saved(self, uri: str) -> None:
         """The editor has saved a document."""
@@ -170,8 +167,8 @@ class Session:
         if folder is not None:
             folder.wake()
             folder.lender.saved(document)
-        for part in self.parts:
-            part.saved(document)
+        for listener in self.listeners:
+            listener.saved(document)
 
     def closed(self, uri: str) -> None:
         """The editor has closed a document."""
@@ -181,8 +178,8 @@ class Session:
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.lender.closed(document)
-        for part in self.parts:
-            part.closed(document)
+        for listener in self.listeners:
+            listener.closed(document)
 
     def open_at(self, path: str) -> TextDocument | None:
         """The open document of the file at `path`."""
@@ -215,7 +212,7 @@ class Session:
             text = await to_thread.run_sync(read_text, path)
         except OSError:
             return None
-        document = TextDocument(uri_of(path), text, None, self.abilities.encoding)
+        document = TextDocument(uri_of(path), text, None, self.capabilities.encoding)
         self._texts[path] = (stamp, document)
         if len(self._texts) > KEPT_TEXTS:
             del self._texts[next(iter(self._texts))]
@@ -238,9 +235,9 @@ class Session:
             return types.Range(start, types.Position(given.end.line, given.end.column))
         return document.places.their_range(given)
 
-    def languages_for(self, document: TextDocument) -> list[LanguageProvider]:
-        """Who answers for a document."""
-        return self.languages.get(document.kind, [])
+    def providers_for(self, document: TextDocument) -> list[LanguageProvider]:
+        """The providers that answer for a document."""
+        return self.providers.get(document.kind, [])
 
 
 def _workspace_of(path: str) -> Path | None:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.analysis import IsaLine
 from ckwatch.wire.state import Span
-from ckwatch_lsp.commands.arguments import position_in, string_in, unit_in
+from ckwatch_lsp.commands.arguments import CommandTargets, position_in, string_in
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, VirtualView, parse_virtual_uri, uri_of
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.virtual_documents.store import VirtualDocuments
 from ckwatch_lsp.virtual_documents.texts import VirtualText, rendered_lines
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.main import CkwatchServer
-    from ckwatch_lsp.session.session import Session
 
 
 class VirtualDocumentProvider(LanguageProvider):
@@ -37,8 +35,8 @@ class VirtualDocumentProvider(LanguageProvider):
         shown = self._documents.of(document)
         if shown is None:
             return None
-        generated, text = shown
-        if generated.view == "isa":
+        virtual, text = shown
+        if virtual.view == "isa":
             return self._instruction(document, text, position)
         segment = None if text.links is None else text.links.origin(position)
         if segment is None:
@@ -52,8 +50,8 @@ class VirtualDocumentProvider(LanguageProvider):
         shown = self._documents.of(document)
         if shown is None:
             return ()
-        generated, text = shown
-        span = template_place(generated.view, text, position)
+        virtual, text = shown
+        span = template_place(virtual.view, text, position)
         return () if span is None else (await self._session.location(span),)
 
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
@@ -117,16 +115,25 @@ LANGUAGES = {"hip": "cpp", "cu": "cuda-cpp", "cpp": "cpp", "s": "asm"}
 class VirtualDocumentCommands:
     """`ckwatch.openSource`, `openIsa`, `document`, `toGenerated`, `toTemplate`."""
 
-    def __init__(self, server: CkwatchServer, documents: VirtualDocuments) -> None:
-        self._server = server
-        self._session = server.session
+    def __init__(
+        self,
+        session: Session,
+        active: ActiveUnits,
+        editor: EditorClient,
+        targets: CommandTargets,
+        documents: VirtualDocuments,
+    ) -> None:
+        self._session = session
+        self._active = active
+        self._editor = editor
+        self._targets = targets
         self._documents = documents
-        server.add_command("ckwatch.openSource", self.open_source)
-        server.add_command("ckwatch.openIsa", self.open_isa)
-        server.add_command("ckwatch.document", self.document)
-        server.add_command("ckwatch.toGenerated", self.to_generated)
-        server.add_command("ckwatch.toTemplate", self.to_template)
-        server.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(self.content)
+        editor.add_command("ckwatch.openSource", self.open_source)
+        editor.add_command("ckwatch.openIsa", self.open_isa)
+        editor.add_command("ckwatch.document", self.document)
+        editor.add_command("ckwatch.toGenerated", self.to_generated)
+        editor.add_command("ckwatch.toTemplate", self.to_template)
+        editor.add_request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, self.content)
 
     async def content(self, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
         """workspace/textDocumentContent"""
@@ -142,10 +149,10 @@ class VirtualDocumentCommands:
 
     async def document(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """The text of a generated document, for editors that do not ask for it otherwise."""
-        generated = _virtual_uri(string_in(argument, "uri"))
-        text = await self._documents.text(generated)
-        suffix = generated.file_name.rpartition(".")[2]
-        path = await self._documents.files.show(generated, text.text) if argument.get("file") else None
+        virtual = _virtual_uri(string_in(argument, "uri"))
+        text = await self._documents.text(virtual)
+        suffix = virtual.file_name.rpartition(".")[2]
+        path = await self._documents.files.show(virtual, text.text) if argument.get("file") else None
         return {
             "text": text.text,
             "languageId": LANGUAGES[suffix],
@@ -162,35 +169,31 @@ class VirtualDocumentCommands:
             raise CkwatchError(f"`kind` is {view!r}; it must be 'source' or 'isa'")
         if document is None:
             raise CkwatchError(f"there is no document {uri}")
-        generated = await self._unit_view(view, argument, document)
-        text = await self._documents.text(generated)
+        virtual = await self._unit_view(view, argument, document)
+        text = await self._documents.text(virtual)
         position = document.places.ours(position_in(argument))
         if document.path is None or text.links is None:
             return None
         found = _found(view, text, document.path, position)
         if found is None:
             return None
-        shown = TextDocument(generated.uri, text.text, None, self._session.abilities.encoding)
+        shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
         there = shown.places.their_range(found)
-        return {"uri": generated.uri, "range": self._plain(there), "stale": text.stale}
+        return {"uri": virtual.uri, "range": self._editor.plain(there), "stale": text.stale}
 
     async def to_template(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
         """Where a place of a generated document came from; null where that is not known."""
         uri = string_in(argument, "uri")
         known = self._session.documents.get(uri)
-        generated = known.generated if known is not None and known.generated is not None else _virtual_uri(uri)
-        text = await self._documents.text(generated)
-        shown = TextDocument(generated.uri, text.text, None, self._session.abilities.encoding)
-        span = template_place(generated.view, text, shown.places.ours(position_in(argument)))
+        virtual = known.virtual if known is not None and known.virtual is not None else _virtual_uri(uri)
+        text = await self._documents.text(virtual)
+        shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
+        span = template_place(virtual.view, text, shown.places.ours(position_in(argument)))
         return None if span is None else await self._location(span)
 
     async def _location(self, span: Span) -> dict[str, Any]:
         location = await self._session.location(span)
-        return {"uri": location.uri, "range": self._plain(location.range)}
-
-    def _plain(self, given: types.Range) -> dict[str, Any]:
-        plain: dict[str, Any] = self._server.protocol.plain(given)
-        return plain
+        return {"uri": location.uri, "range": self._editor.plain(location.range)}
 
     async def _unit_view(
         self, view: VirtualView, argument: Mapping[str, Any], document: TextDocument | None
@@ -198,31 +201,21 @@ class VirtualDocumentCommands:
         if argument.get("unit") is None:
             for each in list(self._session.documents.values()) if document is None else [document]:
                 with suppress(CkwatchError):
-                    await self._session.active.find(each)
-        folder, unit = unit_in(self._session, argument, document)
+                    await self._active.find_units(each)
+        folder, unit = self._targets.unit(argument, document)
         return VirtualUri(view, unit.id, folder.root)
 
     async def _open(self, view: VirtualView, argument: Mapping[str, Any]) -> dict[str, Any]:
         uri = argument.get("uri")
         document = await self._session.document(uri) if isinstance(uri, str) else None
-        generated = await self._unit_view(view, argument, document)
-        text = await self._documents.text(generated)
-        shown = generated.uri
-        if not self._session.abilities.shows_generated:
-            shown = uri_of(await self._documents.files.show(generated, text.text))
-        await self._show(shown, generated)
+        virtual = await self._unit_view(view, argument, document)
+        text = await self._documents.text(virtual)
+        shown = virtual.uri
+        if not self._editor.capabilities.shows_virtual_documents:
+            shown = uri_of(await self._documents.files.show(virtual, text.text))
+        if not await self._editor.show_document(shown, take_focus=False):
+            self._editor.show_message(types.MessageType.Info, f"{virtual.unit}: {shown}")
         return {"uri": shown}
-
-    async def _show(self, uri: str, generated: VirtualUri) -> None:
-        if self._session.abilities.shows_documents:
-            try:
-                await self._server.window_show_document_async(types.ShowDocumentParams(uri, take_focus=False))
-            except JsonRpcException:
-                pass
-            else:
-                return
-        text = f"{generated.unit}: {uri}"
-        self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, text))
 
 
 def _virtual_uri(uri: str) -> VirtualUri:

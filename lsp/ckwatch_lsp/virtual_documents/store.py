@@ -13,23 +13,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import anyio
 from anyio import to_thread
-from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated, source_text
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 
 class VirtualFiles:
@@ -39,39 +38,39 @@ class VirtualFiles:
         self._folder: Path | None = None
         self._paths: dict[VirtualUri, Path] = {}
 
-    def generated_at(self, path: str | None) -> VirtualUri | None:
+    def virtual_at(self, path: str | None) -> VirtualUri | None:
         """What the file at `path` shows, if it is one of ours."""
-        return next((generated for generated, known in self._paths.items() if str(known) == path), None)
+        return next((virtual for virtual, known in self._paths.items() if str(known) == path), None)
 
-    async def show(self, generated: VirtualUri, text: str) -> Path:
+    async def show(self, virtual: VirtualUri, text: str) -> Path:
         """The file, with this text."""
-        path = self._paths.get(generated)
+        path = self._paths.get(virtual)
         if path is None:
-            path = await to_thread.run_sync(self._place, generated)
-            self._paths[generated] = path
+            path = await to_thread.run_sync(self._place, virtual)
+            self._paths[virtual] = path
         await to_thread.run_sync(_write, path, text)
         return path
 
-    async def update(self, generated: VirtualUri, text: str) -> None:
+    async def update(self, virtual: VirtualUri, text: str) -> None:
         """Another text, if there is a file."""
-        if generated in self._paths:
-            await self.show(generated, text)
+        if virtual in self._paths:
+            await self.show(virtual, text)
 
-    def remains(self) -> dict[str, Any]:
+    def state_to_hand_over(self) -> dict[str, Any]:
         """Where they are, for whoever takes the place of this process: the folder, and the files by URI."""
         if self._folder is None:
             return {}
-        shown = {generated.uri: str(path) for generated, path in self._paths.items()}
+        shown = {virtual.uri: str(path) for virtual, path in self._paths.items()}
         return {"folder": str(self._folder), "files": shown}
 
-    def resume(self, remains: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """They are ours from now on."""
-        if remains:
-            self._folder = Path(remains["folder"])
-        for uri, path in remains.get("files", {}).items():
-            generated = parse_virtual_uri(uri)
-            if generated is not None:
-                self._paths[generated] = Path(path)
+        if state:
+            self._folder = Path(state["folder"])
+        for uri, path in state.get("files", {}).items():
+            virtual = parse_virtual_uri(uri)
+            if virtual is not None:
+                self._paths[virtual] = Path(path)
 
     def remove(self) -> None:
         """Remove all of them."""
@@ -79,16 +78,20 @@ class VirtualFiles:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _place(self, generated: VirtualUri) -> Path:
+    def _place(self, virtual: VirtualUri) -> Path:
         if self._folder is None:
-            runtime = os.environ.get("XDG_RUNTIME_DIR")
-            usable = runtime if runtime and os.access(runtime, os.W_OK) else None
-            self._folder = Path(tempfile.mkdtemp(prefix="ckwatch-views-", dir=usable))
+            self._folder = Path(tempfile.mkdtemp(prefix="ckwatch-views-", dir=runtime_folder()))
         # workspaces may have units of the same name
-        folder = self._folder / secrets.token_hex(4) / generated.view
-        path = folder / generated.file_name
+        folder = self._folder / secrets.token_hex(4) / virtual.view
+        path = folder / virtual.file_name
         path.parent.mkdir(parents=True, mode=0o700)
         return path
+
+
+def runtime_folder() -> str | None:
+    """The user's private folder for temporary files; None where there is none."""
+    folder = os.environ.get("XDG_RUNTIME_DIR")
+    return folder if folder and os.access(folder, os.W_OK) else None
 
 
 def _write(path: Path, text: str) -> None:
@@ -110,9 +113,8 @@ SETTLE_S = 0.1
 class _OpenView:
     """A document that somebody has asked for."""
 
-    def __init__(self, session: Session, renew: Callable[[_OpenView], Awaitable[None]]) -> None:
-        self.soon = Debouncer(session, partial(renew, self), SETTLE_S)
-        """Has it fetched again."""
+    def __init__(self, start: Callable[..., Any], renew: Callable[[_OpenView], Awaitable[None]]) -> None:
+        self.fetch_soon = Debouncer(start, partial(renew, self), SETTLE_S)
         self.text: VirtualText | None = None
         self.state: tuple[object, ...] | None = None
         self.lock = anyio.Lock()
@@ -122,148 +124,151 @@ class _OpenView:
 
 
 class VirtualDocuments(SessionListener):
-    """The texts, by what they are of."""
+    """The texts of virtual documents, by URI."""
 
-    def __init__(self, session: Session) -> None:
+    state_key: ClassVar[str] = "GeneratedDocuments"
+
+    def __init__(self, session: Session, active: ActiveUnits, editor: EditorClient, files: VirtualFiles) -> None:
         self._session = session
+        self._active = active
+        self._editor = editor
         self._views: dict[VirtualUri, _OpenView] = {}
-        self.files = VirtualFiles()
+        self.files = files
 
-    def known(self, generated: VirtualUri) -> VirtualText | None:
+    def known(self, virtual: VirtualUri) -> VirtualText | None:
         """The text as it was last; None where nobody has asked yet."""
-        view = self._views.get(generated)
+        view = self._views.get(virtual)
         return None if view is None else view.text
 
     def of(self, document: TextDocument) -> tuple[VirtualUri, VirtualText] | None:
         """What a document of ours shows."""
-        generated = document.generated
-        text = None if generated is None else self.known(generated)
-        return None if generated is None or text is None else (generated, text)
+        virtual = document.virtual
+        text = None if virtual is None else self.known(virtual)
+        return None if virtual is None or text is None else (virtual, text)
 
-    async def text(self, generated: VirtualUri) -> VirtualText:
+    async def text(self, virtual: VirtualUri) -> VirtualText:
         """The text as it is now. Raises CkwatchError where there is no such unit."""
-        folder = self._session.folders.get(generated.folder)
+        folder = self._session.folders.get(virtual.folder)
         if folder is None:
-            raise CkwatchError(f"{generated.folder} is no workspace that is open here")
-        unit = folder.units.get(generated.unit)
-        if unit is None and self.known(generated) is None:
-            raise CkwatchError(f"there is no unit {generated.unit}", "It may have been renamed or removed.")
-        view = self._views.get(generated)
+            raise CkwatchError(f"{virtual.folder} is no workspace that is open here")
+        unit = folder.units.get(virtual.unit)
+        if unit is None and self.known(virtual) is None:
+            raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
+        view = self._views.get(virtual)
         if view is None:
-            view = self._views[generated] = _OpenView(self._session, partial(self._follow, folder, generated))
+            view = self._views[virtual] = _OpenView(self._session.start, partial(self._follow, folder, virtual))
         async with view.lock:
-            await self._renew(folder, generated, view, unit)
+            await self._renew(folder, virtual, view, unit)
         assert view.text is not None  # noqa: S101  # that is what renewing does
         return view.text
 
-    def remains(self) -> dict[str, Any]:
+    def state_to_hand_over(self) -> dict[str, Any]:
         """The files that show them."""
-        return self.files.remains()
+        return self.files.state_to_hand_over()
 
-    def resume(self, remains: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """The files are still there."""
-        self.files.resume(remains)
+        self.files.restore(state)
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Fetch again what may have changed."""
-        for generated, view in self._views.items():
-            if generated.folder == folder.root and f"unit/{generated.unit}" in topics:
-                view.soon()
+        for virtual, view in self._views.items():
+            if virtual.folder == folder.root and f"unit/{virtual.unit}" in topics:
+                view.fetch_soon()
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # whatever they are
         """What only stands in comments is no other unit, and yet another text."""
         folder = self._session.folder_for(document)
-        if folder is None or not self._views or document.kind is DocumentKind.GENERATED:
+        if folder is None or not self._views or document.kind is DocumentKind.VIRTUAL:
             return
-        for generated, view in self._views.items():
-            if generated.view != "source" or generated.folder != folder.root:
+        for virtual, view in self._views.items():
+            if virtual.view != "source" or virtual.folder != folder.root:
                 continue
-            if document.kind is not DocumentKind.TEMPLATE or not self._session.active.is_known_otherwise(
-                document, generated.unit
+            if document.kind is not DocumentKind.TEMPLATE or not self._active.is_known_otherwise(
+                document, virtual.unit
             ):
                 self._session.start(self._follow_edit, folder, view, document)
 
     def closed(self, document: TextDocument) -> None:
         """What nobody looks at is not kept up to date."""
-        if document.generated is not None and document.path is None:
-            self._views.pop(document.generated, None)
+        if document.virtual is not None and document.path is None:
+            self._views.pop(document.virtual, None)
 
     async def _follow(
-        self, folder: WorkspaceFolder, generated: VirtualUri, view: _OpenView, *, anew: bool = False
+        self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, *, anew: bool = False
     ) -> None:
         async with view.lock:
             if anew:
                 view.state = None
             before = view.text
-            await self._renew(folder, generated, view, folder.units.get(generated.unit))
+            await self._renew(folder, virtual, view, folder.units.get(virtual.unit))
         now = view.text
         changed = now is not None and (before is None or before.text != now.text)
-        if now is not None and changed and self._views.get(generated) is view:
-            await self._tell(generated, now)
+        if now is not None and changed and self._views.get(virtual) is view:
+            await self._tell(virtual, now)
 
     async def _follow_edit(self, folder: WorkspaceFolder, view: _OpenView, document: TextDocument) -> None:
         await folder.lender.settled(document)
         view.edition += 1
-        view.soon()
+        view.fetch_soon()
 
-    async def _tell(self, generated: VirtualUri, text: VirtualText) -> None:
-        await self.files.update(generated, text.text)
-        if self._session.abilities.shows_generated:
-            params = types.TextDocumentContentRefreshParams(generated.uri)
-            self._session.server.workspace_text_document_content_refresh(params)
+    async def _tell(self, virtual: VirtualUri, text: VirtualText) -> None:
+        await self.files.update(virtual, text.text)
+        if self._editor.capabilities.shows_virtual_documents:
+            self._editor.refresh_content(virtual.uri)
 
-    async def _renew(self, folder: WorkspaceFolder, generated: VirtualUri, view: _OpenView, unit: Unit | None) -> None:
-        state = None if unit is None else (view.edition, *_state(generated, unit))
+    async def _renew(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, unit: Unit | None) -> None:
+        state = None if unit is None else (view.edition, *_state(virtual, unit))
         if state is not None and state == view.state and view.text is not None:
             return
         view.state = None
         if unit is None:
-            view.text = outdated(generated.view, "the unit is gone", view.text, f"there is no unit {generated.unit}")
+            view.text = outdated(virtual.view, "the unit is gone", view.text, f"there is no unit {virtual.unit}")
             return
         try:
-            made = await (self._source if generated.view == "source" else self._isa)(folder, generated, view, unit)
+            made = await (self._source if virtual.view == "source" else self._isa)(folder, virtual, view, unit)
         except CkwatchError as error:
-            made = outdated(generated.view, f"{error.message}: this is what was there before", view.text, str(error))
+            made = outdated(virtual.view, f"{error.message}: this is what was there before", view.text, str(error))
         if view.text is None or made != view.text:
             view.text = made
         view.state = state
 
-    async def _source(self, folder: WorkspaceFolder, generated: VirtualUri, view: _OpenView, unit: Unit) -> VirtualText:
-        rendered = await folder.ready.rendered(generated.unit, with_map=True)
+    async def _source(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, unit: Unit) -> VirtualText:
+        rendered = await folder.ready.rendered(virtual.unit, with_map=True)
         if view.text is not None and rendered.text == view.text.text:
             return (
                 view.text if view.text.generation == unit.generation else source_text(rendered, None, unit.generation)
             )
         return source_text(rendered, view.text, unit.generation)
 
-    async def _isa(self, folder: WorkspaceFolder, generated: VirtualUri, view: _OpenView, unit: Unit) -> VirtualText:
-        source = await self._source_of(generated)
-        isa = await folder.ready.isa(generated.unit, lines=False)
+    async def _isa(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, unit: Unit) -> VirtualText:
+        source = await self._source_of(virtual)
+        isa = await folder.ready.isa(virtual.unit, lines=False)
         if not isa.has_lines and not view.wants_lines:
             view.wants_lines = True
-            self._session.start(self._add_lines, folder, generated, view)
+            self._session.start(self._add_lines, folder, virtual, view)
         return isa_text(isa, source, unit.generation)
 
-    async def _source_of(self, generated: VirtualUri) -> VirtualText | None:
-        source = VirtualUri("source", generated.unit, generated.folder)
+    async def _source_of(self, virtual: VirtualUri) -> VirtualText | None:
+        source = VirtualUri("source", virtual.unit, virtual.folder)
         try:
             return await self.text(source)
         except CkwatchError:
             return None
 
-    async def _add_lines(self, folder: WorkspaceFolder, generated: VirtualUri, view: _OpenView) -> None:
+    async def _add_lines(self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView) -> None:
         """Source lines take a compile; they are added when they are there."""
         try:
-            isa = await folder.ready.isa(generated.unit)
+            isa = await folder.ready.isa(virtual.unit)
         finally:
             view.wants_lines = False
-        if isa.has_lines and self._views.get(generated) is view:
+        if isa.has_lines and self._views.get(virtual) is view:
             # the unit may be another by now: what is shown is fetched again, not what was compiled
-            await self._follow(folder, generated, view, anew=True)
+            await self._follow(folder, virtual, view, anew=True)
 
 
-def _state(generated: VirtualUri, unit: Unit) -> tuple[object, ...]:
+def _state(virtual: VirtualUri, unit: Unit) -> tuple[object, ...]:
     """What a document depends on."""
-    if generated.view == "source":
+    if virtual.view == "source":
         return (unit.generation, unit.phase not in ("waiting", "rendering"), unit.symbol)
     return (unit.key, unit.fresh, unit.outcome, unit.phase in ("done", "idle"))

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
+from workspaces import gemm_kernel
 
 TEMPLATE = """\
 {% import "common.j2" as common %}
@@ -18,23 +19,8 @@ TEMPLATE = """\
 extern "C" {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { {{ common.add(1) }} }
 """
 
-KERNEL = """\
-template = "k.cpp.j2"
-
-[operation]
-kind = "gemm"
-a = { dtype = "f32", layout = "row" }
-b = { dtype = "f32", layout = "row" }
-c = { dtype = "f32", layout = "row" }
-
-[[instance]]
-name = "one"
-Tile = 1
-
-[[instance]]
-name = "two"
-Tile = 2
-
+KERNEL = gemm_kernel("k.cpp.j2", {"one": {"Tile": 1}, "two": {"Tile": 2}}, dtype="f32", layouts=("row", "row", "row"))
+KERNEL += """
 [[sweep]]
 name = "s"
 parameters = { Tile = [4, 8] }
@@ -213,7 +199,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("setBaseline", {"unit": "k/one"}, ""),
     ("chooseInstance", {}, "`uri` must be given"),
     ("chooseInstance", {"unit": "x"}, "no unit is called 'x'"),
-    ("restartDaemon", {"folder": "/nowhere"}, "/nowhere is no workspace that is open"),
+    ("restartDaemon", {"folder": "/nowhere"}, "/nowhere is not an open workspace"),
     ("trust", {"uri": "file:///nowhere"}, "there is no document"),
 ]
 

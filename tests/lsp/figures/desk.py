@@ -15,13 +15,16 @@ from ckwatch.client import Client
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.state import Change, Unit
 from ckwatch_lsp.figures.presenter import FigurePresenter
-from ckwatch_lsp.main import CkwatchServer
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.uris import uri_of
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.handlers import RequestHandlers
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.setup import add_figures
+from ckwatch_lsp.templates.adapter.library import TemplateLibrary
+from lsp.fake_editor import FakeEditor
 
 ROOT = Path("/ws")
 
@@ -47,15 +50,23 @@ class MadeUpClient:
         return self.past[:limit]
 
 
-class Desk:
-    """`tell` is the daemon's word."""
+class NoTemplates(TemplateLibrary):
+    """Reads no files."""
 
-    def __init__(self, server: CkwatchServer, shown: FigurePresenter) -> None:
-        self.server = server
+    async def of(self, _document: TextDocument) -> None:
+        return None
+
+
+class Desk:
+    """`report` is what the daemon reports."""
+
+    def __init__(self, session: Session, active: ActiveUnits, editor: FakeEditor, shown: FigurePresenter) -> None:
+        self.session = session
+        self.active = active
+        self.editor = editor
         self.shown = shown
-        self.session = server.session
         self.client = MadeUpClient()
-        self.folder = WorkspaceFolder(ROOT, self.session._told)  # as the session makes it
+        self.folder = WorkspaceFolder(ROOT, session.on_daemon_change)  # as the session makes it
         self.folder.client = cast("Client", self.client)
         self.session.folders[ROOT] = self.folder
         self.answers = RequestHandlers(self.session)
@@ -63,17 +74,17 @@ class Desk:
     def open(self, name: str, text: str) -> str:
         """Open a document; its URI."""
         uri = uri_of(ROOT / name)
-        document = TextDocument(uri, text, 1, self.session.abilities.encoding)
+        document = TextDocument(uri, text, 1, self.session.capabilities.encoding)
         self.session.documents[uri] = document
-        for part in self.session.parts:
-            part.opened(document)
+        for listener in self.session.listeners:
+            listener.opened(document)
         return uri
 
     async def change(self, uri: str, text: str) -> None:
         """The document has another text."""
         self.session.changed(uri, 2, [types.TextDocumentContentChangeWholeDocument(text)])
 
-    async def tell(self, *units: Unit, gone: Sequence[str] = ()) -> None:
+    async def report(self, *units: Unit, gone: Sequence[str] = ()) -> None:
         """Have these units be so; everything that follows from it has been done after this."""
         for unit in units:
             self.folder._take(Change(seq=0, topic=f"unit/{unit.id}", state=unit))  # what the daemon says
@@ -87,14 +98,14 @@ class Desk:
             topics = frozenset(self.folder._dirty)  # nobody runs the folder here
             self.folder._dirty.clear()  # as above
             if topics:
-                self.session._told(self.folder, topics)  # as above
+                self.session.on_daemon_change(self.folder, topics)
             await anyio.wait_all_tasks_blocked()
 
     def set(self, **settings: Any) -> None:
         """The user's settings."""
         self.session.settings = replace(self.session.settings, **settings)
-        for part in self.session.parts:
-            part.configured()
+        for listener in self.session.listeners:
+            listener.configured()
 
     async def hints(self, uri: str, first: int = 0, last: int = 10_000) -> dict[int, str]:
         """Labels by line."""
@@ -131,13 +142,16 @@ def lines(first: int, last: int) -> types.Range:
 
 @asynccontextmanager
 async def desk(
-    abilities: EditorCapabilities = ABLE, given: types.ClientCapabilities | None = None
+    capabilities: EditorCapabilities = ABLE, given: types.ClientCapabilities | None = None
 ) -> AsyncIterator[Desk]:
     """A session that ends with the context."""
     async with anyio.create_task_group() as tasks:
-        server = CkwatchServer(tasks)
-        server.session.abilities = abilities
-        shown = add_figures(server, types.InitializeParams(given or types.ClientCapabilities()))
-        made = Desk(server, shown)
+        session = Session(tasks, lambda _path: None)
+        session.capabilities = capabilities
+        active, editor = ActiveUnits(session), FakeEditor(capabilities)
+        session.listeners.append(active)
+        params = types.InitializeParams(given or types.ClientCapabilities())
+        shown = add_figures(session, active, editor, params, NoTemplates(session, editor))
+        made = Desk(session, active, editor, shown)
         yield made
         tasks.cancel_scope.cancel()

@@ -35,7 +35,7 @@ UNITS = (
 
 async def opened(made: Desk) -> str:
     uri = made.open("k.kernel.toml", KERNEL_FILE)
-    await made.tell(*UNITS)
+    await made.report(*UNITS)
     return uri
 
 
@@ -47,7 +47,7 @@ async def test_hints_stand_at_headers() -> None:
     async with desk() as made:
         uri = made.open("k.kernel.toml", KERNEL_FILE)
         assert await made.hints(uri) == {}
-        await made.tell(*UNITS)
+        await made.report(*UNITS)
         assert await shown(made, uri) == {
             1: "41.57 µs ±1.00 %  100 TFLOP/s  50 %",
             4: "occ 5  100 VGPR  0 spills  MFMA 50 %",
@@ -62,9 +62,9 @@ async def test_hints_follow_edits_and_states() -> None:
         uri = await opened(made)
         await made.change(uri, "# a line more\n" + KERNEL_FILE.replace('"two"', '"twice"'))
         assert (await shown(made, uri)).keys() == {2, 7}
-        await made.tell(unit("one", timings=(timing(41.57, standing="stale"),)))
+        await made.report(unit("one", timings=(timing(41.57, standing="stale"),)))
         assert (await shown(made, uri))[2] == "·41.57 µs ±1.00 %  100 TFLOP/s  50 %"
-        await made.tell(gone=["k/one@gfx942"])
+        await made.report(gone=["k/one@gfx942"])
         assert (await shown(made, uri)).keys() == {7}
 
 
@@ -72,9 +72,9 @@ async def test_the_active_instance_of_a_template() -> None:
     async with desk() as made:
         uri = made.open("templates/k.hip.j2", TEMPLATE)
         made.client.reading["/ws/templates/k.hip.j2"] = ["k/two@gfx942", "k/one@gfx942"]
-        await made.tell(*UNITS)
+        await made.report(*UNITS)
         assert await shown(made, uri) == {2: "occ 5  100 VGPR  0 spills  MFMA 50 %"}
-        made.session.active.choose(made.session.documents[uri], UNITS[0])
+        made.active.choose(made.session.documents[uri], UNITS[0])
         await made.settle()
         assert await shown(made, uri) == {2: "41.57 µs ±1.00 %  100 TFLOP/s  50 %"}
         assert await made.lenses(uri) == {
@@ -89,10 +89,10 @@ async def test_the_active_instance_of_a_template() -> None:
 async def test_the_choice_holds_when_the_document_is_opened_again() -> None:
     async with desk() as made:
         uri = await opened(made)
-        made.session.active.choose(made.session.documents[uri], UNITS[1])
+        made.active.choose(made.session.documents[uri], UNITS[1])
         made.session.closed(uri)
         await opened(made)
-        active = made.session.active.unit(made.session.documents[uri])
+        active = made.active.unit(made.session.documents[uri])
         assert active is not None
         assert active.id == "k/two@gfx942"
 
@@ -101,7 +101,7 @@ async def test_an_included_file_says_what_it_affects() -> None:
     async with desk() as made:
         uri = made.open("templates/common.j2", "{# of all #}\n{% macro a() %}{% endmacro %}\n")
         made.client.reading["/ws/templates/common.j2"] = ["k/one@gfx942"]
-        await made.tell(*UNITS)
+        await made.report(*UNITS)
         assert await made.hints(uri) == {}
         assert await made.lenses(uri) == {0: ["affects 1 unit"], 1: ["affects 1 unit"]}
         assert await made.arguments(uri, "affects 1 unit") == [{"uri": uri}, {"uri": uri}]
@@ -126,7 +126,7 @@ async def test_hovers_answer_at_once_and_know_the_past_afterwards() -> None:
     async with desk() as made:
         made.client.past = [timing(50.0, taken_at=2.0), timing(60.0, taken_at=1.0)]
         uri = await opened(made)
-        await made.tell(unit("two", timings=(timing(50.0),)))
+        await made.report(unit("two", timings=(timing(50.0),)))
         assert "2 timings" not in await made.hover(uri, 4)
         await made.settle()
         assert "█▁ 2 timings, 50.00 µs to 60.00 µs" in await made.hover(uri, 4)
@@ -158,7 +158,7 @@ async def test_channels_can_be_switched_off(channel: str) -> None:
 async def test_another_shape() -> None:
     async with desk() as made:
         uri = await opened(made)
-        await made.tell(unit("one", timings=(timing(10.0, "a"), timing(20.0, "b"))))
+        await made.report(unit("one", timings=(timing(10.0, "a"), timing(20.0, "b"))))
         assert (await shown(made, uri))[1].startswith("10.00 µs")
         made.set(shape="b")
         assert (await shown(made, uri))[1].startswith("20.00 µs")
@@ -192,7 +192,7 @@ async def test_information_where_it_is_wanted() -> None:
         assert messages(made, "/ws/k.kernel.toml") == []
         made.set(information_diagnostics=True)
         assert len(messages(made, "/ws/k.kernel.toml")) == 3
-        await made.tell(unit("one", timings=(timing(41.57, standing="stale"),)))
+        await made.report(unit("one", timings=(timing(41.57, standing="stale"),)))
         assert messages(made, "/ws/k.kernel.toml")[0][2].endswith("50 % (stale)")
 
 
@@ -205,7 +205,7 @@ async def test_tooltips_come_when_they_are_asked_for() -> None:
         hints = await made.answers.hints(params)
         assert hints is not None
         assert [hint.tooltip for hint in hints] == [None] * 3
-        resolve = made.server.protocol.fm.features[types.INLAY_HINT_RESOLVE]
+        resolve, _ = made.editor.requests[types.INLAY_HINT_RESOLVE]
         resolved = await resolve(hints[0])
         assert cast("types.MarkupContent", resolved.tooltip).value == await made.hover(uri, 1)
 
@@ -224,6 +224,6 @@ async def test_a_file_with_many_instances_has_few_lenses() -> None:
         count = 100
         text = "".join(f'[[instance]]\nname = "i{at}"\n' for at in range(count))
         uri = made.open("k.kernel.toml", text)
-        await made.tell(*(unit(f"i{at}") for at in range(count)))
+        await made.report(*(unit(f"i{at}") for at in range(count)))
         found = await made.lenses(uri)
         assert found == {0: ["run", "source", "ISA", "choose instance"]}

@@ -85,7 +85,7 @@ KINDS = [
     ("file:///w/ckwatch.toml", DocumentKind.SETTINGS),
     ("file:///w/other.toml", DocumentKind.OTHER),
     ("untitled:a.hip.j2", DocumentKind.OTHER),
-    ("ckwatch://isa/k/i@gfx942.s?folder=/w", DocumentKind.GENERATED),
+    ("ckwatch://isa/k/i@gfx942.s?folder=/w", DocumentKind.VIRTUAL),
     ("", DocumentKind.OTHER),
     ("file://[", DocumentKind.OTHER),
 ]

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
+from workspaces import gemm_kernel
 
 UNIT = "saxpy/small@gfx942"
 
@@ -25,19 +26,7 @@ void f() {
 }
 """
 
-KERNEL = """\
-template = "saxpy.hip.j2"
-
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-
-[[instance]]
-name = "small"
-Tile = 64
-"""
+KERNEL = gemm_kernel("saxpy.hip.j2", {"small": {"Tile": 64}})
 
 SHOWS = capabilities(workspace__textDocumentContent={})
 

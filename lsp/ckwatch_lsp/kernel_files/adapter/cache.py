@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -21,12 +21,11 @@ from ckwatch.wire.language import KeyDescription, ParameterValue, TemplateDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.language.completion import KeyTable
 from ckwatch_lsp.kernel_files.language.document import InstanceTable, KernelFileText, SweepEntry
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 KEPT = 16
 LARGE = 20_000
@@ -41,8 +40,8 @@ Answer = TypeVar("Answer")
 class ParsedKernelFiles:
     """What documents say."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, active: ActiveUnits) -> None:
+        self._active = active
         self._kept: OrderedDict[str, tuple[str, KernelFileText]] = OrderedDict()
 
     async def of(self, document: TextDocument) -> KernelFileText:
@@ -67,7 +66,7 @@ class ParsedKernelFiles:
         self, folder: WorkspaceFolder, document: TextDocument, instance: InstanceTable | SweepEntry | None
     ) -> Unit | None:
         """The unit to ask the daemon about: of this instance or sweep, else the document's active one."""
-        active = self._session.active.unit(document)
+        active = self._active.unit(document)
         units = folder.units_at(document.path or "")
         if instance is None:
             return active or next(iter(units), None)
@@ -125,16 +124,17 @@ class _Judged:
 
 
 class DaemonAnswers(SessionListener):
-    """Of all workspaces."""
+    """The daemons' answers, by workspace. What may be out of date is requested again after `again_s` seconds."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, again_s: float = AGAIN_S) -> None:
         self._session = session
+        self._again_s = again_s
         self._kept: dict[tuple[WorkspaceFolder, str], _Kept[Any]] = {}
         self._asking: dict[tuple[WorkspaceFolder, str], anyio.Event] = {}
         self._news: dict[WorkspaceFolder, int] = {}
         self._values: dict[tuple[WorkspaceFolder, str, str, str], _Judged] = {}
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Templates and parameters may be others."""
         if "standing" in topics:
             self._values.clear()
@@ -235,7 +235,7 @@ class DaemonAnswers(SessionListener):
     async def _ask(self, key: tuple[WorkspaceFolder, str], ask: Callable[[], Awaitable[Any]]) -> None:
         try:
             if key in self._kept:
-                await anyio.sleep(max(0.0, self._kept[key].at + AGAIN_S - time.monotonic()))
+                await anyio.sleep(max(0.0, self._kept[key].at + self._again_s - time.monotonic()))
             news = self._news.get(key[0], 0)
             self._kept[key] = _Kept(await ask(), news, time.monotonic())
         except CkwatchError:

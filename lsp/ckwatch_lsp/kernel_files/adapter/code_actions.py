@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from lsprotocol import types
@@ -37,9 +37,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
 )
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 OFFERED = 3
 """Accepted values of one parameter that are offered."""

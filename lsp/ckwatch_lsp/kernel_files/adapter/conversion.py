@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
@@ -14,9 +14,7 @@ from ckwatch_lsp.kernel_files.language.completion import CandidateKind, KernelFi
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 from ckwatch_lsp.kernel_files.language.outline import KernelFileFold, KernelFileSymbol, KernelFileSymbolKind
 from ckwatch_lsp.session.documents import TextDocument
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 _ITEMS = {
     CandidateKind.KEY: types.CompletionItemKind.Property,
@@ -75,7 +73,7 @@ def fold(one: KernelFileFold) -> types.FoldingRange:
 def workspace_edit(session: Session, document: TextDocument, edits: Iterable[KernelFileEdit]) -> types.WorkspaceEdit:
     """Edits of one document; with its version where the editor takes that."""
     made: Sequence[types.TextEdit] = [types.TextEdit(document.places.their_range(one.range), one.text) for one in edits]
-    if not session.abilities.versioned_edits:
+    if not session.capabilities.versioned_edits:
         return types.WorkspaceEdit(changes={document.uri: made})
     named = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(named, list(made))])

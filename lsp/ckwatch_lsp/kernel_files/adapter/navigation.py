@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from lsprotocol import types
@@ -25,11 +24,9 @@ from ckwatch_lsp.kernel_files.language.document import (
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit, string_text
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import TemplateFile
 from ckwatch_lsp.templates.language.tags import Role
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 FILES_KEPT = 64
 
@@ -110,7 +107,7 @@ class KernelFileNavigation:
             path, reach = mentioned
             template = await self._session.text_at(path)
             if template is not None:
-                for language in self._session.languages_for(template):
+                for language in self._session.providers_for(template):
                     elsewhere += await language.references(template, reach.start, declaration=declaration)
         return [*here, *(each for each in elsewhere if (each.uri, _key(each.range)) not in seen)]
 
@@ -144,7 +141,7 @@ class KernelFileNavigation:
         if mentioned is not None:
             template = await self._session.text_at(mentioned[0])
             if template is not None:
-                for language in self._session.languages_for(template):
+                for language in self._session.providers_for(template):
                     edit = await language.rename(template, mentioned[1].start, name)
                     if edit is not None:
                         return edit

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
@@ -30,12 +29,11 @@ from ckwatch_lsp.kernel_files.language.document import (
 )
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
 from ckwatch_lsp.protocol.position_encoding import range_of
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 SYMBOL_LIMIT = 200
 """Symbols of one answer."""
@@ -44,10 +42,10 @@ SYMBOL_LIMIT = 200
 class KernelFileProvider(LanguageProvider):
     """TOML with known keys."""
 
-    def __init__(self, session: Session, knowledge: DaemonAnswers) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, knowledge: DaemonAnswers) -> None:
         self._session = session
         self._knowledge = knowledge
-        self._files = ParsedKernelFiles(session)
+        self._files = ParsedKernelFiles(active)
         self._navigation = KernelFileNavigation(session, self._files, knowledge)
         self._actions = KernelFileActions(session, self._files, knowledge)
 

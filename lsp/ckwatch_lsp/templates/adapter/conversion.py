@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.session.documents import TextDocument
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.library import TemplateSet
 from ckwatch_lsp.templates.language.completion import (
     CompletionContext,
@@ -20,9 +20,6 @@ from ckwatch_lsp.templates.language.completion import (
 from ckwatch_lsp.templates.language.index import TemplateFile, parameters_of
 from ckwatch_lsp.templates.language.outline import OutlineItem, outline
 from ckwatch_lsp.templates.language.signatures import CallSignature
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 
 async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> list[types.Location]:
@@ -44,7 +41,7 @@ async def workspace_edit(session: Session, places: Iterable[tuple[str, Range]], 
     edits: dict[str, list[types.TextEdit]] = {}
     for location in await locations(session, places):
         edits.setdefault(location.uri, []).append(types.TextEdit(location.range, text))
-    if not session.abilities.versioned_edits:
+    if not session.capabilities.versioned_edits:
         return types.WorkspaceEdit(changes=dict(edits))
     changes = [
         types.TextDocumentEdit(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import ParameterDetail, Word
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText
@@ -30,9 +30,6 @@ from ckwatch_lsp.templates.language.index import (
 from ckwatch_lsp.templates.language.signatures import callables
 from ckwatch_lsp.templates.language.syntax import comment_above
 from ckwatch_lsp.templates.language.tags import Role
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 SHOWN_PLACES = 4
 SHOWN_RULES = 8
@@ -162,11 +159,11 @@ def _short(text: str) -> str:
 class TemplateHovers:
     """Joins what the templates say and what the daemon knows."""
 
-    def __init__(self, session: Session, values: RenderedValues) -> None:
-        self._session = session
+    def __init__(self, active: ActiveUnits, values: RenderedValues) -> None:
+        self._active = active
         self._values = values
 
-    async def told(
+    async def hover(
         self,
         document: TextDocument,
         folder: WorkspaceFolder,
@@ -175,7 +172,7 @@ class TemplateHovers:
         position: Position,
     ) -> HoverText | None:
         """What stands at `position`."""
-        unit = self._session.active.unit(document)
+        unit = self._active.unit(document)
         meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
         texts: list[str] = []
         for entity in meaning.entities if meaning is not None else ():

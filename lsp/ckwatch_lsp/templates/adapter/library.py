@@ -8,20 +8,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import BuiltinWords, TemplateFile, TemplateIndex, builtin_words
 from ckwatch_templates import ROOT
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 LOOK_S = 2.0
 """Folders are looked through again when the last time was so long ago."""
@@ -147,8 +145,9 @@ class _WorkspaceTemplates:
 class TemplateLibrary(SessionListener):
     """The templates of all workspaces."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, editor: EditorClient) -> None:
         self._session = session
+        self._editor = editor
         self._keepers: dict[Path, _WorkspaceTemplates] = {}
 
     async def shelf(self, folder: WorkspaceFolder) -> TemplateSet:
@@ -182,7 +181,7 @@ class TemplateLibrary(SessionListener):
             shelf = TemplateSet(TemplateIndex(files, names.get, shelf.index.words), names)
         return folder, shelf, file
 
-    def told(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Another daemon may know other words; other settings may name other folders."""
         keeper = self._keeper(folder)
         keeper.look = True
@@ -235,5 +234,5 @@ class TemplateLibrary(SessionListener):
             keeper.folders = detail.template_folders
         if changed:
             keeper.look = True
-            if self._session.abilities.refreshes_tokens:
-                self._session.server.workspace_semantic_tokens_refresh(None)
+            if self._editor.capabilities.refreshes_tokens:
+                await self._editor.refresh("tokens")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from lsprotocol import types
@@ -13,9 +12,11 @@ from lsprotocol import types
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
+from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SemanticToken
+from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.adapter.conversion import (
     complete,
     document_symbols,
@@ -33,9 +34,6 @@ from ckwatch_lsp.templates.language.rename import RenameRefusedError, Renaming, 
 from ckwatch_lsp.templates.language.semantic_tokens import TokenSpan, semantic_tokens
 from ckwatch_lsp.templates.language.signatures import signatures
 from ckwatch_templates import ROOT
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
 
 
 async def kernel_places(
@@ -87,11 +85,12 @@ START = Range(Position(0, 0), Position(0, 0))
 class TemplateProvider(LanguageProvider):
     """C++ in Jinja2."""
 
-    def __init__(self, session: Session, library: TemplateLibrary) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, library: TemplateLibrary) -> None:
         self._session = session
+        self._active = active
         self._library = library
         self._values = RenderedValues(session)
-        self._hovers = TemplateHovers(session, self._values)
+        self._hovers = TemplateHovers(active, self._values)
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -102,7 +101,7 @@ class TemplateProvider(LanguageProvider):
             return None
         folder, shelf, file = found
         parameters: dict[str, str] = {}
-        unit = self._session.active.unit(document)
+        unit = self._active.unit(document)
         if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
             parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
         return await to_thread.run_sync(complete, document, shelf, file, position, parameters, context)
@@ -113,7 +112,7 @@ class TemplateProvider(LanguageProvider):
         if found is None:
             return None
         folder, shelf, file = found
-        return await self._hovers.told(document, folder, shelf, file, position)
+        return await self._hovers.hover(document, folder, shelf, file, position)
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The macro, hook or filter that is being called."""
@@ -281,7 +280,7 @@ class TemplateProvider(LanguageProvider):
         self, document: TextDocument, folder: WorkspaceFolder, shelf: TemplateSet, parameter: InstanceParameter
     ) -> list[tuple[str, Range]]:
         """Where the active instance gets the parameter; else all places where a kernel file gives it."""
-        unit = self._session.active.unit(document)
+        unit = self._active.unit(document)
         detail = await self._values.detail(folder, unit) if unit is not None else None
         span = detail.parameter_places.get(parameter.name) if detail is not None else None
         if span is not None:

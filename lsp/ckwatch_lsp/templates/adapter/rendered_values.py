@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -19,9 +19,7 @@ from ckwatch.wire.state import Position as WirePosition
 from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
-
-if TYPE_CHECKING:
-    from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.session.session import Session
 
 _log = logging.getLogger(__name__)
 

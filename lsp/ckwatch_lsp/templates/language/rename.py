@@ -1,4 +1,4 @@
-"""Renames across templates. The edited templates are parsed again and compared, so that a rename changes nothing else."""
+"""Renames across templates. The edited templates are parsed and compared, so that a rename changes nothing else."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
 from ckwatch.wire.state import Diagnostic, Span
 from ckwatch.wire.state import Position as WirePosition
-from ckwatch_lsp.kernel_files.adapter import cache as knowing
 from ckwatch_lsp.kernel_files.adapter.cache import VALUES_KEPT, DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -117,35 +116,38 @@ async def session(folder: FakeFolder) -> AsyncIterator[Any]:
         yield SimpleNamespace(
             start=start,
             documents={},
-            abilities=SimpleNamespace(versioned_edits=True),
+            capabilities=SimpleNamespace(versioned_edits=True),
             settings=SimpleNamespace(shape=""),
-            active=SimpleNamespace(unit=lambda _document: folder.units["k/one@gfx942"]),
             folder_for=lambda _document: folder,
         )
         tasks.cancel_scope.cancel()
+
+
+def parsed(folder: Any) -> ParsedKernelFiles:
+    active: Any = SimpleNamespace(unit=lambda _document: folder.units["k/one@gfx942"])
+    return ParsedKernelFiles(active)
 
 
 def document(text: str = TEXT) -> TextDocument:
     return TextDocument(f"file://{PATH}", text, 7, types.PositionEncodingKind.Utf16)
 
 
-async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knowing, "AGAIN_S", 0.0)
+async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news() -> None:
     folder: Any = FakeFolder()
     async with session(folder) as made:
-        knowledge = DaemonAnswers(made)
-        assert await knowledge.templates(folder) == {"k.hip.j2": "/w/templates/k.hip.j2"}
-        await knowledge.templates(folder)
+        answers = DaemonAnswers(made, again_s=0.0)
+        assert await answers.templates(folder) == {"k.hip.j2": "/w/templates/k.hip.j2"}
+        await answers.templates(folder)
         assert folder.client.asked == [("templates",)]
-        knowledge.told(folder, frozenset({"file//w/x"}))
-        await knowledge.templates(folder)
+        answers.on_daemon_change(folder, frozenset({"file//w/x"}))
+        await answers.templates(folder)
         assert folder.client.asked == [("templates",)]
         folder.client.names.append("new.hip.j2")
-        knowledge.told(folder, frozenset({"unit/k/one@gfx942"}))
+        answers.on_daemon_change(folder, frozenset({"unit/k/one@gfx942"}))
         # the old one at once, and soon the new one
-        assert len(await knowledge.templates(folder)) == 1
+        assert len(await answers.templates(folder)) == 1
         await anyio.wait_all_tasks_blocked()
-        assert len(await knowledge.templates(folder)) == 2
+        assert len(await answers.templates(folder)) == 2
         assert folder.client.asked == [("templates",)] * 2
 
 
@@ -153,9 +155,9 @@ async def test_what_many_ask_for_is_asked_once() -> None:
     folder: Any = FakeFolder()
     folder.client.gate = anyio.Event()
     async with session(folder) as made, anyio.create_task_group() as tasks:
-        knowledge = DaemonAnswers(made)
+        answers = DaemonAnswers(made)
         for _ in range(3):
-            tasks.start_soon(knowledge.keys, folder, DocumentKind.KERNEL_FILE)
+            tasks.start_soon(answers.keys, folder, DocumentKind.KERNEL_FILE)
         await anyio.wait_all_tasks_blocked()
         folder.client.gate.set()
     assert folder.client.asked == [("vocabulary",)]
@@ -165,15 +167,15 @@ async def test_without_a_daemon_there_is_nothing_and_later_there_is() -> None:
     folder: Any = FakeFolder()
     folder.client.fault = CkwatchError("gone")
     async with session(folder) as made:
-        knowledge = DaemonAnswers(made)
-        assert await knowledge.template(folder, "k.hip.j2") is None
-        assert await knowledge.templates(folder) == {}
-        assert (await knowledge.keys(folder, DocumentKind.SETTINGS)).headers({}) == []
+        answers = DaemonAnswers(made)
+        assert await answers.template(folder, "k.hip.j2") is None
+        assert await answers.templates(folder) == {}
+        assert (await answers.keys(folder, DocumentKind.SETTINGS)).headers({}) == []
         unit = folder.units["k/one@gfx942"]
-        assert await knowledge.values(folder, unit, "Tile", {}, wait_s=5) == ((), False)
+        assert await answers.values(folder, unit, "Tile", {}, wait_s=5) == ((), False)
         folder.client.fault = None
-        assert await knowledge.template(folder, "k.hip.j2") is not None
-        assert (await knowledge.values(folder, unit, "Tile", {}, wait_s=5))[1]
+        assert await answers.template(folder, "k.hip.j2") is not None
+        assert (await answers.values(folder, unit, "Tile", {}, wait_s=5))[1]
 
 
 async def test_values_come_when_they_are_there() -> None:
@@ -181,26 +183,26 @@ async def test_values_come_when_they_are_there() -> None:
     folder.client.gate = anyio.Event()
     unit = folder.units["k/one@gfx942"]
     async with session(folder) as made:
-        knowledge = DaemonAnswers(made)
-        assert await knowledge.values(folder, unit, "Tile", {"Other": 2}, wait_s=0) == ((), False)
+        answers = DaemonAnswers(made)
+        assert await answers.values(folder, unit, "Tile", {"Other": 2}, wait_s=0) == ((), False)
         folder.client.gate.set()
         await anyio.wait_all_tasks_blocked()
-        values, whole = await knowledge.values(folder, unit, "Tile", {"Other": 2}, wait_s=0)
+        values, whole = await answers.values(folder, unit, "Tile", {"Other": 2}, wait_s=0)
         assert (len(values), whole) == (1, True)
         assert len(folder.client.asked) == 1
         # other parameters, other values
-        assert (await knowledge.values(folder, unit, "Tile", {"Other": 3}, wait_s=5))[1]
+        assert (await answers.values(folder, unit, "Tile", {"Other": 3}, wait_s=5))[1]
         assert folder.client.asked[-1] == ("values", "k/one@gfx942", "Tile", {"Other": 3})
         for number in range(VALUES_KEPT + 10):
-            await knowledge.values(folder, unit, "Tile", {"Other": number}, wait_s=5)
-        assert len(knowledge._values) <= VALUES_KEPT
-        knowledge.told(folder, frozenset({"standing"}))
-        assert knowledge._values == {}
+            await answers.values(folder, unit, "Tile", {"Other": number}, wait_s=5)
+        assert len(answers._values) <= VALUES_KEPT
+        answers.on_daemon_change(folder, frozenset({"standing"}))
+        assert answers._values == {}
 
 
 async def titles(text: str, within: Position, folder: Any, only: str = "refactor.rewrite") -> dict[str, Any]:
     async with session(folder) as made:
-        actions = KernelFileActions(made, ParsedKernelFiles(made), DaemonAnswers(made))
+        actions = KernelFileActions(made, parsed(folder), DaemonAnswers(made))
         context = types.CodeActionContext(diagnostics=[], only=[only])
         return {one.title: one for one in await actions.of(document(text), Range(within, within), context)}
 
@@ -254,7 +256,7 @@ async def test_a_refused_default_is_set_for_the_instance_in_which_it_is_refused(
     reach = types.Range(types.Position(3, 7), types.Position(3, 8))
     shown = types.Diagnostic(reach, "1 is refused", code="rule/x")
     async with session(folder) as made:
-        actions = KernelFileActions(made, ParsedKernelFiles(made), DaemonAnswers(made))
+        actions = KernelFileActions(made, parsed(folder), DaemonAnswers(made))
         context = types.CodeActionContext(diagnostics=[shown], only=["quickfix"])
         at = Position(3, 7)
         [action] = await actions.of(document(text), Range(at, at), context)
@@ -276,7 +278,6 @@ async def test_only_what_is_asked_for(only: str, found: bool) -> None:
     [(7, "Other", "one"), (3, "Tile", "one"), (3, "Other", None), (0, "New", "one"), (11, "Tile", "two")],
 )
 async def test_whose_parameter_it_is(line: int, parameter: str, name: str | None) -> None:
-    async with session(FakeFolder()) as made:
-        file = await ParsedKernelFiles(made).of(document())
+    file = await parsed(FakeFolder()).of(document())
     found = subject_of(file, Position(line, 0), parameter)
     assert (None if found is None else found.name) == name

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lsp.editing import Editor, LspError, copy_of, editor, lasting
+from workspaces import gemm_kernel
 
 FILE = "gemm_f16.kernel.toml"
 QUIET = {"buildFirst": "none", "hostCheckOnType": False}
@@ -21,19 +22,7 @@ int tile = {{ Tile }}; // {{ Other | default(1) }}
 int {{ KERNEL_NAME }}();
 """
 PART = "{% if Tile > 1 %}// large{% endif %}\n"
-KERNEL = """\
-template = "k.hip.j2"
-
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-
-[[instance]]
-name = "one"
-Tile = 1
-
+KERNEL = f"""{gemm_kernel("k.hip.j2", {"one": {"Tile": 1}})}
 [[sweep]]
 name = "some"
 base = "one"

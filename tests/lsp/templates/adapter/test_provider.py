@@ -11,6 +11,7 @@ import pytest
 
 from lsp.editing import Editor, LspError, capabilities, editor, lasting, place
 from patience import PATIENCE_S
+from workspaces import gemm_kernel
 
 MACROS = """\
 {# Sets an element. #}
@@ -34,23 +35,7 @@ void f() {
 
 TAIL = "// {{ bound }} {{ template_argument('Tile') }}\n"
 
-KERNEL = """\
-template = "saxpy.hip.j2"
-
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-
-[[instance]]
-name = "small"
-Tile = 64
-
-[[instance]]
-name = "large"
-Tile = 128
-"""
+KERNEL = gemm_kernel("saxpy.hip.j2", {"small": {"Tile": 64}, "large": {"Tile": 128}})
 
 
 @pytest.fixture(scope="module")
