@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def shown(arguments: list[str], folder: Path) -> Text:
         [CKWATCH, *arguments, "--color", "always"],
         cwd=folder, capture_output=True, text=True, env=environment_of(folder),
     )  # fmt: skip
-    return Text.assemble(("$ ", "bold green"), ("ckwatch " + " ".join(arguments), "bold"), "\n") + Text.from_ansi(
+    return Text.assemble(("$ ", "bold green"), ("ckwatch " + shlex.join(arguments), "bold"), "\n") + Text.from_ansi(
         done.stdout + done.stderr
     )
 
