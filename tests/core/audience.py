@@ -1,4 +1,4 @@
-"""What clients have been told: topics as they were when a change was published, and answers to requests."""
+"""What clients have received: topics as they were when a change was published, and answers to requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Asked:
     event: BuildRequested
     version: int
     order: int
-    told: dict[str, str | None] = field(default_factory=dict)
+    answers: dict[str, str | None] = field(default_factory=dict)
     done: bool = False
 
 
@@ -33,7 +33,7 @@ class Audience:
         self.files: dict[tuple[str, str], object] = {}
 
     def changed(self, change: Changed) -> None:
-        """A topic is another: those who follow it look at it."""
+        """A topic changed: its followers fetch it."""
         kind, _, name = change.topic.partition("/")
         if kind == "unit":
             for client in self.units if change.scope == MAIN else self.units.keys() & {change.scope}:
@@ -41,15 +41,15 @@ class Audience:
         if kind == "file":
             self.files[change.scope, name] = self._file(change.scope, name)
 
-    def told(self, tell: Notify) -> Asked:
+    def answered(self, line: Notify) -> Asked:
         """A line of the answer to a request: each unit once, then the end once."""
-        asked = self.requests[tell.request]
-        assert not asked.done, f"{tell} after the end"
-        if tell.unit is None:
+        asked = self.requests[line.request]
+        assert not asked.done, f"{line} after the end"
+        if line.unit is None:
             asked.done = True
         else:
-            assert tell.unit not in asked.told, f"{tell} twice"
-            asked.told[tell.unit] = tell.problem
+            assert line.unit not in asked.answers, f"{line} twice"
+            asked.answers[line.unit] = line.problem
         return asked
 
     def verify(self) -> None:
@@ -57,7 +57,7 @@ class Audience:
         for client, units in self.units.items():
             for name in {*self.state.main.members, *self.state.members(client), *units}:
                 now = visible(self.state.seen(client, name))
-                assert units.get(name) == now, f"{client or 'main'} has not been told of {name}"
+                assert units.get(name) == now, f"{client or 'main'} was not notified of {name}"
         for scope in self.state.views.values():
             paths = {*scope.diagnostics, *(one.span.path for unit in scope.units.values() for one in unit.diagnostics)}
             for path in paths | {path for name, path in self.files if name == scope.name}:
@@ -85,5 +85,5 @@ def visible(unit: UnitState | None) -> object:
         frozenset(unit.timing.requested),
         unit.timing.untimed_because,
     )
-    said = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures.latest)
-    return (unit.phase, unit.settled, unit.outcome, said, timed)
+    shown = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures.latest)
+    return (unit.phase, unit.settled, unit.outcome, shown, timed)

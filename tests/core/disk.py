@@ -1,4 +1,4 @@
-"""Files, with all that they ever were: what was read of them at some time can be told right from wrong."""
+"""Files, with all that they ever were: so that it is known what could be read of them at what time."""
 
 from __future__ import annotations
 

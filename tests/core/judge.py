@@ -15,24 +15,24 @@ from core.language import TOML, compile_text, kernel_units, render, same_result
 
 
 def verify_fresh(state: State, disk: Disk, unread: set[str]) -> None:
-    """All news has reached the machine: what it calls current must be so. Loads of `unread` scopes broke down."""
+    """All news has reached the machine: what it calls current must be so. Loads of `unread` views failed."""
     if disk.files.get(TOML) is None or MAIN in unread:
         return
-    for scope in state.views.values():
-        if scope.name in unread:
+    for view in state.views.values():
+        if view.name in unread:
             continue
-        there = disk.units(scope.overlays, scope.options.archs)
-        for name, unit in scope.units.items():
+        there = disk.units(view.overlays, view.options.archs)
+        for name, unit in view.units.items():
             if unit.settled:
                 assert name in there, f"{unit.key} is no more"
-                _verify_unit(unit, disk, scope, *there[name])
+                _verify_unit(unit, disk, view, *there[name])
 
 
 def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, str], broken: set[str]) -> None:
     """Nothing is left to do: each client sees all units, as a fresh computation has them.
 
     `rested`: the tokens of the workspace's units at the last rest; what was edited since has been compiled. `broken`:
-    artifacts of which an analysis broke down.
+    artifacts of which an analysis failed.
     """
     if disk.files.get(TOML) is None:
         return
@@ -55,8 +55,8 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
-    """What was compiled or edited has been looked into, unless nothing can be told of it."""
-    assert unit.figures.depth is None, f"{unit.key} waits to be looked into for ever"
+    """What was compiled or edited has been analyzed, unless it cannot be."""
+    assert unit.figures.depth is None, f"{unit.key} waits for ever to be analyzed"
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
     artifact = unit.compile.result.artifact
@@ -71,7 +71,7 @@ def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
 
 
 def _verify_timed(state: State, unit: UnitState) -> None:
-    """What was edited is timed on all shapes, unless it was told why not."""
+    """What was edited is timed on all shapes, or it is known why not."""
     assert not unit.timing.requested, f"{unit.key} waits for a device for ever"
     if unit.outcome is not Outcome.BUILT or unit.phase is not Phase.DONE or unit.compile.result is None:
         return
@@ -84,38 +84,38 @@ def _verify_timed(state: State, unit: UnitState) -> None:
 
 def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, workspace: LoadedWorkspace) -> None:
     """`view` is who sees the unit: it may be the workspace's."""
-    said = f"{unit.key} is said to be current in '{view.name}'"
-    assert unit.unit.instance == expected.instance, said
-    assert unit.unit.kernel.flags == expected.kernel.flags, said
+    wrong = f"{unit.key} is not current in '{view.name}'"
+    assert unit.unit.instance == expected.instance, wrong
+    assert unit.unit.kernel.flags == expected.kernel.flags, wrong
     faulted = unit.compile.result is not None and unit.compile.result.outcome is Outcome.FAULTED
     if unit.render.facts is None:
-        assert faulted, said
+        assert faulted, wrong
         return
     facts, text = render(over(disk.files.get, view.overlays), expected, view.options)
-    assert unit.render.facts == facts, said
+    assert unit.render.facts == facts, wrong
     if unit.phase is Phase.DONE and facts.ok and not faulted:
         assert unit.compile.result is not None
         assert text is not None
         now = compile_text(disk.files.get, text, expected, workspace.settings, view.options)
-        assert same_result(unit.compile.result, now), said
+        assert same_result(unit.compile.result, now), wrong
 
 
-def verify_told(state: State, disk: Disk, tell: Notify, asked: Asked) -> None:
+def verify_answer(state: State, disk: Disk, line: Notify, asked: Asked) -> None:
     """A request gets results of files as they were when it was made, or later."""
-    unit = None if tell.unit is None else state.seen(asked.event.scope, tell.unit)
-    if tell.problem is not None or unit is None or None in disk.between(TOML, asked.version):
+    unit = None if line.unit is None else state.seen(asked.event.scope, line.unit)
+    if line.problem is not None or unit is None or None in disk.between(TOML, asked.version):
         return
     view = state.views[unit.key.scope]
     overlays, kernel = view.overlays, unit.unit.kernel.path
     texts = [overlays[kernel]] if kernel in overlays else disk.between(kernel, asked.version)
     kernels = [kernel_units(kernel, text, (unit.unit.arch,)) for text in texts if text is not None]
-    parameters = [one.instance.parameters for found in kernels if found for one in found.units if one.id == tell.unit]
-    said = f"{tell} is older than its request"
+    parameters = [one.instance.parameters for found in kernels if found for one in found.units if one.id == line.unit]
+    wrong = f"{line} is older than its request"
     if view.changed_at.get(kernel, 0) <= asked.order:
-        assert unit.unit.instance.parameters in parameters, said
+        assert unit.unit.instance.parameters in parameters, wrong
     if asked.event.check_only:
         return
-    assert unit.phase is Phase.DONE, f"{tell}: {unit.phase}"
+    assert unit.phase is Phase.DONE, f"{line}: {unit.phase}"
     if unit.compile.result is not None and unit.compile.result.outcome is Outcome.FAULTED:
         return
     assert unit.render.facts is not None
@@ -125,4 +125,4 @@ def verify_told(state: State, disk: Disk, tell: Notify, asked: Asked) -> None:
         assert unit.compile.result.headers is not None
         read |= unit.compile.result.headers.present.items() | dict.fromkeys(unit.compile.result.headers.absent).items()
     for path, digest in read:
-        assert path in overlays or digest in disk.between(path, asked.version), f"{said}: {path}"
+        assert path in overlays or digest in disk.between(path, asked.version), f"{wrong}: {path}"

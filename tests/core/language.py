@@ -81,7 +81,7 @@ _OPERATION = gemm()
 
 
 def render(read: Read, unit: Unit, options: ViewOverrides) -> tuple[RenderFacts, Text | None]:
-    """A unit's text, and what a render says of it."""
+    """A unit's text, and the facts of its render."""
     walk = _Walk(read)
     walk.template(unit.kernel.template)
     tokens = f"{unit.kernel.template} p={unit.instance.parameters['p']} {' '.join(walk.tokens)}"

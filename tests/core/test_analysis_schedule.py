@@ -1,10 +1,7 @@
-"""What was compiled is looked into, beside compilers and one after the other; what the store had where somebody cares."""
+"""What was compiled is analyzed, beside compilers and one at a time; what was in the store only when it is wanted."""
 
 from __future__ import annotations
 
-import pytest
-
-from ckwatch.core import analysis_schedule
 from ckwatch.core.events import (
     AnalyzeFinished,
     AnalyzeRequested,
@@ -29,10 +26,10 @@ SPILLING = "template t1\ninstance a 5\ninstance b 2"
 EDIT = "include macros\nheader h1\ntoken 2"
 
 
-def said(world: World) -> list[str]:
-    """What the machine did about analyses, and what it told."""
-    lines = [line for line in world.said if "analyze" in line or line.startswith("tell")]
-    world.said.clear()
+def log(world: World) -> list[str]:
+    """What the machine did about analyses, and its answers."""
+    lines = [line for line in world.log if "analyze" in line or line.startswith("notify")]
+    world.log.clear()
     return lines
 
 
@@ -45,27 +42,27 @@ def ready(world: World, *kinds: WorkKind) -> list[str]:
         elif numbers:
             world.answer(numbers[0], cancelled=world.works[numbers[0]].cancelled)
         else:
-            return said(world)
+            return log(world)
 
 
 def found_in_the_store(files: dict[str, str] | None = None) -> World:
-    """A daemon that starts anew: all of its units are built, and nobody has cared for them yet."""
+    """A daemon that starts anew: all of its units are built, and no client wanted them yet."""
     before = World(FILES | (files or {}), State(root="/ws"))
     before.send(BuildRequested("all", "", None))
     before.drain()
     world = World(before.disk.files, State(root="/ws"))
     world.workers.store = before.workers.store
     world.drain()
-    world.said.clear()
+    world.log.clear()
     return world
 
 
-def test_what_is_compiled_is_looked_into_and_then_told() -> None:
+def test_what_is_compiled_is_analyzed_and_then_reported() -> None:
     world = World(FILES, State(root="/ws"))
     world.send(BuildRequested("r", "", ("k1",)))
     assert ready(world, *ALL_BUT_ANALYSES) == ["analyze k1/a whole"]
     assert ready(world, WorkKind.ANALYZE) == [
-        "tell r k1/a", "analyze k1/b whole", "tell r k1/b", "tell r end",
+        "notify r k1/a", "analyze k1/b whole", "notify r k1/b", "notify r end",
     ]  # fmt: skip
     result, known = unit(world, A).compile.result, unit(world, A).figures.latest
     assert result is not None
@@ -79,63 +76,61 @@ def test_checks_do_not_wait_for_it() -> None:
     world.send(BuildRequested("r", "", ("k1",)))
     ready(world, *ALL_BUT_ANALYSES)
     world.send(BuildRequested("c", "", ("k1",), check_only=True))
-    assert ready(world, *HURRIED) == ["tell c k1/a", "tell c k1/b", "tell c end"]
+    assert ready(world, *HURRIED) == ["notify c k1/a", "notify c k1/b", "notify c end"]
     world.drain()
 
 
 def test_nothing_that_a_daemon_finds_is_looked_into() -> None:
     world = found_in_the_store()
     assert unit(world, A).figures.latest is None
-    assert world.said == []
+    assert world.log == []
 
 
-def test_who_asks_for_what_the_store_has_waits_for_what_is_kept_and_for_some_of_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(analysis_schedule, "PATIENCE", 1)
+def test_who_asks_for_what_the_store_has_waits_for_what_is_kept_and_for_some_of_the_rest() -> None:
     world = found_in_the_store()
+    world.state.analyses_awaited = 1
     result = unit(world, A).compile.result
     assert result is not None
     world.workers.kept.add(result.artifact)
     world.send(BuildRequested("r", "", None))
     assert ready(world, *HURRIED) == ["analyze k1/a kept"]
     assert ready(world, WorkKind.ANALYZE) == [
-        "tell r k1/a", "analyze k1/b kept", "analyze k2/c kept", "tell r k2/c",
-        "analyze k1/b whole", "tell r k1/b", "tell r end", "analyze k2/c whole",
+        "notify r k1/a", "analyze k1/b kept", "analyze k2/c kept", "notify r k2/c",
+        "analyze k1/b whole", "notify r k1/b", "notify r end", "analyze k2/c whole",
     ]  # fmt: skip
     assert unit(world, C).figures.latest is not None
     world.drain()
 
 
-def test_what_nobody_waits_for_comes_when_no_compiler_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis_schedule, "PATIENCE", 0)
+def test_what_no_client_waits_for_comes_when_no_compiler_runs() -> None:
     world = found_in_the_store()
+    world.state.analyses_awaited = 0
     world.send(BuildRequested("r", "", ("k2",)))
     ready(world, *HURRIED)
     world.save(T1, EDIT)
     ready(world, *HURRIED)
     assert world.find(WorkKind.COMPILE, "k1/a")
     world.answer(world.find(WorkKind.ANALYZE, "k2/c"))
-    assert said(world) == ["tell r k2/c", "tell r end"]
+    assert log(world) == ["notify r k2/c", "notify r end"]
     later = ready(world, *ALL_BUT_ANALYSES) + ready(world, WorkKind.ANALYZE)
     assert sorted(later[:2]) == ["analyze k1/a whole", "analyze k1/b whole"]
     assert later[2:] == ["analyze k2/c whole"]
     world.drain()
 
 
-def test_what_somebody_looks_at_is_looked_into() -> None:
+def test_what_is_in_focus_is_analyzed() -> None:
     world = found_in_the_store()
     world.send(FocusChanged("ann", frozenset({C})))
     assert ready(world, *QUICK) == ["analyze k2/c kept", "analyze k2/c whole"]
     assert unit(world, C).figures.latest is not None
     world.send(FocusChanged("ann", frozenset({C, A})))
-    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/a whole"], "what is known is not looked into again"
+    assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/a whole"], "known figures are not computed again"
     world.drain()
 
 
-def test_an_edit_ends_it_and_what_it_says_is_dropped() -> None:
+def test_an_edit_stops_an_analysis_and_its_figures_are_dropped() -> None:
     world = built()
-    said(world)
+    log(world)
     world.save(T1, EDIT)
     ready(world, *ALL_BUT_ANALYSES)
     number = world.find(WorkKind.ANALYZE)
@@ -150,7 +145,7 @@ def test_an_edit_ends_it_and_what_it_says_is_dropped() -> None:
 
 def test_a_result_that_comes_after_it_was_stopped_is_dropped() -> None:
     world = built()
-    said(world)
+    log(world)
     world.save(T1, EDIT)
     ready(world, *ALL_BUT_ANALYSES)
     number = world.find(WorkKind.ANALYZE)
@@ -165,7 +160,7 @@ def test_a_result_that_comes_after_it_was_stopped_is_dropped() -> None:
 
 def test_blanks_do_not_end_it() -> None:
     world = built()
-    said(world)
+    log(world)
     world.save(T1, EDIT)
     ready(world, *ALL_BUT_ANALYSES)
     world.save(T1, f"blank\n{EDIT}")
@@ -194,13 +189,13 @@ def test_a_warning_stands_at_the_instance_and_goes_with_its_artifact() -> None:
     world.drain()
 
 
-def test_what_nothing_can_be_told_of_is_tried_once() -> None:
+def test_what_cannot_be_analyzed_is_tried_once() -> None:
     world = World(FILES, State(root="/ws"))
     world.send(BuildRequested("r", "", ("k2",)))
     ready(world, *ALL_BUT_ANALYSES)
     work = world.works.pop(world.find(WorkKind.ANALYZE)).effect.work
     world.send(AnalyzeFinished(work, None))
-    assert said(world) == ["tell r k2/c", "tell r end"]
+    assert log(world) == ["notify r k2/c", "notify r end"]
     world.send(FocusChanged("ann", frozenset({C})))
     assert ready(world, *QUICK) == []
     world.send(AnalyzeRequested("", (C,)))
@@ -213,21 +208,21 @@ def test_a_breakdown_fails_no_build() -> None:
     world.send(BuildRequested("r", "", ("k2",)))
     ready(world, *ALL_BUT_ANALYSES)
     world.answer(world.find(WorkKind.ANALYZE), fault="OSError: no more processes")
-    assert said(world) == ["tell r k2/c", "tell r end"]
+    assert log(world) == ["notify r k2/c", "notify r end"]
     assert unit(world, C).outcome == "built"
     assert unit(world, C).diagnostics == ()
     world.send(FocusChanged("ann", frozenset({C})))
-    assert ready(world, *QUICK) == ["analyze k2/c whole"], "it is tried again when somebody cares"
+    assert ready(world, *QUICK) == ["analyze k2/c whole"], "it is tried again when it is wanted"
     world.drain()
 
 
 def test_another_baseline_is_looked_into_again() -> None:
     world = built()
-    world.said.clear()
+    world.log.clear()
     world.send(AnalyzeRequested("", (A, B)))
     assert ready(world, *QUICK) == []
     world.send(AnalyzeRequested("", (A, "k1/none@gfx942"), again=True))
-    assert said(world) == ["analyze k1/a whole"]
+    assert log(world) == ["analyze k1/a whole"]
     world.send(AnalyzeRequested("", (A,), again=True))
     assert ready(world, *QUICK) == ["stop analyze k1/a", "analyze k1/a whole"], (
         "what began before may have seen the old one"
@@ -241,14 +236,14 @@ def test_a_request_that_is_given_up_leaves_nothing_to_look_into() -> None:
     ready(world, *HURRIED)
     world.audience.requests["r"].done = True
     world.send(RequestDropped("r"))
-    assert [line for line in ready(world, *HURRIED) if not line.startswith("tell")] == ["stop analyze k1/a"]
+    assert [line for line in ready(world, *HURRIED) if not line.startswith("notify")] == ["stop analyze k1/a"]
     assert not world.state.analyze_queue
     world.drain()
 
 
 def test_unsaved_text_is_looked_into_too() -> None:
     world = built()
-    world.said.clear()
+    world.log.clear()
     world.send(OverlayChanged("ann", T1, EDIT, EDIT))
     lines = ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
     assert sorted(lines) == ["ann: analyze k1/a whole", "ann: analyze k1/b whole"]
@@ -270,9 +265,9 @@ def test_the_figures_of_an_earlier_run_are_there_at_once() -> None:
     world.workers.store = before.workers.store
     world.drain()
     assert unit(world, A).figures.latest is known
-    world.said.clear()
+    world.log.clear()
     world.send(BuildRequested("r", "", ("k1/a",)))
-    assert ready(world, *QUICK) == ["tell r k1/a", "tell r end"]
+    assert ready(world, *QUICK) == ["notify r k1/a", "notify r end"]
     world.drain()
 
 
@@ -280,7 +275,7 @@ def test_a_host_kernel_has_no_code_object() -> None:
     host = "/ws/templates/t1.cpp.j2"
     world = World(FILES | {K1: "template t1.cpp.j2\ninstance a 1", host: "token 0"}, State(root="/ws"))
     world.send(BuildRequested("r", "", ("k1",)))
-    assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k1/a", "tell r end"]
+    assert ready(world, *ALL_BUT_ANALYSES) == ["notify r k1/a", "notify r end"]
     world.drain()
 
 
@@ -291,24 +286,24 @@ def test_nothing_is_looked_into_while_the_processor_is_timed() -> None:
     world.send(BuildRequested("r", "", ("k2",)))
     assert ready(world, *HURRIED) == []
     world.answer(world.find(WorkKind.MEASURE))
-    assert said(world) == ["analyze k2/c kept"]
+    assert log(world) == ["analyze k2/c kept"]
     world.drain()
 
 
-def test_what_is_looked_at_comes_first() -> None:
+def test_what_is_in_focus_comes_first() -> None:
     world = found_in_the_store()
     world.send(BuildRequested("r", "", None))
     assert ready(world, *HURRIED) == ["analyze k1/a kept"]
     world.send(FocusChanged("ann", frozenset({C})))
     ready(world, *HURRIED)
     world.answer(world.find(WorkKind.ANALYZE))
-    assert said(world) == ["analyze k2/c kept"]
+    assert log(world) == ["analyze k2/c kept"]
     world.drain()
 
 
 def test_another_baseline_is_not_forgotten_meanwhile() -> None:
     world = built()
-    said(world)
+    log(world)
     world.send(AnalyzeRequested("", (A, B), again=True))
     world.send(FocusChanged("ann", frozenset({B})))
     assert ready(world, *QUICK) == ["analyze k1/a whole", "analyze k1/b whole"]
@@ -320,11 +315,11 @@ def test_what_nvcc_made_is_no_code_object_of_amd() -> None:
     world.send(OptionsChanged("ann", ViewOverrides(("sm_90",))))
     ready(world, *ALL_BUT_ANALYSES, WorkKind.ANALYZE)
     world.send(BuildRequested("r", "ann", ("k2",)))
-    assert ready(world, *ALL_BUT_ANALYSES) == ["tell r k2/c@sm_90", "tell r end"]
+    assert ready(world, *ALL_BUT_ANALYSES) == ["notify r k2/c@sm_90", "notify r end"]
     world.drain()
 
 
-def test_who_looks_at_everything_sees_what_is_kept() -> None:
+def test_a_client_of_everything_gets_the_figures_that_are_kept() -> None:
     world = found_in_the_store()
     result = unit(world, A).compile.result
     assert result is not None
@@ -332,5 +327,5 @@ def test_who_looks_at_everything_sees_what_is_kept() -> None:
     world.send(FocusChanged("ann", frozenset(), everything=True))
     assert ready(world, *QUICK) == ["analyze k1/a kept", "analyze k1/b kept", "analyze k2/c kept"]
     assert unit(world, A).figures.latest is not None
-    assert unit(world, B).figures.latest is None, "thousands of units are not looked into"
+    assert unit(world, B).figures.latest is None, "thousands of units are not analyzed"
     world.drain()

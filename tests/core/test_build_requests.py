@@ -28,7 +28,7 @@ from core.workspace import (
 from core.world import QUICK, World
 
 
-def test_looked_at_then_asked_for_then_edited_the_latest_first() -> None:
+def test_in_focus_then_requested_then_edited_the_latest_first() -> None:
     kernels = "template t1\n" + "\n".join(f"instance {name} {number}" for number, name in enumerate("abcdef"))
     world = built(**{K1: kernels, TOML: "settings 0\njobs 1"})
     world.send(FocusChanged("ann", frozenset({"k1/e@gfx942"})))
@@ -41,11 +41,11 @@ def test_looked_at_then_asked_for_then_edited_the_latest_first() -> None:
     for _ in range(6):
         world.answer(world.find(WorkKind.COMPILE))
         order += [line for line in world.run(*QUICK) if line.startswith("compile")]
-    assert [line.split("/")[1] for line in order][:3] == ["e", "b", "c"], "looked at, asked for, edited last"
+    assert [line.split("/")[1] for line in order][:3] == ["e", "b", "c"], "in focus, requested, edited last"
     world.drain()
 
 
-def test_who_looks_elsewhere_moves_the_queue() -> None:
+def test_another_focus_moves_the_queue() -> None:
     world = built(**{TOML: "settings 0\njobs 1"})
     world.send(FocusChanged("ann", frozenset({A})))
     world.save(MACROS, "token 1")
@@ -54,7 +54,7 @@ def test_who_looks_elsewhere_moves_the_queue() -> None:
     assert [one.effect.work.key.unit for one in world.works.values()] == [A]
     world.send(FocusChanged("ann", frozenset({B})))
     world.answer(world.find(WorkKind.COMPILE))
-    assert "compile k1/b" in world.heard()
+    assert "compile k1/b" in world.take_log()
     world.drain()
 
 
@@ -64,18 +64,18 @@ def test_one_compiler_runs_however_little_memory_there_is() -> None:
     world.save(MACROS, "token 1")
     assert [line for line in world.run(*QUICK) if line.startswith("compile")] == ["compile k1/b"]
     world.send(MemoryMeasured(2_000))  # the last ones took 1,000 bytes each
-    assert world.heard() == ["compile k1/a"]
+    assert world.take_log() == ["compile k1/a"]
     world.drain()
 
 
 def test_a_request_waits_for_the_disk_and_the_workspace() -> None:
     world = built()
-    world.write(T2, "token 1\nheader h2")  # the watcher has not told of it
+    world.write(T2, "token 1\nheader h2")  # the watcher has not reported it
     world.send(BuildRequested("r", "", ("k2",)))
-    assert world.said == ["scan"]
+    assert world.log == ["scan"]
     world.answer(world.find(WorkKind.SCAN))
-    assert world.said == ["scan", "load", "render k2/c"]
-    assert world.run() == ["render k2/c", "look-up k2/c", "compile k2/c", "tell r k2/c", "tell r end"]
+    assert world.log == ["scan", "load", "render k2/c"]
+    assert world.run() == ["render k2/c", "look-up k2/c", "compile k2/c", "notify r k2/c", "notify r end"]
     world.drain()
 
 
@@ -89,26 +89,26 @@ def test_a_request_does_not_wait_for_a_load_that_can_wait() -> None:
     world.drain()
 
 
-def test_its_units_are_known_before_any_is_told() -> None:
+def test_its_units_are_known_before_any_is_reported() -> None:
     world = built()
     world.send(BuildRequested("r", "", None))
     world.answer(world.find(WorkKind.SCAN))
     world.answer(world.find(WorkKind.LOAD))
     assert world.state.requests["r"].pending == {A, B, C}
-    assert world.run() == ["tell r k1/a", "tell r k1/b", "tell r k2/c", "tell r end"]
+    assert world.run() == ["notify r k1/a", "notify r k1/b", "notify r k2/c", "notify r end"]
 
 
-def test_without_a_compiler_builds_are_told_so_and_checks_are_not() -> None:
+def test_without_a_compiler_builds_are_answered_so_and_checks_are_not() -> None:
     world = built()
     world.save(TOML, "settings 0\njobs 2\nno-compiler")
     world.run()
     world.send(BuildRequested("build", "", ("k2",)))
     world.send(BuildRequested("check", "", ("k2",), check_only=True))
     assert world.run() == [
-        "tell build k2/c no compiler",
-        "tell build end",
-        "tell check k2/c",
-        "tell check end",
+        "notify build k2/c no compiler",
+        "notify build end",
+        "notify check k2/c",
+        "notify check end",
     ]
 
 
@@ -119,10 +119,10 @@ def test_a_forced_build_of_a_broken_template_is_over_with_its_answer() -> None:
     world.send(BuildRequested("forced", "", ("k2",), force=True))
     world.run()
     world.send(BuildRequested("plain", "", ("k2",)))
-    assert world.run()[-2:] == ["tell plain k2/c", "tell plain end"]
+    assert world.run()[-2:] == ["notify plain k2/c", "notify plain end"]
 
 
-def test_giving_up_a_forced_build_looks_at_the_store_again() -> None:
+def test_cancelling_a_forced_build_looks_in_the_store_again() -> None:
     world = built(**{TOML: "settings 0\njobs 1"})
     world.send(BuildRequested("plain", "", ("k1",), force=True))
     world.send(BuildRequested("forced", "", ("k2",), force=True))
@@ -140,9 +140,9 @@ def test_what_one_gives_up_another_still_gets() -> None:
     world.send(BuildRequested("other", "", ("k2",)))
     world.run(*QUICK)
     world.send(RequestDropped("one"))
-    assert world.heard() == []
+    assert world.take_log() == []
     world.audience.requests["one"].done = True
-    assert world.run() == ["tell other k2/c", "tell other end"]
+    assert world.run() == ["notify other k2/c", "notify other end"]
 
 
 def test_what_is_cancelled_while_it_is_looked_up_is_not_compiled() -> None:
@@ -154,10 +154,10 @@ def test_what_is_cancelled_while_it_is_looked_up_is_not_compiled() -> None:
     assert world.run() == []
     assert unit(world, C).phase is Phase.IDLE
     world.send(BuildRequested("r", "", ("k2",)))
-    assert world.run() == ["look-up k2/c", "compile k2/c", "tell r k2/c", "tell r end"]
+    assert world.run() == ["look-up k2/c", "compile k2/c", "notify r k2/c", "notify r end"]
 
 
-def test_what_was_cancelled_is_looked_at_again_after_an_edit() -> None:
+def test_what_was_cancelled_is_in_focus_again_after_an_edit() -> None:
     world = built()
     world.save(T2, "token 1\nheader h2")
     world.run(*QUICK)
@@ -166,12 +166,12 @@ def test_what_was_cancelled_is_looked_at_again_after_an_edit() -> None:
     world.drain()
     world.save(TOML, "settings 1\njobs 2")
     world.drain()
-    world.heard()
+    world.take_log()
     world.send(FocusChanged("ann", frozenset({C})))
     assert world.run() == ["look-up k2/c", "compile k2/c"]
 
 
-def test_nobody_is_told_before_all_news_of_the_disk_is_acted_upon() -> None:
+def test_no_request_is_answered_before_all_changes_of_the_disk_are_acted_upon() -> None:
     world = built()
     world.state.paths_at_once = 1
     world.write(T2, "token 5")
@@ -181,10 +181,10 @@ def test_nobody_is_told_before_all_news_of_the_disk_is_acted_upon() -> None:
     world.answer(world.find(WorkKind.SCAN))
     while loads := [number for number, one in world.works.items() if one.effect.work.kind is WorkKind.LOAD]:
         world.answer(loads[0])
-    assert world.run()[-3:] == ["compile k2/c", "tell r k2/c", "tell r end"]
+    assert world.run()[-3:] == ["compile k2/c", "notify r k2/c", "notify r end"]
 
 
-def test_what_nobody_looks_at_any_more_is_not_begun() -> None:
+def test_what_is_no_longer_in_focus_is_not_begun() -> None:
     world = World(FILES | {TOML: "settings 0\njobs 1"}, State(root="/ws", units_at_once=1))
     world.send(FocusChanged("ann", frozenset(), everything=True))
     world.run(*QUICK)

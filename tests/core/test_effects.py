@@ -49,7 +49,7 @@ def kernel(name: str, **tiles: int) -> Kernel:
 
 
 class Daemon:
-    """The machine, and what it was told of the world: answers are those of a world without surprises."""
+    """The machine, and what it learns of the world: answers are those of a world without surprises."""
 
     def __init__(self, *kernels: Kernel, **settings: int) -> None:
         self.state = State(root="/ws")
@@ -74,8 +74,8 @@ class Daemon:
             same = old is not None and old.kernel is one
             self.kernels[one.name] = old if same and old is not None else KernelUnits(one, units_of(one, ("gfx942",)))
 
-    def tell(self, event: AnyEvent) -> list[str]:
-        """Tell the machine; the work that follows until there is none, and what is told to whom."""
+    def send(self, event: AnyEvent) -> list[str]:
+        """One event, and the work that follows until there is none; answers are among what is returned."""
         self.done.clear()
         self._take(step(self.state, event))
         check_invariants(self.state)
@@ -94,7 +94,7 @@ class Daemon:
         self._take(step(self.state, self._event(effect)))
         check_invariants(self.state)
 
-    def held(self, kind: type) -> list[Effect]:
+    def outstanding(self, kind: type) -> list[Effect]:
         """Work of this kind that is not answered."""
         return [effect for effect in self.waiting if isinstance(effect, kind)]
 
@@ -116,17 +116,17 @@ class Daemon:
                     self.done.append(f"{kind} {scope + ':' if scope else ''}{effect.unit.instance.name}")
                 case Cancel(work):
                     self.done.append(f"cancel {work.kind} {work.key.unit.partition('/')[2].partition('@')[0]}")
-                    for held in self.waiting:
-                        if getattr(held, "work", None) is work:
-                            self.waiting.remove(held)
+                    for one in self.waiting:
+                        if getattr(one, "work", None) is work:
+                            self.waiting.remove(one)
                             self._take(step(self.state, WorkAborted(work)))
                             break
                 case Notify(request, name, problem):
-                    told = "all" if name is None else name.partition("/")[2].partition("@")[0]
-                    self.done.append(f"tell {request} {told}{' ' + problem if problem else ''}")
+                    named = "all" if name is None else name.partition("/")[2].partition("@")[0]
+                    self.done.append(f"notify {request} {named}{' ' + problem if problem else ''}")
 
     def _reads(self, effect: Render) -> dict[str, str]:
-        files = self.files | {path: f"lent {text}" for path, text in effect.overlays.items()}
+        files = self.files | {path: f"unsaved {text}" for path, text in effect.overlays.items()}
         return {path: files[path] for path in (f"/{effect.unit.kernel.name}.j2", "/macros.j2") if path in files}
 
     def _event(self, effect: Effect) -> AnyEvent:
@@ -175,20 +175,25 @@ def changed(**digests: str | None) -> FilesChanged:
 def daemon() -> Daemon:
     """Kernels `a` (one, two) and `b` (three), all built."""
     made = Daemon(kernel("a", one=1, two=2), kernel("b", three=3))
-    made.tell(BuildRequested("r", "", None))
+    made.send(BuildRequested("r", "", None))
     assert {made.phase(f"{name}@gfx942") for name in ("a/one", "a/two", "b/three")} == {Phase.DONE}
     return made
 
 
 def save(daemon: Daemon, path: str, digest: str) -> list[str]:
     daemon.files[path] = digest
-    return daemon.tell(FilesChanged({path: digest}))
+    return daemon.send(FilesChanged({path: digest}))
 
 
 def test_the_start_compiles_nothing() -> None:
     daemon = Daemon(kernel("a", one=1))
     assert daemon.phase("a/one@gfx942") is Phase.IDLE
-    assert daemon.tell(BuildRequested("r", "", ("a",))) == ["look up one", "compile one", "tell r one", "tell r all"]
+    assert daemon.send(BuildRequested("r", "", ("a",))) == [
+        "look up one",
+        "compile one",
+        "notify r one",
+        "notify r all",
+    ]
 
 
 def test_an_edit_touches_the_units_that_read_the_file(daemon: Daemon) -> None:
@@ -213,7 +218,7 @@ def test_the_same_contents_touch_nothing(daemon: Daemon) -> None:
 
 def test_an_edit_of_one_instance_touches_one_unit(daemon: Daemon) -> None:
     daemon.load(kernel("a", one=1, two=5), daemon.kernels["b"].kernel)
-    assert daemon.tell(FilesChanged({}, reload=True)) == ["render two", "look up two", "compile two"]
+    assert daemon.send(FilesChanged({}, reload=True)) == ["render two", "look up two", "compile two"]
     assert daemon.state.main.units["a/two@gfx942"].cause.chain[-1].what == "a.kernel.toml: Tile 2 → 5"
 
 
@@ -224,14 +229,14 @@ def test_what_was_built_before_comes_from_the_store(daemon: Daemon) -> None:
 
 def test_a_header_recompiles_though_the_tokens_are_the_same(daemon: Daemon) -> None:
     daemon.store.clear()
-    done = daemon.tell(FilesChanged({"/ck.hpp": "c2"}))
+    done = daemon.send(FilesChanged({"/ck.hpp": "c2"}))
     assert "compile one" in done
     assert daemon.state.main.units["b/three@gfx942"].cause.chain[-1].what == "/ck.hpp changed"
 
 
 def test_a_file_that_appears_where_it_was_looked_for(daemon: Daemon) -> None:
     del daemon.files["/macros.j2"]
-    save_gone = daemon.tell(FilesChanged({"/macros.j2": None}))
+    save_gone = daemon.send(FilesChanged({"/macros.j2": None}))
     assert "render one" in save_gone
     assert save(daemon, "/macros.j2", "m1")[0].startswith("render")
     assert daemon.state.main.units["a/one@gfx942"].cause.chain[-1].what == "/macros.j2 appeared"
@@ -258,13 +263,13 @@ def test_a_header_kills_the_compiler_at_once(daemon: Daemon) -> None:
     daemon.hold = (Compile,)
     save(daemon, "/b.j2", "t2")
     daemon.hold = (Compile, Render)
-    assert "cancel compile three" in daemon.tell(FilesChanged({"/ck.hpp": "c2"}))
+    assert "cancel compile three" in daemon.send(FilesChanged({"/ck.hpp": "c2"}))
 
 
 def test_a_result_that_missed_a_change_is_void(daemon: Daemon) -> None:
     daemon.hold = (Render,)
     save(daemon, "/b.j2", "t2")
-    (late,) = daemon.held(Render)
+    (late,) = daemon.outstanding(Render)
     daemon.waiting.remove(late)
     answer = daemon._event(late)
     # The change is known before the answer that was made without it arrives.
@@ -281,8 +286,8 @@ def test_a_result_that_missed_a_change_is_void(daemon: Daemon) -> None:
 
 def test_bounded_by_jobs_the_unit_looked_at_first(daemon: Daemon) -> None:
     daemon.jobs = 1
-    daemon.tell(FilesChanged({}, reload=True))
-    daemon.tell(FocusChanged("me", frozenset({"b/three@gfx942"})))
+    daemon.send(FilesChanged({}, reload=True))
+    daemon.send(FocusChanged("me", frozenset({"b/three@gfx942"})))
     daemon.hold = (Compile,)
     done = save(daemon, "/macros.j2", "m2")
     assert [one for one in done if one.startswith("compile")] == ["compile three"]
@@ -290,82 +295,82 @@ def test_bounded_by_jobs_the_unit_looked_at_first(daemon: Daemon) -> None:
 
 
 def test_a_compile_that_would_not_fit_waits(daemon: Daemon) -> None:
-    daemon.tell(MemoryMeasured(1500))  # each needs 1000, as its last compile told
+    daemon.send(MemoryMeasured(1500))  # each needs 1000, as its last compile did
     daemon.hold = (Compile,)
     save(daemon, "/macros.j2", "m2")
-    assert len(daemon.held(Compile)) == 1
-    daemon.tell(MemoryMeasured(2000))
-    assert len(daemon.held(Compile)) == 2
+    assert len(daemon.outstanding(Compile)) == 1
+    daemon.send(MemoryMeasured(2000))
+    assert len(daemon.outstanding(Compile)) == 2
 
 
 def test_an_unsaved_text_makes_units_of_its_client(daemon: Daemon) -> None:
-    lent = OverlayChanged("ann", "/b.j2", "new", "lent new")
-    assert daemon.tell(lent) == ["render ann:three", "look up ann:three", "compile ann:three"]
+    overlay = OverlayChanged("ann", "/b.j2", "new", "unsaved new")
+    assert daemon.send(overlay) == ["render ann:three", "look up ann:three", "compile ann:three"]
     assert daemon.state.seen("", "b/three@gfx942") is not daemon.state.seen("ann", "b/three@gfx942")
     assert daemon.state.seen("", "a/one@gfx942") is daemon.state.seen("ann", "a/one@gfx942")
-    # What is saved meanwhile does not show through the lent text.
+    # What is saved meanwhile does not show through the unsaved text.
     assert save(daemon, "/b.j2", "t2") == ["render three", "look up three", "compile three"]
-    assert daemon.tell(ClientLost("ann")) == []
+    assert daemon.send(ClientLost("ann")) == []
     assert "ann" not in daemon.state.views
 
 
 def test_two_clients_do_not_mix(daemon: Daemon) -> None:
-    daemon.tell(OverlayChanged("ann", "/b.j2", "ann's", "lent ann's"))
-    daemon.tell(OverlayChanged("ben", "/b.j2", "ben's", "lent ben's"))
+    daemon.send(OverlayChanged("ann", "/b.j2", "ann's", "unsaved ann's"))
+    daemon.send(OverlayChanged("ben", "/b.j2", "ben's", "unsaved ben's"))
     results = [daemon.state.seen(scope, "b/three@gfx942") for scope in ("", "ann", "ben")]
     tokens = [one.compile.result.tokens for one in results if one is not None and one.compile.result is not None]
     assert ["t1" in tokens[0], "ann's" in tokens[1], "ben's" in tokens[2]] == [True] * 3
 
 
-def test_giving_up_a_request_stops_what_nobody_else_wants() -> None:
+def test_a_dropped_request_stops_what_no_other_wants() -> None:
     daemon = Daemon(kernel("a", one=1, two=2))
     daemon.hold = (Compile,)
-    daemon.tell(BuildRequested("r", "me", None))
-    assert sorted(daemon.tell(ClientLost("me"))) == ["cancel compile one", "cancel compile two"]
+    daemon.send(BuildRequested("r", "me", None))
+    assert sorted(daemon.send(ClientLost("me"))) == ["cancel compile one", "cancel compile two"]
     assert daemon.phase("a/one@gfx942") is Phase.IDLE
     assert is_at_rest(daemon.state)
 
 
-def test_what_was_cancelled_is_told_to_those_who_wait() -> None:
+def test_a_cancelled_unit_is_reported_to_those_who_wait() -> None:
     daemon = Daemon(kernel("a", one=1))
     daemon.hold = (Compile,)
-    daemon.tell(BuildRequested("r", "", None))
-    done = daemon.tell(CancelRequested("", frozenset({"a/one@gfx942"})))
-    assert done == ["cancel compile one", "tell r one cancelled", "tell r all"]
+    daemon.send(BuildRequested("r", "", None))
+    done = daemon.send(CancelRequested("", frozenset({"a/one@gfx942"})))
+    assert done == ["cancel compile one", "notify r one cancelled", "notify r all"]
 
 
 def test_checks_do_not_wait_for_the_compiler() -> None:
     daemon = Daemon(kernel("a", one=1))
-    assert daemon.tell(BuildRequested("r", "", None, check_only=True)) == ["tell r one", "tell r all"]
+    assert daemon.send(BuildRequested("r", "", None, check_only=True)) == ["notify r one", "notify r all"]
 
 
 def test_force_compiles_what_is_in_the_store(daemon: Daemon) -> None:
-    done = daemon.tell(BuildRequested("r", "", ("b",), force=True))
-    assert done == ["render three", "compile three", "tell r three", "tell r all"]
+    done = daemon.send(BuildRequested("r", "", ("b",), force=True))
+    assert done == ["render three", "compile three", "notify r three", "notify r all"]
 
 
 def test_a_pattern_that_means_nothing(daemon: Daemon) -> None:
-    assert daemon.tell(BuildRequested("r", "", ("c",))) == ["tell r all c"]
+    assert daemon.send(BuildRequested("r", "", ("c",))) == ["notify r all c"]
 
 
-def test_a_unit_that_is_removed_is_told(daemon: Daemon) -> None:
+def test_a_removed_unit_is_reported(daemon: Daemon) -> None:
     daemon.hold = (Compile,)
-    daemon.tell(BuildRequested("r", "", ("b",), force=True))
+    daemon.send(BuildRequested("r", "", ("b",), force=True))
     daemon.load(daemon.kernels["a"].kernel)
-    assert sorted(daemon.tell(FilesChanged({}, reload=True))) == [
+    assert sorted(daemon.send(FilesChanged({}, reload=True))) == [
         "cancel compile three",
-        "tell r all",
-        "tell r three removed",
+        "notify r all",
+        "notify r three removed",
     ]
 
 
 def test_a_fault_is_tried_again_with_the_next_request(daemon: Daemon) -> None:
     daemon.hold = (Compile,)
     save(daemon, "/b.j2", "t2")
-    (broken,) = daemon.held(Compile)
+    (broken,) = daemon.outstanding(Compile)
     assert isinstance(broken, Compile)
     daemon.waiting.remove(broken)
-    daemon.tell(WorkAborted(broken.work, "out of memory"))
+    daemon.send(WorkAborted(broken.work, "out of memory"))
     assert daemon.state.main.units["b/three@gfx942"].outcome is Outcome.FAULTED
     daemon.hold = ()
-    assert "compile three" in daemon.tell(BuildRequested("r", "", ("b",)))
+    assert "compile three" in daemon.send(BuildRequested("r", "", ("b",)))

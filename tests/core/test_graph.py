@@ -17,7 +17,7 @@ def graph() -> DependencyGraph:
     made = DependencyGraph()
     made.set_reads(A, {"/a.j2": "1", "/m.j2": "1"}, frozenset({"/over/m.j2"}))
     made.set_reads(B, {"/b.j2": "1", "/m.j2": "1"}, frozenset())
-    made.set_reads(VIEW, {"/a.j2": "lent", "/m.j2": "1"}, frozenset({"/over/m.j2"}))
+    made.set_reads(VIEW, {"/a.j2": "unsaved", "/m.j2": "1"}, frozenset({"/over/m.j2"}))
     made.set_headers(A, CK)
     made.set_headers(B, CK)
     return made
@@ -28,7 +28,7 @@ def graph() -> DependencyGraph:
     [
         ("/a.j2", "2", (A, VIEW), ()),
         ("/a.j2", "1", (VIEW,), ()),  # it read another text
-        ("/a.j2", "lent", (A,), ()),
+        ("/a.j2", "unsaved", (A,), ()),
         ("/a.j2", None, (A, VIEW), ()),
         ("/m.j2", "2", (A, B, VIEW), ()),
         ("/m.j2", "1", (), ()),
@@ -42,11 +42,13 @@ def graph() -> DependencyGraph:
         ("/nobody", "1", (), ()),
     ],
 )
-def test_touched(path: str, digest: str | None, rerender: tuple[UnitKey, ...], recompile: tuple[UnitKey, ...]) -> None:
+def test_dependents_of_change(
+    path: str, digest: str | None, rerender: tuple[UnitKey, ...], recompile: tuple[UnitKey, ...]
+) -> None:
     assert graph().dependents_of_change(path, digest) == FileDependents(rerender, recompile)
 
 
-def test_a_unit_in_doubt_is_concerned_by_any_news_until_it_is_rendered() -> None:
+def test_an_unverified_unit_depends_on_any_change_until_it_is_rendered() -> None:
     made = graph()
     made.mark_unverified(A)
     assert made.dependents_of_change("/m.j2", "1") == FileDependents((A,), ())
@@ -66,7 +68,7 @@ def test_a_unit_in_doubt_is_concerned_by_any_news_until_it_is_rendered() -> None
         ({"/b.j2": "2"}, False),
     ],
 )
-def test_a_lent_text_makes_a_difference_where_another_was_read(texts: dict[str, str | None], differs: bool) -> None:
+def test_an_unsaved_text_makes_a_difference_where_another_was_read(texts: dict[str, str | None], differs: bool) -> None:
     assert graph().differs(A, texts) is differs
 
 
@@ -79,7 +81,7 @@ def test_a_later_render_replaces_what_was_read() -> None:
     assert list(made.readers("/new.j2")) == [A]
 
 
-def test_a_set_of_headers_lives_as_long_as_somebody_has_it() -> None:
+def test_a_set_of_headers_lives_as_long_as_a_unit_has_it() -> None:
     made = graph()
     made.set_headers(A, OTHER_CK)
     assert made.dependents_of_change("/ck.hpp", "2") == FileDependents((), (B,))
@@ -99,7 +101,7 @@ def test_nothing_is_left_of_units_that_are_gone() -> None:
     made.remove(A)  # once more does no harm
 
 
-def test_the_version_tells_when_other_files_are_to_be_watched() -> None:
+def test_the_version_grows_when_other_files_are_to_be_watched() -> None:
     made = graph()
     versions = [made.version]
 
@@ -125,7 +127,7 @@ def test_files_of_which_units_have_read_different_contents_are_disputed() -> Non
     made = graph()
     known, disputed = made.known_digests()
     assert known == {
-        "/a.j2": "lent",
+        "/a.j2": "unsaved",
         "/b.j2": "1",
         "/m.j2": "1",
         "/over/m.j2": None,
@@ -137,4 +139,4 @@ def test_files_of_which_units_have_read_different_contents_are_disputed() -> Non
     made.set_headers(B, OTHER_CK)
     assert made.known_digests()[1] == {"/a.j2", "/ck.hpp"}
     known["/a.j2"] = "somebody else's copy"
-    assert made.known_digests()[0]["/a.j2"] == "lent"
+    assert made.known_digests()[0]["/a.j2"] == "unsaved"

@@ -1,4 +1,4 @@
-"""Host passes come before device passes that nobody waits for; what compilers say is shown before they end."""
+"""Host passes come before device passes that no client waits for; what compilers report is shown before they end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_whoever_waits_gets_the_whole_compile() -> None:
     assert world.audience.requests["r"].done
 
 
-def test_what_is_looked_at_is_not_checked_first() -> None:
+def test_what_is_in_focus_is_not_checked_first() -> None:
     world = built(**{K1: FOUR, TOML: APART})
     world.send(FocusChanged("ann", frozenset({"k1/c@gfx942"})))
     world.save(MACROS, "token 1")
@@ -97,7 +97,7 @@ def test_messages_are_shown_while_the_compiler_runs() -> None:
     world.run(*QUICK)
     before = unit(world, C)
     assert (before.phase, before.settled) == (Phase.COMPILING, False)
-    world.speak(world.find(WorkKind.COMPILE))
+    world.report_output(world.find(WorkKind.COMPILE))
     assert [one.code for one in unit(world, C).compile.live_diagnostics]
     assert unit(world, C).diagnostics == unit(world, C).compile.live_diagnostics
     world.drain()
@@ -114,7 +114,7 @@ def test_messages_of_an_older_generation_are_dropped() -> None:
     world.deliver()
     world.run(*QUICK)
     assert unit(world, C).compile.compiler is not None, story(world, C)
-    world.speak(number)
+    world.report_output(number)
     assert unit(world, C).compile.live_diagnostics == ()
     world.drain()
 

@@ -95,7 +95,7 @@ def edits(*paths: str) -> st.SearchStrategy[Edit]:
 
 writable = (*TEMPLATES, *HEADERS, *KERNELS)
 changes = st.one_of(edits(*TEMPLATES), edits(*HEADERS), edits(*KERNELS), edits(TOML))
-lendable = st.one_of(edits(*TEMPLATES), edits(*TEMPLATES), edits(*KERNELS), edits(TOML))
+overlays = st.one_of(edits(*TEMPLATES), edits(*TEMPLATES), edits(*KERNELS), edits(TOML))
 unit_ids = [f"k{kernel}/{name}@gfx942" for kernel in (1, 2, 3) for name in "abc"]
 units = st.frozensets(st.sampled_from(unit_ids), max_size=3)
 patterns = st.sampled_from((None, None, ("k1",), ("k1/a", "k2"), ("k2/*",), ("k3",), ("*/c@gfx942",), ("nothing",)))
@@ -281,14 +281,14 @@ class Sequences(RuleBasedStateMachine):
 
     @precondition(lambda self: any(one.effect.work.kind in COMPILERS for one in self.world.works.values()))
     @rule(pick=st.integers(0, 5), narrowed=st.booleans(), works=works)
-    def speak(self, pick: int, narrowed: bool, works: int) -> None:
-        """A compiler tells what it has found, or that one of its passes has ended."""
+    def report_output(self, pick: int, narrowed: bool, works: int) -> None:
+        """A compiler reports what it has found, or that one of its passes has ended."""
         numbers = [number for number, one in self.world.works.items() if one.effect.work.kind in COMPILERS]
         number = numbers[pick % len(numbers)]
         if narrowed:
             self.world.send(PassFinished(self.world.works[number].effect.work))
         else:
-            self.world.speak(number)
+            self.world.report_output(number)
         self._go_on(works)
 
     @rule(client=clients, units=units, everything=st.booleans(), works=works)
@@ -296,9 +296,9 @@ class Sequences(RuleBasedStateMachine):
         self.world.send(FocusChanged(client, units, everything))
         self._go_on(works)
 
-    @rule(client=clients, overlay=lendable, works=works, seed=seeds)
-    def lend(self, client: str, overlay: tuple[str, str], works: int, seed: int) -> None:
-        self._lend(client, *overlay)
+    @rule(client=clients, overlay=overlays, works=works, seed=seeds)
+    def set_overlay(self, client: str, overlay: tuple[str, str], works: int, seed: int) -> None:
+        self._set_overlay(client, *overlay)
         self._go_on(works, seed)
 
     @rule(client=clients, path=st.sampled_from((*TEMPLATES, *KERNELS)), number=st.integers(1, 5), works=works)
@@ -307,12 +307,12 @@ class Sequences(RuleBasedStateMachine):
         text = self.world.disk.files.get(path)
         if number > 1 or text is None:
             text = self._tweaked(path, number)
-        self._lend(client, path, text)
+        self._set_overlay(client, path, text)
         self._go_on(works)
 
     @rule(client=clients, which=st.integers(0, 9), works=works)
     def save(self, client: str, which: int, works: int) -> None:
-        path = self._lent(client, which)
+        path = self._overlaid(client, which)
         if path is not None:
             self._write(path, self.world.state.views[client].overlays[path], told=True)
         self._go_on(works)
@@ -320,22 +320,22 @@ class Sequences(RuleBasedStateMachine):
     @rule(client=clients, path=st.sampled_from((*TEMPLATES, K1)), number=st.integers(2, 5), before=works, works=works)
     def write_and_save(self, client: str, path: str, number: int, before: int, works: int) -> None:
         text = self._tweaked(path, number)
-        self._lend(client, path, text)
+        self._set_overlay(client, path, text)
         self._go_on(before)
         self._write(path, text, told=True)
         self._go_on(works)
 
     @rule(client=clients, which=st.integers(0, 9), works=works)
     def take_back(self, client: str, which: int, works: int) -> None:
-        path = self._lent(client, which)
+        path = self._overlaid(client, which)
         if path is not None:
             self.world.send(OverlayChanged(client, path, None, None))
         self._go_on(works)
 
-    def _lend(self, client: str, path: str, text: str) -> None:
+    def _set_overlay(self, client: str, path: str, text: str) -> None:
         self.world.send(OverlayChanged(client, path, text, text))
 
-    def _lent(self, client: str, which: int) -> str | None:
+    def _overlaid(self, client: str, which: int) -> str | None:
         view = self.world.state.views.get(client)
         paths = sorted(view.overlays) if view is not None else []
         return paths[which % len(paths)] if paths else None

@@ -37,8 +37,8 @@ def edited(daemon: Daemon, *paths: str) -> FilesChanged:
     return FilesChanged(dict.fromkeys(paths, text))
 
 
-def lent(daemon: Daemon) -> OverlayChanged:
-    text = f"lent {daemon.state.order}"
+def overlaid(daemon: Daemon) -> OverlayChanged:
+    text = f"unsaved {daemon.state.order}"
     return OverlayChanged("ann", MACRO, text, text)
 
 
@@ -56,10 +56,10 @@ def resized(daemon: Daemon, instances: int) -> FilesChanged:
         pytest.param(lambda _: FilesChanged({f"/ws/{n}": "1" for n in range(10_000)}), id="files that nobody reads"),
         pytest.param(lambda _: BuildRequested("all", "", None), id="a build of everything"),
         pytest.param(lambda _: BuildRequested("force", "", None, force=True), id="a forced build of everything"),
-        pytest.param(lambda _: FocusChanged("ann", frozenset(), everything=True), id="everything looked at"),
-        pytest.param(lent, id="a macro file lent"),
-        pytest.param(lent, id="and lent again"),
-        pytest.param(lambda daemon: edited(daemon, template(0)), id="a file edited while it is lent"),
+        pytest.param(lambda _: FocusChanged("ann", frozenset(), everything=True), id="everything in focus"),
+        pytest.param(overlaid, id="a macro file edited in an editor"),
+        pytest.param(overlaid, id="and edited again"),
+        pytest.param(lambda daemon: edited(daemon, template(0)), id="a file edited while it has unsaved text"),
         pytest.param(lambda daemon: CancelRequested("ann", frozenset(daemon.state.main.units)), id="all cancelled"),
         pytest.param(lambda _: ClientLost("ann"), id="its client lost"),
         pytest.param(lambda daemon: resized(daemon, 1000), id="a sweep of 1,000 instances"),

@@ -19,8 +19,8 @@ from core.workspace import (
     C,
     built,
     edited,
-    lend,
     lost,
+    set_overlay,
     story,
     way,
 )
@@ -33,7 +33,7 @@ from core.workspace import (
         pytest.param(edited(T2, "token 1\nheader h2"), way("k2/c"), id="a template touches its units"),
         pytest.param(edited(T2, "blank\ntoken 0\nheader h2"), ["render k2/c"], id="a comment costs a render"),
         pytest.param(edited(T2, "broken"), ["render k2/c"], id="an error needs no compiler"),
-        pytest.param(edited(T2, None), ["render k2/c"], id="a template that is gone"),
+        pytest.param(edited(T2, None), ["render k2/c"], id="a removed template"),
         pytest.param(edited("/ws/over/t2", "token 2"), way("k2/c"), id="a file where one was looked for in vain"),
         pytest.param(edited("/ws/templates/other", "token 2"), [], id="a file that nobody reads"),
         pytest.param(edited(H1, "token 1"), way("k1/a", "k1/b"), id="a header touches those who included it"),
@@ -54,25 +54,25 @@ from core.workspace import (
         pytest.param(
             edited(TOML, "settings 1\njobs 2"),
             way("k1/a", "k1/b", "k2/c", to="look-up"),
-            id="settings: what nobody asks for is not compiled",
+            id="settings: what is not requested is not compiled",
         ),
         pytest.param(edited(TOML, "settings 0\njobs 4"), [], id="more cores"),
         pytest.param(lost(A), way("k1/a"), id="what the store has lost is built again"),
         pytest.param(lambda world: world.lose({"another"}), [], id="what nobody has is nobody's loss"),
         pytest.param(edited(TOML, None), [], id="no ckwatch.toml: all stays as it was"),
-        pytest.param(lambda world: lend(world, "ann", T2, FILES[T2]), [], id="a file opened in an editor"),
+        pytest.param(lambda world: set_overlay(world, "ann", T2, FILES[T2]), [], id="a file opened in an editor"),
         pytest.param(
-            lambda world: lend(world, "ann", T2, "blank\ntoken 0\nheader h2"),
+            lambda world: set_overlay(world, "ann", T2, "blank\ntoken 0\nheader h2"),
             ["ann: render k2/c"],
             id="a comment in an editor",
         ),
         pytest.param(
-            lambda world: lend(world, "ann", K1, "template t1\ninstance a 5\ninstance b 2"),
+            lambda world: set_overlay(world, "ann", K1, "template t1\ninstance a 5\ninstance b 2"),
             ["ann: render k1/a", "ann: look-up k1/a", "ann: compile k1/a"],
             id="an instance edited in an editor",
         ),
         pytest.param(
-            lambda world: lend(world, "ann", K2, "template t2\nflags x\ninstance c 1"),
+            lambda world: set_overlay(world, "ann", K2, "template t2\nflags x\ninstance c 1"),
             ["ann: render k2/c", "ann: look-up k2/c", "ann: compile k2/c"],
             id="flags edited in an editor",
         ),
@@ -81,17 +81,15 @@ from core.workspace import (
             [f"ann: {step} {name}@gfx90a" for name in ("k1/a", "k1/b", "k2/c") for step in ("render", "look-up")],
             id="other archs",
         ),
-        pytest.param(
-            lambda world: world.send(FocusChanged("ann", frozenset({A}))), [], id="a unit that is built looked at"
-        ),
+        pytest.param(lambda world: world.send(FocusChanged("ann", frozenset({A}))), [], id="a built unit in focus"),
         pytest.param(
             lambda world: world.send(BuildRequested("r", "", ("k2",), force=True)),
-            ["render k2/c", "compile k2/c", "tell r k2/c", "tell r end"],
+            ["render k2/c", "compile k2/c", "notify r k2/c", "notify r end"],
             id="force compiles again",
         ),
         pytest.param(
             lambda world: world.send(BuildRequested("r", "", ("k2",), force=True, check_only=True)),
-            ["tell r k2/c", "tell r end"],
+            ["notify r k2/c", "notify r end"],
             id="checks force nothing",
         ),
     ],
@@ -100,8 +98,8 @@ def test_what_follows(act: Act, expected: list[str]) -> None:
     world = built()
     act(world)
     # Units go their ways side by side; each goes its own in order.
-    heard = world.run()
-    assert sorted(heard, key=lambda line: line.rsplit(maxsplit=1)[-1]) == sorted(
+    log = world.run()
+    assert sorted(log, key=lambda line: line.rsplit(maxsplit=1)[-1]) == sorted(
         expected, key=lambda line: line.rsplit(maxsplit=1)[-1]
     )
     world.drain()
@@ -134,7 +132,7 @@ def test_what_follows(act: Act, expected: list[str]) -> None:
         ),
     ],
 )  # fmt: skip
-def test_every_state_tells_its_story(act: Act, name: str, expected: list[str]) -> None:
+def test_every_state_has_its_story(act: Act, name: str, expected: list[str]) -> None:
     world = built()
     act(world)
     world.drain()
@@ -145,7 +143,7 @@ def test_what_was_there_before_is_found_again() -> None:
     world = built()
     world.save(T2, "token 1\nheader h2")
     world.drain()
-    world.heard()
+    world.take_log()
     world.save(T2, FILES[T2])
     assert world.run() == ["render k2/c", "look-up k2/c"]
     assert story(world, C) == ["found in the store: built", "templates/t2 changed"]

@@ -19,9 +19,9 @@ def test_other_tokens_stop_the_compiler_as_soon_as_they_are_known() -> None:
     world.save(T2, "token 1\nheader h2")
     world.run(*QUICK)
     world.save(T2, "token 2\nheader h2")
-    assert world.heard() == ["render k2/c"]
+    assert world.take_log() == ["render k2/c"]
     world.answer(world.find(WorkKind.RENDER))
-    assert world.heard() == ["stop compile k2/c", "look-up k2/c"]
+    assert world.take_log() == ["stop compile k2/c", "look-up k2/c"]
     world.drain()
 
 
@@ -58,13 +58,13 @@ def test_a_result_that_has_not_seen_a_header_that_changed_is_void() -> None:
     world.save(T2, "token 1\nheader h3")  # nobody has included it before: the machine cannot know who will
     world.run(*QUICK)
     world.save(H3, "token 1")
-    assert world.heard() == []
+    assert world.take_log() == []
     world.answer(world.find(WorkKind.COMPILE), seed=old_reader(world, H3, "token 0"))
     assert world.run() == ["render k2/c", "look-up k2/c", "compile k2/c"]
     assert story(world, C) == ["compiled in 1.0 s: built", "/ck/h3 changed meanwhile"]
 
 
-def test_a_scan_does_not_hide_what_was_told_later() -> None:
+def test_a_scan_does_not_hide_what_was_reported_later() -> None:
     world = built()
     world.save(T2, "token 0\ninclude late\nheader h2")
     world.send(FilesChanged({}, complete=False))
@@ -92,9 +92,9 @@ def test_an_older_compiler_that_ends_does_not_disturb_the_newer_render() -> None
     world.save(T2, "token 1\nheader h2")
     world.run(*QUICK)
     world.save(T2, "blank\ntoken 1\nheader h2")
-    world.heard()
+    world.take_log()
     world.answer(world.find(WorkKind.COMPILE))
-    assert world.heard() == []
+    assert world.take_log() == []
     assert world.run() == ["look-up k2/c"]
 
 
@@ -106,7 +106,7 @@ def test_a_look_up_that_has_not_seen_a_header_that_changed_is_void() -> None:
     world.save(T2, with_h3)  # it is in the store, and nobody includes h3 now
     world.run(WorkKind.LOAD, WorkKind.RENDER, WorkKind.RECORD)
     world.save(H3, "token 1")
-    world.heard()
+    world.take_log()
     world.answer(world.find(WorkKind.LOOK_UP), seed=old_reader(world, H3, "token 0"))
     assert world.run() == ["render k2/c", "look-up k2/c", "compile k2/c"]
 
@@ -162,7 +162,7 @@ def test_weaker_news_does_not_replace_stronger(
 
 
 @pytest.mark.parametrize("kind", [WorkKind.RENDER, WorkKind.LOOK_UP, WorkKind.COMPILE])
-def test_a_fault_says_nothing_of_the_kernel_and_is_tried_again(kind: WorkKind) -> None:
+def test_a_fault_is_not_the_kernels_and_is_tried_again(kind: WorkKind) -> None:
     world = built()
     world.save(T2, "token 1\nheader h2")
     others = [other for other in QUICK if other is not kind]
@@ -194,7 +194,7 @@ def test_a_fault_after_news_that_was_no_news_is_tried_again() -> None:
     world.run(*QUICK)
     world.write(T2, "token 2\nheader h2")
     world.save(T2, "token 1\nheader h2")  # back before anybody looked; the compiler may have met the other text
-    world.heard()
+    world.take_log()
     world.answer(world.find(WorkKind.COMPILE), fault="the text changed")
     assert world.run() == ["render k2/c", "look-up k2/c", "compile k2/c"]
 

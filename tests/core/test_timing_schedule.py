@@ -39,9 +39,9 @@ def answer(world: World) -> list[str]:
 
 
 def test_shapes_of_edited_units_are_timed_one_after_the_other() -> None:
-    world, said = edited()
-    assert len(said) == 1
-    order = [said[0], *answer(world), *answer(world), *answer(world)]
+    world, log = edited()
+    assert len(log) == 1
+    order = [log[0], *answer(world), *answer(world), *answer(world)]
     assert sorted(order) == ["measure k1/a 128", "measure k1/a 64", "measure k1/b 128", "measure k1/b 64"]
     assert answer(world) == []
     state = unit(world, A)
@@ -51,8 +51,8 @@ def test_shapes_of_edited_units_are_timed_one_after_the_other() -> None:
 
 
 def test_nothing_is_timed_by_itself_on_request_only() -> None:
-    world, said = edited(toml="settings 0\njobs 2")
-    assert said == []
+    world, log = edited(toml="settings 0\njobs 2")
+    assert log == []
     world.send(MeasureRequested(1, (A,), ("128",)))
     assert measurements(world.run(*QUICK)) == ["measure k1/a 128"]
     assert answer(world) == []
@@ -62,16 +62,16 @@ def test_nothing_is_timed_by_itself_on_request_only() -> None:
 
 def test_what_was_built_before_the_daemon_began_is_not_timed() -> None:
     world = built(**{K1: SHAPED, TOML: BENCH})
-    assert measurements(world.heard()) == []
+    assert measurements(world.take_log()) == []
     assert not unit(world, A).timing.requested
     world.send(FocusChanged("ann", frozenset({A})))
     assert measurements(world.run(*QUICK)) == ["measure k1/a 64"]
     world.drain()
 
 
-def test_what_somebody_looks_at_comes_first() -> None:
-    world, said = edited()
-    other = B if "k1/a" in said[0] else A
+def test_what_is_in_focus_comes_first() -> None:
+    world, log = edited()
+    other = B if "k1/a" in log[0] else A
     world.send(FocusChanged("ann", frozenset({other})))
     assert other.removesuffix("@gfx942") in answer(world)[0]
     world.drain()
@@ -82,8 +82,8 @@ def test_an_edit_ends_the_measurement_and_drops_its_result() -> None:
     number = world.find(WorkKind.MEASURE)
     work = world.works[number].effect.work
     world.save(T1, "include macros\nheader h1\ntoken 3")
-    said = world.run(*QUICK)
-    assert any(line.startswith("stop measure") for line in said)
+    log = world.run(*QUICK)
+    assert any(line.startswith("stop measure") for line in log)
     world.drain()
     state = world.state.find(work.key)
     assert state is not None
@@ -108,8 +108,8 @@ def test_a_result_that_comes_after_the_edit_is_not_shown() -> None:
 def test_blanks_do_not_end_a_measurement() -> None:
     world, _ = edited()
     world.save(T1, "blank\ninclude macros\nheader h1\ntoken 2")
-    said = world.run(*QUICK)
-    assert not any(line.startswith("stop measure") for line in said)
+    log = world.run(*QUICK)
+    assert not any(line.startswith("stop measure") for line in log)
     world.drain()
 
 
@@ -121,8 +121,8 @@ def test_a_changed_header_ends_it() -> None:
 
 
 def test_a_save_may_cost_so_much() -> None:
-    world, said = edited(toml="settings 0\njobs 2\nbench 2")
-    assert len([*said, *answer(world), *answer(world)]) == 2
+    world, log = edited(toml="settings 0\njobs 2\nbench 2")
+    assert len([*log, *answer(world), *answer(world)]) == 2
     reasons = {unit(world, name).timing.untimed_because for name in (A, B)}
     assert OVER_BUDGET in reasons
     world.send(MeasureRequested(1, (A, B)))
@@ -131,7 +131,7 @@ def test_a_save_may_cost_so_much() -> None:
     world.drain()
 
 
-def test_no_device_is_told_and_not_tried_for_each_shape() -> None:
+def test_no_device_is_reported_and_not_tried_for_each_shape() -> None:
     world, _ = edited()
     number = world.find(WorkKind.MEASURE)
     work = world.works.pop(number).effect.work
@@ -143,7 +143,7 @@ def test_no_device_is_told_and_not_tried_for_each_shape() -> None:
     world.drain()
 
 
-def test_a_breakdown_is_told() -> None:
+def test_a_failure_is_reported() -> None:
     world, _ = edited()
     number = world.find(WorkKind.MEASURE)
     work = world.works.pop(number).effect.work
@@ -157,7 +157,7 @@ def test_a_breakdown_is_told() -> None:
 def test_what_is_known_is_measured_again_only_by_force() -> None:
     world, _ = edited()
     world.drain()
-    world.heard()
+    world.take_log()
     world.send(MeasureRequested(1, (A,), ("64",)))
     assert measurements(world.run()) == []
     world.send(MeasureRequested(2, (A,), ("64",), force=True))
@@ -183,18 +183,18 @@ def test_the_processor_is_timed_when_no_compiler_runs() -> None:
     assert world.find(WorkKind.MEASURE)
     world.save(T1, "token 9")  # k1 does not read it
     world.save("/ws/templates/t2", "token 7\nheader h2")
-    said = world.run(*QUICK)
-    assert "stop measure k1/a" in said, "a compiler that is wanted comes first"
-    said += world.run(WorkKind.COMPILE, *QUICK)
-    assert said.index("compile k2/c") > said.index("stop measure k1/a")
-    assert said[-1] == "measure k1/a 64", "and then it is timed after all"
+    log = world.run(*QUICK)
+    assert "stop measure k1/a" in log, "a compiler that is wanted comes first"
+    log += world.run(WorkKind.COMPILE, *QUICK)
+    assert log.index("compile k2/c") > log.index("stop measure k1/a")
+    assert log[-1] == "measure k1/a 64", "and then it is timed after all"
     world.drain()
 
 
 def test_a_new_shape_is_timed() -> None:
     world, _ = edited()
     world.drain()
-    world.heard()
+    world.take_log()
     world.save(K1, SHAPED.replace("shape 128", "shape 256"))
     assert sorted(measurements(world.run())) == ["measure k1/a 256", "measure k1/b 256"]
     assert unit(world, A).timing.by_shape.keys() == {"64", "256"}

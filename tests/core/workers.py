@@ -105,12 +105,12 @@ class Workers:
                     effect.work, ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0)
                 )
             case Check():
-                return CheckFinished(effect.work, self.said(one, effect, read))
+                return CheckFinished(effect.work, self.reported(one, effect, read))
             case LookUp() | Compile():
                 return self._built(one, effect, read, seed)
 
-    def said(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
-        """What the compiler of the effect says before its end: nothing that is not an error."""
+    def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
+        """What the compiler of the effect reports before its end: errors only."""
         kept = self.texts.get(effect.work.key)
         workspace = one.workspace
         if kept is None or kept[0] != effect.work.generation or kept[1].tokens != effect.work.tokens:
@@ -164,6 +164,6 @@ class Workers:
 
 
 def figures(artifact: str) -> ArtifactFigures:
-    """What an artifact tells."""
+    """The figures of an artifact."""
     spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
     return ArtifactFigures(artifact, f'"figures of {artifact}"'.encode(), (spill,) if SPILLS in artifact else ())

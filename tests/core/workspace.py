@@ -33,7 +33,7 @@ def built(**changes: str) -> World:
     world = World(FILES | changes, State(root="/ws"))
     world.send(BuildRequested("all", "", None))
     world.drain()
-    world.heard()
+    world.take_log()
     world.audience.requests.clear()
     return world
 
@@ -49,7 +49,7 @@ def story(world: World, name: str) -> list[str]:
     return [cause.what for cause in unit(world, name).cause.chain]
 
 
-def lend(world: World, client: str, path: str, text: str | None) -> None:
+def set_overlay(world: World, client: str, path: str, text: str | None) -> None:
     world.send(OverlayChanged(client, path, text, text))
 
 

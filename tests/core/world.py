@@ -1,7 +1,7 @@
 """A simulated world around the state machine: disk, watcher, store, workers and clients.
 
 Work is answered when the test wants it, with what was on disk at any time since it began. After each step the state is
-checked, and so is what clients have been told: nothing is shown that was not published, and what is said to be current
+checked, and so is what clients have received: nothing is shown that was not published, and what is called current
 is what the world would give now.
 """
 
@@ -46,7 +46,7 @@ from ckwatch.core.step import start, step
 from ckwatch.model.kernels import Outcome
 from core.audience import Asked, Audience
 from core.disk import Disk
-from core.judge import verify_fresh, verify_rest, verify_told
+from core.judge import verify_answer, verify_fresh, verify_rest
 from core.language import TOML
 from core.workers import Outstanding, WorkEffect, Workers
 
@@ -58,9 +58,9 @@ QUICK = (WorkKind.LOAD, WorkKind.SCAN, WorkKind.RENDER, WorkKind.LOOK_UP, WorkKi
 class World:
     """Everything but the machine.
 
-    `inbox` holds news that the watcher has posted, `unread` the scopes whose last load broke down, `broken`
-    the artifacts of which an analysis did. `said` is what the
-    machine did since it was last asked: `render k1/a`, `ann: compile k1/a`, `stop compile k1/a`, `tell r k1/a`.
+    `inbox` holds news that the watcher has posted, `unread` the views whose last load failed, `broken`
+    the artifacts of which an analysis did. `log` is what the
+    machine did since it was last asked: `render k1/a`, `ann: compile k1/a`, `stop compile k1/a`, `notify r k1/a`.
     """
 
     def __init__(self, files: Mapping[str, str], state: State | None = None) -> None:
@@ -74,7 +74,7 @@ class World:
         self.unread: set[str] = set()
         self.rested: dict[str, str] = {}
         self.broken: set[str] = set()
-        self.said: list[str] = []
+        self.log: list[str] = []
         self.take(start(self.state))
 
     # The disk and its watcher.
@@ -99,12 +99,12 @@ class World:
         self.send(self.inbox.pop(0))
 
     def save(self, path: str, text: str | None) -> None:
-        """A file is written, and the machine told at once."""
+        """A file is written, and the machine notified at once."""
         self.write(path, text)
         self.deliver()
 
     def lose(self, artifacts: Collection[str]) -> None:
-        """The store does not have these any more, and the machine is told."""
+        """The store loses these, and the machine is notified."""
         self.workers.lose(artifacts)
         self.send(ArtifactsLost(frozenset(artifacts)))
 
@@ -124,7 +124,7 @@ class World:
             verify_fresh(self.state, self.disk, self.unread)
 
     def take(self, effects: tuple[Effect, ...]) -> None:
-        """What the machine asks for becomes outstanding; what it says is noted."""
+        """What the machine asks for becomes outstanding; what it does is logged."""
         for effect in effects:
             match effect:
                 case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Analyze() | Measure() | Record():
@@ -132,12 +132,12 @@ class World:
                 case Cancel(work):
                     assert not self.works[work.number].cancelled, "stopped twice"
                     self.works[work.number].cancelled = True
-                    self.said.append(f"{_scope(work.key)}stop {work.kind} {_short(work.key.unit)}".strip())
+                    self.log.append(f"{_scope(work.key)}stop {work.kind} {_short(work.key.unit)}".strip())
                 case Changed():
                     self.audience.changed(effect)
                 case Notify(request, unit, problem):
-                    verify_told(self.state, self.disk, effect, self.audience.told(effect))
-                    self.said.append(f"tell {request} {_short(unit or 'end')} {problem or ''}".strip())
+                    verify_answer(self.state, self.disk, effect, self.audience.answered(effect))
+                    self.log.append(f"notify {request} {_short(unit or 'end')} {problem or ''}".strip())
                 case Continue():
                     self.continues += 1
                 case _:
@@ -148,7 +148,7 @@ class World:
         assert work.number not in self.works
         more = f" {effect.shape}" if isinstance(effect, Measure) else ""
         more = f" {effect.depth}" if isinstance(effect, Analyze) else more
-        self.said.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{more}".strip())
+        self.log.append(f"{_scope(work.key)}{work.kind} {_short(work.key.unit)}{more}".strip())
         known, disputed = self.state.graph.known_digests()
         workspace = self.workers.loaded(work.key.scope)
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
@@ -157,11 +157,11 @@ class World:
         if isinstance(effect, Analyze | Measure):
             self._verify_present(effect)
 
-    def speak(self, number: int) -> None:
-        """A compiler says what it has found so far."""
+    def report_output(self, number: int) -> None:
+        """A compiler reports what it has found so far."""
         one = self.works[number]
         assert isinstance(one.effect, Check | Compile)
-        found = self.workers.said(one, one.effect, self.disk.reader(one.version, 0))
+        found = self.workers.reported(one, one.effect, self.disk.reader(one.version, 0))
         if found:
             self.send(CompilerOutput(one.effect.work, found))
 
@@ -177,14 +177,14 @@ class World:
         assert processes <= self.state.jobs
         if len(compiling) > 1 and self.state.memory_bytes is not None:
             assert sum(one.expected_memory_bytes for one in compiling) <= self.state.memory_bytes
-        if not self.state.wants and not self._is_looked_at(work.key):
-            waiting = [key for key in self.state.compile_queue.keys if self._is_looked_at(key)]
-            assert not waiting, "what is looked at comes first"
+        if not self.state.wants and not self._is_in_focus(work.key):
+            waiting = [key for key in self.state.compile_queue.keys if self._is_in_focus(key)]
+            assert not waiting, "units in focus come first"
 
     def _verify_present(self, effect: Analyze | Measure) -> None:
         unit = self.state.find(effect.work.key)
         assert unit is not None
-        assert unit.settled, "what is looked into or timed is the present artifact"
+        assert unit.settled, "the present artifact is analyzed or timed"
         assert unit.compile.result is effect.result
         if isinstance(effect, Analyze):
             assert unit.outcome is Outcome.BUILT
@@ -198,7 +198,7 @@ class World:
             isinstance(effect, Compile) and effect.side_by_side and work.number not in self.state.single_pass_compiles
         )
 
-    def _is_looked_at(self, key: UnitKey) -> bool:
+    def _is_in_focus(self, key: UnitKey) -> bool:
         unit = self.state.find(key)
         return any(
             key.unit in focus.units and self.state.seen(client, key.unit) is unit
@@ -234,7 +234,7 @@ class World:
         return number
 
     def run(self, *kinds: WorkKind) -> list[str]:
-        """Answer all works of these kinds (all for none given) in order, and tell what the machine did meanwhile."""
+        """Answer all works of these kinds (all for none given) in order, and return what the machine did meanwhile."""
         for _ in range(STEPS_TO_REST):
             ready = [
                 number
@@ -246,15 +246,15 @@ class World:
             elif ready:
                 self.answer(ready[0], cancelled=self.works[ready[0]].cancelled)
             else:
-                return self.heard()
+                return self.take_log()
         raise AssertionError(f"no rest: {list(self.works.values())[:3]}")
 
-    def heard(self) -> list[str]:
+    def take_log(self) -> list[str]:
         """What the machine did since this was last asked, but for loads, scans, records and analyses."""
         quiet = ("load", "scan", "record")
-        said = [line for line in self.said if not line.endswith(quiet) and "analyze" not in line]
-        self.said.clear()
-        return said
+        log = [line for line in self.log if not line.endswith(quiet) and "analyze" not in line]
+        self.log.clear()
+        return log
 
     def drain(self) -> None:
         """Let everything that is under way come to its end, and look at what came of it."""

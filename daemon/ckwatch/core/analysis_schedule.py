@@ -6,7 +6,8 @@ everything. Figures that are not kept take LLVM's tools a fraction of a second (
 runs at a time, beside compilers; those that no client waits for run when no compiler does.
 
 A build request is answered for a unit when its figures are there, because its warnings are among them. The store may
-have thousands of artifacts that were never analyzed: a request waits for some of them only (`PATIENCE`).
+have thousands of artifacts that were never analyzed: a request waits for some of them only
+(`State.analyses_awaited`).
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ CODE_OBJECT = "code-object"
 
 LATER = OTHERS + 1
 """The rank of artifacts from the store that no client waits for: the tools run when no compiler does."""
-
-PATIENCE = 30
-"""How many artifacts from the store a request waits for: some seconds."""
 
 
 def consider(state: State, unit: UnitState) -> None:
@@ -163,7 +161,7 @@ def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None
     elif present and ran and unit.figures.depth is AnalysisDepth.KEPT:
         unit.figures.depth = AnalysisDepth.WHOLE
         for request in awaiting(state, unit):
-            if len(request.awaits_analysis_of) < PATIENCE:
+            if len(request.awaits_analysis_of) < state.analyses_awaited:
                 request.awaits_analysis_of.add(unit.key.unit)
     elif present and ran:
         unit.figures.depth, unit.figures.unreadable_artifact = None, work.tokens

@@ -229,6 +229,8 @@ class State:
     """Compiler processes at a time."""
     memory_bytes: int | None = None
     """Memory that compilers may use together; None before it is measured."""
+    analyses_awaited: int = 30
+    """How many artifacts from the store a build request waits for to be analyzed: some seconds."""
     units_at_once: int = 50
     paths_at_once: int = 200
 
