@@ -1,6 +1,6 @@
 """The daemon as a process of its own, as `ckwatch start` makes it, with the compiler that is done at once.
 
-`ROOT --ready-fd N` as for `ckwatch.serve`; the compiler lies beside ROOT. With QUICK_DAEMON_INSIDE compilers are no
+`ROOT --ready-fd N` as for `ckwatch.server`; the compiler lies beside ROOT. With QUICK_DAEMON_INSIDE compilers are no
 processes and nothing is forced onto the disk, so that it is the daemon's own work that is measured.
 """
 
