@@ -112,13 +112,13 @@ async def test_templates_that_are_not_there(
 async def test_readers_are_observed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.write("templates/other.hip.j2", "int other = {{ Tile }};\nint {{ KERNEL_NAME }}();\n")
-    bench.write("other.kernel.toml", KERNEL.replace("k.hip.j2", "other.hip.j2"))
+    bench.write("o.kernel.toml", KERNEL.replace("k.hip.j2", "other.hip.j2"))
     async with bench.open() as daemon:
         await build(daemon)
         ids = ["k/one@gfx942", "k/two@gfx942"]
         assert await daemon.language.readers(None, str(bench.root / "templates/macros.j2")) == ids
         assert await daemon.language.readers("editor", str(bench.root / "k.kernel.toml")) == ids
-        assert await daemon.language.readers(None, str(bench.header)) == [*ids, "other/one@gfx942", "other/two@gfx942"]
+        assert await daemon.language.readers(None, str(bench.header)) == [*ids, "o/one@gfx942", "o/two@gfx942"]
         assert await daemon.language.readers(None, "/no/such") == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.engine.memory import PAGE_BYTES, available_bytes, held_by_children_bytes
+from ckwatch.engine.memory import PAGE_BYTES, available_bytes, used_by_children_bytes
 
 
 def test_free_memory(tmp_path: Path) -> None:
@@ -25,4 +25,4 @@ def test_memory_of_all_descendants(tmp_path: Path) -> None:
         (tmp_path / str(pid)).mkdir()
         fields = ["S", str(parent), *["0"] * 19, str(pages), "0"]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} (a (strange) name) {' '.join(fields)}")
-    assert held_by_children_bytes(10, tmp_path) == (7 + 100 + 3) * PAGE_BYTES
+    assert used_by_children_bytes(10, tmp_path) == (7 + 100 + 3) * PAGE_BYTES

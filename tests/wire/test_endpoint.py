@@ -133,7 +133,7 @@ def test_the_folder_is_private(runtime: Path) -> None:
     [
         ("symlink", "symlink"),
         ("symlink to nothing", "symlink"),
-        ("file", "no folder"),
+        ("file", "not a folder"),
         ("another's", "belongs to user"),
         ("open to a group", "mode 0750"),
         ("open to all", "mode 0777"),

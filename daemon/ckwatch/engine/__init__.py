@@ -1,6 +1,5 @@
 """The running daemon: an event loop around the core that performs its effects and answers questions.
 
-`loop` is the only caller of `step`. `handlers` has one module for each effect that is work, `queries` one for each
-question of a client, `watch` turns file-system events into batches of changed paths. `bootstrap` opens all of it in
-order.
+`loop` is the only caller of `step`. `handlers` has one module for each effect that runs as a task, `queries` one for
+each kind of question, `watch` turns file-system events into batches of changed paths. `bootstrap` puts them together.
 """

@@ -1,4 +1,4 @@
-"""Memory that compilers may use (free, held by children, limited by a cgroup), and what this process uses."""
+"""Memory that compilers may use (free, used by children, limited by a cgroup), and what this process uses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def resident_bytes() -> int:
 
 
 def capacity_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Free memory and what the compilers that run hold; None where that cannot be told."""
+    """Free memory plus what running compilers use; None when that cannot be read."""
     free = available_bytes(proc, cgroup)
-    return None if free is None else free + held_by_children_bytes(os.getpid(), proc)
+    return None if free is None else free + used_by_children_bytes(os.getpid(), proc)
 
 
 def available_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Memory that can be taken without swapping, by the kernel's own estimate, within the limit of the cgroup."""
+    """Memory that is available without swapping, by the kernel's estimate, within the limit of the cgroup."""
     try:
         lines = (proc / "meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -35,7 +35,7 @@ def available_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgr
     return max(free, 0)
 
 
-def held_by_children_bytes(pid: int, proc: Path = Path("/proc")) -> int:
+def used_by_children_bytes(pid: int, proc: Path = Path("/proc")) -> int:
     """Resident memory of all descendants of `pid`."""
     children: dict[int, list[int]] = {}
     resident: dict[int, int] = {}

@@ -45,7 +45,7 @@ def record_details_to_wire(record: TimingRecord, present_key: str | None) -> lis
 def summarize_samples(samples: Samples | None) -> TimeSummary | None:
     """The samples summed up; None without any, or where they are no times."""
     times_us = () if samples is None else samples.times_us
-    # a sum tells of values that are none, and the minimum can be trusted then; there may be millions of samples
+    # a finite sum rules out NaN, with which a minimum cannot be trusted; there may be millions of samples
     if not times_us or not math.isfinite(sum(times_us)) or min(times_us) <= 0:
         return None
     return summarize(times_us)
@@ -116,7 +116,7 @@ def _figure_fields(
         "minimum_us": found.minimum_us,
         "q1_us": found.q1_us,
         "q3_us": found.q3_us,
-        # one sample says nothing of its error
+        # one sample has no error
         "relative_error": min(found.relative_error, 1.0),
         "samples": found.count,
         "discarded": samples.discarded,

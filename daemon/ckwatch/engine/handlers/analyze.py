@@ -28,9 +28,9 @@ from ckwatch.codeobject.occupancy import limits_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, headline, main_kernel
 from ckwatch.codeobject.report_diff import changed_figures, match_kernels, warnings_of
 from ckwatch.codeobject.tools.analyze import analyze
+from ckwatch.compile import elf
 from ckwatch.compile.request import ProductKind
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.compile import elf
 from ckwatch.core.effects import Analyze
 from ckwatch.core.events import MAIN, AnalysisDepth, AnalyzeFinished, ArtifactFigures
 from ckwatch.engine.build_tools import BuildTools

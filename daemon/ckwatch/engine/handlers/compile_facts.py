@@ -1,6 +1,6 @@
 """What the core learns of a compile: the outcome, its diagnostics, and where its files are.
 
-Five thousand results have twenty thousand files: their paths are put together when they are asked for.
+Five thousand results have twenty thousand files: their paths are put together on demand.
 """
 
 from __future__ import annotations

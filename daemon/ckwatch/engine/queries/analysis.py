@@ -100,7 +100,7 @@ def _pairs(
 
 
 def _device_facts(row: Timing, timings: Timings | None) -> DeviceFacts:
-    """The device as it was measured, with its number of compute units; else what the timing says of it."""
+    """The device as it was measured, with its number of compute units; else what the timing has."""
     try:
         record = None if timings is None else timings.one(row.id)
     except HistoryError:

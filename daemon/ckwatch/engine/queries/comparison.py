@@ -49,8 +49,8 @@ def compare_interleaved_results(
     *,
     threshold: float = THRESHOLD,
 ) -> Comparison | None:
-    """Two contestants of one report that had `blocks` turns each, turn by turn. With too few turns to tell anything by
-    them it is `comparison`; None without samples."""
+    """Two contestants of one report that had `blocks` turns each, turn by turn; with too few turns, as
+    `compare_results`. None without samples."""
     mine, other = ours.of(cache), theirs.of(cache)
     known = summarize_samples(other)
     if mine is None or other is None or known is None or summarize_samples(mine) is None:
