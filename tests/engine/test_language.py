@@ -111,8 +111,8 @@ async def test_templates_that_are_not_there(
 
 async def test_readers_are_observed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    bench.write("templates/other.hip.j2", "int other = {{ Tile }};\nint {{ KERNEL_NAME }}();\n")
-    bench.write("o.kernel.toml", KERNEL.replace("k.hip.j2", "other.hip.j2"))
+    bench.write("templates/o.hip.j2", "int other = {{ Tile }};\nint {{ KERNEL_NAME }}();\n")
+    bench.write("o.kernel.toml", KERNEL.replace("k.hip.j2", "o.hip.j2"))
     async with bench.open() as daemon:
         await build(daemon)
         ids = ["k/one@gfx942", "k/two@gfx942"]
