@@ -1,67 +1,235 @@
-"""Which room may import which: pure rooms stay free of I/O and of the shell."""
+"""The house: which room stands on which, and what stands in one place only. docs/architecture.md describes the same."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
 
 import ckwatch
+import ckwatch_lsp
 
-ROOT = Path(ckwatch.__file__).parent
-PURE = (
-    "model",
-    "sourcemap",
-    "fingerprint",
-    "rules",
-    "diagnostics",
-    "events",
-    "effects",
-    "devicetext",
-    "machine",
-    "graph",
-    "timetrace",
-    "timing",
-    "stats",
-    "analysis",
+DAEMON = Path(ckwatch.__file__).parent
+LSP = Path(ckwatch_lsp.__file__).parent
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+
+ROOMS = (
+    *("model", "system", "workspace", "render", "checks", "compile", "bench", "codeobject", "core", "wire", "engine"),
+    *("server", "client", "cli"),
 )
-SHELL = (
-    *("config", "render", "toolchain", "compile", "store", "build", "cli", "watch", "history", "runtime", "serve"),
-    *("client", "wire", "endpoint", "readiness", "trust", "bench", "device", "charts", "export", "analyze", "garbage"),
-    *("python", "writers"),
-)
-FORBIDDEN_IN_PURE = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic"}
-RICH_ALLOWED = {"diagnostics/terminal.py"}  # prints to a console that it is given
+"""From the ground up: a room imports those before it."""
+
+FOR_CLIENTS = {"ckwatch", "ckwatch.client", "ckwatch.wire", "ckwatch.model", "ckwatch.system"}
+"""What the language server may know of the daemon."""
+
+SHELL_LIBRARIES = {"anyio", "asyncio", "subprocess", "socket", "sqlite3", "rich", "jinja2", "pydantic", "threading"}
+PROCESS_CALLS = {
+    *("subprocess.Popen", "subprocess.run", "subprocess.check_output", "subprocess.check_call", "subprocess.call"),
+    *("anyio.open_process", "anyio.run_process", "asyncio.create_subprocess_exec", "os.posix_spawn", "os.fork"),
+    *("os.kill", "os.killpg", "os.system", "os.popen", "os.waitpid"),
+}
+OTHER_PROCESSES: Mapping[str, AbstractSet[str]] = {
+    "ckwatch.cli.live.screen": {"os.kill"},  # Ctrl-Z stops the command itself
+    "ckwatch.server.__main__": {"os.fork"},  # a daemon leaves its terminal
+}
+STANDALONE = "ckwatch.cli.export.exported"
+"""Its modules are the text of exported modules, which know nothing of ckwatch."""
 
 
-def modules(room: str) -> list[Path]:
-    folder = ROOT / room
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    """Every module by its dotted name."""
+    found = {}
+    for root in (DAEMON, LSP):
+        for path in sorted(root.rglob("*.py")):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
+    return found
 
 
-def imported(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Dotted names, lazy imports and those for type checkers included. `from a import b` counts as `a.b`."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
+            for alias in node.names:
+                yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-    return names
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}", node.lineno
 
 
-@pytest.mark.parametrize("room", PURE)
-def test_pure_rooms_know_no_shell(room: str) -> None:
-    for path in modules(room):
-        relative = str(path.relative_to(ROOT))
-        allowed = {"rich"} if relative in RICH_ALLOWED else set()
-        for name in imported(path):
-            top = name.split(".")[0]
-            assert top not in FORBIDDEN_IN_PURE - allowed, f"{relative} imports {name}"
-            if top == "ckwatch" and "." in name:
-                assert name.split(".")[1] not in SHELL, f"{relative} imports {name}"
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    """Which of our modules imports which."""
+    known = modules()
+    edges: dict[str, set[str]] = {name: set() for name in known}
+    for name, tree in known.items():
+        for target, _ in imported(tree):
+            if target not in known:
+                target = target.rpartition(".")[0]
+            if target in known and target != name:
+                edges[name].add(target)
+    return edges
 
 
-def test_every_module_is_in_a_room() -> None:
-    rooms = {path.stem if path.is_file() else path.name for path in ROOT.iterdir() if not path.name.startswith("__")}
-    assert rooms - {"py"} <= {*PURE, *SHELL, "errors", "lint", "py"}, rooms
+def room(module: str) -> str:
+    return module.split(".")[1] if module.startswith("ckwatch.") else module.split(".")[0]
+
+
+def circles(edges: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one node, by Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in edges.get(node, ()):
+            if other not in order:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], order[other])
+        if low[node] == order[node]:
+            members = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(members) > 1:
+                found.append(sorted(members))
+
+    for node in edges:
+        if node not in order:
+            visit(node)
+    return found
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles(graph()) == []
+
+
+def test_every_module_stands_in_a_room() -> None:
+    alone = {"ckwatch", "ckwatch.__main__"}
+    assert {room(name) for name in modules() if name.startswith("ckwatch.") and name not in alone} == {*ROOMS}
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_nothing_is_imported_upwards(name: str) -> None:
+    allowed = {*ROOMS[: ROOMS.index(name) + 1]}
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in graph().items()
+        if module.startswith(f"ckwatch.{name}.") or module == f"ckwatch.{name}"
+        for target in targets
+        if room(target) not in allowed
+    ]
+    assert wrong == []
+
+
+def test_the_language_server_knows_what_any_client_knows() -> None:
+    wrong = [
+        f"{module} imports {target}"
+        for module, targets in graph().items()
+        if module.startswith("ckwatch_lsp")
+        for target in targets
+        if not target.startswith("ckwatch_lsp") and ".".join(target.split(".")[:2]) not in FOR_CLIENTS
+    ]
+    assert wrong == []
+
+
+def listed(heading: str) -> dict[str, str]:
+    """The first column of the table below a heading of docs/architecture.md, and the row."""
+    _, _, text = ARCHITECTURE.read_text().partition(f"\n## {heading}\n")
+    section = text.partition("\n## ")[0]
+    return dict(re.findall(r"^\| `([\w.]+)/?` \|(.*)$", section, re.MULTILINE))
+
+
+def test_the_documentation_lists_the_rooms_from_the_ground_up() -> None:
+    assert tuple(listed("The rooms")) == ROOMS
+
+
+def test_what_is_called_pure_knows_no_shell() -> None:
+    pure = listed("Pure modules")
+    assert len(pure) > 5
+    for name, row in pure.items():
+        package = "ckwatch_lsp" if name.startswith("ckwatch_lsp.") else f"ckwatch.{name}"
+        name = name if package == "ckwatch_lsp" else package
+        members = [module for module in modules() if module == name or module.startswith(f"{name}.")]
+        assert members, name
+        excepted = set(re.findall(r"except `([\w.]+)`", row))
+        for module in members:
+            if any(module == f"ckwatch.{other}" or module.startswith(f"ckwatch.{other}.") for other in excepted):
+                continue
+            loaded = {target.split(".")[0] for target, _ in imported(modules()[module])}
+            assert not loaded & SHELL_LIBRARIES, f"{module} is listed as pure and imports {loaded & SHELL_LIBRARIES}"
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of what is called, of names that lead to an import."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+        ):
+            yield f"{node.func.value.id}.{node.func.attr}"
+
+
+def test_one_module_starts_and_kills_processes() -> None:
+    found = {
+        module: called
+        for module, tree in modules().items()
+        if (called := {*calls(tree)} & PROCESS_CALLS) and module != "ckwatch.system.processes"
+    }
+    assert found == OTHER_PROCESSES
+
+
+def classes() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for module, tree in modules().items():
+        for node in tree.body if not module.startswith(STANDALONE) else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(module)
+    return found
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    """What crosses the socket may be called as what it is made of."""
+    several = {
+        name: places
+        for name, places in classes().items()
+        if len([place for place in places if room(place) != "wire"]) > 1
+        or len([place for place in places if room(place) == "wire"]) > 1
+    }
+    assert several == {}
+
+
+def test_only_the_wire_defines_what_crosses_the_socket() -> None:
+    """`ckwatch.wire.schema.Value` is the base of it all."""
+    wrong = [
+        f"{module}: {node.name}"
+        for module, tree in modules().items()
+        if room(module) != "wire"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in ("Value", "schema.Value") for base in node.bases)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", ["ckwatch.core.events", "ckwatch.core.effects"])
+def test_events_and_effects_say_what_they_carry(module: str) -> None:
+    for node in ast.walk(modules()[module]):
+        if isinstance(node, ast.AnnAssign):
+            names = {one.id for one in ast.walk(node.annotation) if isinstance(one, ast.Name)}
+            assert not names & {"object", "Any"}, ast.unparse(node)
