@@ -1,7 +1,7 @@
 """The events that the core takes in, a closed union, and the facts that events and effects carry.
 
 Work ends in exactly one
-event, `…Finished`, or in `WorkAborted` when it was stopped or broke down.
+event, `…Finished`, or in `WorkAborted` when it was stopped or failed.
 """
 
 from __future__ import annotations

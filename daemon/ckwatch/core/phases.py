@@ -40,9 +40,6 @@ class Phase(StrEnum):
     """With a result: built, errors, or a fault of the host."""
 
 
-SETTLED = frozenset({Phase.DONE, Phase.IDLE})
-"""Nothing more happens until there is a new input or somebody wants the unit."""
-
 NEW_INPUT = "it has a new input"
 _NEW_TEXT = "it was compiled from another text with the same tokens: its messages need new places"
 

@@ -17,7 +17,7 @@ from ckwatch.core.events import (
     UnitKey,
     Work,
 )
-from ckwatch.core.phases import SETTLED, Phase
+from ckwatch.core.phases import Phase
 from ckwatch.model.diagnostics import Diagnostic, Source
 from ckwatch.model.kernels import Outcome, Unit
 
@@ -142,7 +142,7 @@ class UnitState:
     @property
     def settled(self) -> bool:
         """Whether it needs no more work: what is known of it belongs to its present input."""
-        return self.phase in SETTLED
+        return self.phase is Phase.DONE or self.phase is Phase.IDLE
 
     @property
     def outcome(self) -> Outcome | None:
