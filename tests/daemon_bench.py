@@ -19,21 +19,9 @@ from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
 from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
 from patience import PATIENCE_S
+from workspaces import gemm_kernel
 
-KERNEL = """\
-template = "k.hip.j2"
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-[[instance]]
-name = "one"
-Tile = 1
-[[instance]]
-name = "two"
-Tile = 2
-"""
+KERNEL = gemm_kernel("k.hip.j2", {"one": {"Tile": 1}, "two": {"Tile": 2}})
 TEMPLATE = '{% include "macros.j2" %}\nint tile = {{ Tile }};\nint {{ KERNEL_NAME }}();\n'
 MACROS = "// nothing yet\n"
 PLACEHOLDER = "k_" + "x" * 12

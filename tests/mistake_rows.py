@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KERNEL = """\
-template = "k.hip.j2"
+from workspaces import gemm_kernel
 
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-
-[[instance]]
-name = "one"
-Tile = 16
-"""
+KERNEL = gemm_kernel("k.hip.j2", {"one": {"Tile": 16}})
 TEMPLATE = """\
 {% from "macros.j2" import fill, guard with context %}
 {{ header("hip") }}

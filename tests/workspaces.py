@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.text import LineIndex, Position, Span
+from ckwatch.model.toml import toml_value
 from ckwatch.workspace.loading import Workspace, load_workspace
 
 TEMPLATE = "{{ MPerBlock }} {{ NPerBlock }} {{ BlkGemmPipelineVer }} {{ Lengths }} {{ Fast }}\n"
 
-OPERATION = """
-[operation]
-kind = "gemm"
-a = { dtype = "f16", layout = "row" }
-b = { dtype = "f16", layout = "col" }
-c = { dtype = "f16", layout = "row" }
-"""
-
 TOP = 'template = "t.hip.j2"\n'
+
+
+def operation(dtype: str = "f16", layouts: Sequence[str] = ("row", "col", "row")) -> str:
+    """`[operation]` of a GEMM whose operands all have one type."""
+    operands = zip("abc", layouts, strict=True)
+    lines = (f'{name} = {{ dtype = "{dtype}", layout = "{layout}" }}\n' for name, layout in operands)
+    return '\n[operation]\nkind = "gemm"\n' + "".join(lines)
+
+
+Tables = Mapping[str, Mapping[str, ParameterValue]]
+
+
+def gemm_kernel(
+    template: str,
+    instances: Tables,
+    *,
+    dtype: str = "f16",
+    layouts: Sequence[str] = ("row", "col", "row"),
+    shapes: Tables | None = None,
+) -> str:
+    """A kernel file, a blank line between its tables. `instances` and `shapes` are keys and values by name."""
+    text = f"template = {toml_value(template)}\n" + operation(dtype, layouts)
+    for table, rows in (("shape", shapes or {}), ("instance", instances)):
+        for name, values in rows.items():
+            keys = {"name": name, **values}
+            text += f"\n[[{table}]]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in keys.items())
+    return text
+
+
+OPERATION = operation()
 
 INSTANCE = """
 [[instance]]
@@ -26,7 +50,7 @@ name = "first"
 MPerBlock = 128
 """
 
-KERNEL = TOP + OPERATION + INSTANCE
+KERNEL = gemm_kernel("t.hip.j2", {"first": {"MPerBlock": 128}})
 
 
 def unmarked(text: str, path: str) -> tuple[str, Span | None]:

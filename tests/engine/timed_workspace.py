@@ -13,6 +13,7 @@ from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.wire.benchmarks import BenchLine
 from daemon_bench import Bench
 from patience import PATIENCE_S
+from workspaces import gemm_kernel
 
 SETTINGS = """
 [bench]
@@ -22,27 +23,13 @@ relative_error = 0.9
 lease_wait_s = 60
 """
 
-KERNEL = """\
-template = "k.cpp.j2"
-[operation]
-kind = "gemm"
-a = { dtype = "f32", layout = "row" }
-b = { dtype = "f32", layout = "row" }
-c = { dtype = "f32", layout = "row" }
-[[shape]]
-name = "small"
-M = 8
-N = 16
-K = 4
-[[shape]]
-name = "odd"
-M = 7
-N = 5
-K = 3
-[[instance]]
-name = "one"
-Factor = 1
-"""
+KERNEL = gemm_kernel(
+    "k.cpp.j2",
+    {"one": {"Factor": 1}},
+    dtype="f32",
+    layouts=("row", "row", "row"),
+    shapes={"small": {"M": 8, "N": 16, "K": 4}, "odd": {"M": 7, "N": 5, "K": 3}},
+)
 
 TEMPLATE = """\
 #include <stddef.h>
