@@ -235,9 +235,7 @@ async def test_waiting_for_the_device_is_not_work() -> None:
 
 async def test_a_report_without_end_in_time() -> None:
     """The worker is done when it has answered, however long its driver takes to close."""
-    script = (
-        "say(hello, BenchmarkReport(device=DeviceFacts(name='cpu', description='', arch='host'), measured=())); time.sleep(1000)"
-    )
+    script = "say(hello, BenchmarkReport(device=DeviceFacts(name='cpu', description='', arch='host'), measured=())); time.sleep(1000)"
     found = await measure(job("ours"), [b""], command=speaking(script), time_limit_s=PATIENCE_S)
     assert isinstance(found, BenchmarkReport)
 

@@ -31,8 +31,8 @@ from ckwatch.compile.precompiled_headers import (
 from ckwatch.compile.store.artifacts import ArtifactStore
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import PathRoots
-from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.async_processes import ExitReason
+from ckwatch.system.file_locks import try_lock, unlock
 from fake_hip import HEADER_OF, PLAN, SOURCE, SYMBOL, WARM, FakeHip, Run, Step, fake_hip, request
 from patience import PATIENCE_S
 

@@ -27,7 +27,7 @@ class GuardedBuffer:
 
 
 class GuardedMemory:
-    """What is allocated on one device for one benchmark. Every method raises RuntimeFailure."""
+    """What is allocated on one device for one benchmark. Every method raises BenchmarkError."""
 
     def __init__(self, runtime: DeviceRuntime) -> None:
         self._runtime = runtime

@@ -65,7 +65,7 @@ class KernelFunction:
         ]
 
     def workspace_bytes(self, stream: int) -> int:
-        """Ask for the workspace's size. Raises RuntimeFailure: REFUSED, or ERROR_CODE."""
+        """Ask for the workspace's size. Raises BenchmarkError: REFUSED, or ERROR_CODE."""
         size = ctypes.c_size_t(0)
         arguments = [None if argument.buffer is not None else argument.value for argument in self._problem.arguments]
         status = self._function(*arguments, ctypes.byref(size), None, stream)
@@ -129,7 +129,7 @@ class ArtifactLoader:
     def function(self, name: str, artifact: bytes, symbol: str, problem: KernelProblem) -> KernelFunction:
         """The function `symbol` of `artifact`, the shared object's content.
 
-        Raises RuntimeFailure: WRONG_ARCH for another processor's, UNLOADABLE, REFUSED for a value that its C type does
+        Raises BenchmarkError: WRONG_ARCH for another processor's, UNLOADABLE, REFUSED for a value that its C type does
         not hold.
         """
         for argument in problem.arguments:
@@ -184,7 +184,7 @@ def _c_type(argument: KernelArgument) -> Callable[..., Any]:
 
 
 def _check_argument(argument: KernelArgument) -> None:
-    """ctypes cuts off what does not fit; raises RuntimeFailure instead."""
+    """ctypes cuts off what does not fit; raises BenchmarkError instead."""
     if argument.buffer is not None or argument.c_type == "bool":
         return
     known = argument.c_type in REALS or argument.c_type in INTEGERS

@@ -1,4 +1,4 @@
-"""Runs one job in the worker: chooses, leases and opens a device, verifies the kernels, times them, verifies them again.
+"""Runs one job in the worker: chooses, leases and opens a device, verifies kernels, times them, verifies them again.
 
 Nothing is timed that was not verified, and nothing is reported that is not right after the timing too. Contestants
 share their buffers, so that they differ in nothing but their code; each has a workspace of its own.
@@ -220,7 +220,7 @@ class _LoadedContestant:
 
 
 def measure(runtime: DeviceRuntime, job: Job, artifacts: Sequence[bytes], at: OnStage) -> BenchmarkReport:
-    """Do `job` on an open device. Raises RuntimeFailure; the stage of the last `at` is where."""
+    """Do `job` on an open device. Raises BenchmarkError; the stage of the last `at` is where."""
     return _Measurement(runtime, job, at).report(artifacts)
 
 
@@ -316,7 +316,8 @@ class _Measurement:
         if needed > free:
             raise BenchmarkError(
                 FailureKind.NO_MEMORY,
-                f"{_in_megabytes(needed)} of memory are needed and {_in_megabytes(free)} are free on {self._runtime.facts.name}",
+                f"{_in_megabytes(needed)} of memory are needed and {_in_megabytes(free)} are free "
+                f"on {self._runtime.facts.name}",
                 "A smaller shape fits, or another device.",
                 "".join(f"{name}: {size} bytes\n" for name, size in parts.items() if size),
             )
@@ -386,7 +387,7 @@ class _Measurement:
             self._runtime.upload(self._buffers[name].address, _as_bytes(array))
 
     def _run(self, entrant: _LoadedContestant) -> dict[str, Storage]:
-        """Run on poisoned memory; the outputs as they come back. Raises RuntimeFailure, OUT_OF_BOUNDS among others."""
+        """Run on poisoned memory; the outputs as they come back. Raises BenchmarkError, OUT_OF_BOUNDS among others."""
         runtime = self._runtime
         outputs = {}
         for buffer in self._problem.buffers:

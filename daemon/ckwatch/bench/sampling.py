@@ -32,7 +32,7 @@ BLOCK_LAUNCHES = 50
 """At most, so that no stream's queue is ever full behind a closed gate."""
 
 PAIRED_BLOCKS = 24
-"""With several contestants at least so many of each, for `ckwatch.stats.compare_interleaved`."""
+"""With several contestants at least so many of each, for `ckwatch.bench.stats.comparison`."""
 
 WARM_UP_LIMIT = 8
 """A clock that is not steady after so many times the warm-up is taken as it is."""
@@ -87,7 +87,7 @@ class _Series:
 
 
 class Sampler:
-    """The timing loop on one device. Every method raises RuntimeFailure for what a launch or the device does."""
+    """The timing loop on one device. Every method raises BenchmarkError for what a launch or the device does."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Sampler:
     def sample(self, runners: Sequence[ContestantRunner], cache: CacheState, clock_mhz: float | None) -> list[Samples]:
         """Samples of each contestant, in the order of `runners`; `clock_mhz` is the clock that the warm-up reached.
 
-        Raises RuntimeFailure (BROKEN) when the clock was below its floor all the time.
+        Raises BenchmarkError (BROKEN) when the clock was below its floor all the time.
         """
         stage = f"timing, {cache} cache"
         launches = self._launches(runners, cache, stage)

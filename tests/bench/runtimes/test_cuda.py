@@ -13,10 +13,10 @@ import pytest
 
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import cuda, cuda_api, cuda_blas, cuda_monitor
-from ckwatch.bench.runtimes import cuda as cuda_gate
 from ckwatch.bench.runtimes.blas import blas_gemm
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
+from ckwatch.bench.runtimes.stream_gate import GIVEN_UP
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 from cuda_stand_in import PCI, StandIn
 
@@ -27,7 +27,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, stand_in: StandIn) -> StandIn:
-    for module in (cuda, cuda_api, cuda_gate):
+    for module in (cuda, cuda_api):
         monkeypatch.setattr(module, "binding", lambda: stand_in)
     monkeypatch.setattr(cuda, "NvmlReadings", lambda _pci: Nothing())
     return stand_in
@@ -158,9 +158,9 @@ def test_a_gate_holds_the_stream_back(runtime: DeviceRuntime, driver: StandIn) -
 def test_a_host_that_waits_behind_the_gate_is_let_go(
     runtime: DeviceRuntime, driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_gate, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(runtime._gate, "_patience_s", 0.02)
     ran: list[str] = []
-    for number in range(cuda_gate.GIVEN_UP):
+    for number in range(GIVEN_UP):
         assert runtime.versions["gate"].startswith("cuStreamWaitValue32"), number
         with runtime.gate():
             driver.launch(runtime.stream, 1, lambda: ran.append("kernel"))

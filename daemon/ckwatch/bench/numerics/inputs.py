@@ -22,7 +22,7 @@ _LAST_SHIFT = np.uint64(31)
 
 
 def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
-    """Each buffer that the kernel reads, by name, as stored elements (`elements.storage_type`).
+    """Each buffer that the kernel reads, by name, as stored elements (`storage.storage_type`).
 
     Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5; gaps are poisoned. `fnuz`: which
     8-bit floats the arch has, if it is not the problem's GEMM that tells. Raises MemoryError.

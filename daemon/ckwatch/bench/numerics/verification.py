@@ -154,9 +154,9 @@ def check_written(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: 
     """Look at every element of outputs that were poisoned before the run.
 
     `outputs` are the stored elements of each output buffer by name; elements behind the buffer's own are a guard.
-    Raises WrongNumerics: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where a GEMM left poison in its
-    output (another kernel: where it wrote nothing at all), WRONG where a GEMM wrote NaN. Raises KeyError for a missing
-    output.
+    Raises WrongResultError: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where a GEMM left poison in
+    its output (another kernel: where it wrote nothing at all), WRONG where a GEMM wrote NaN. Raises KeyError for a
+    missing output.
     """
     written = [buffer for buffer in problem.buffers if buffer.output]
     for buffer in written:
@@ -236,8 +236,8 @@ def _check_unwritten(problem: KernelProblem, buffer: Buffer, elements: Storage, 
     raise WrongResultError(
         FailureKind.WRONG,
         f"{offsets.size:,} of {total:,} elements of {buffer.name} are NaN",
-        f"{_named_indices(problem, buffer, offsets)}; no input is NaN except in the gaps that leading dimensions leave: "
-        "the kernel may read those, or memory that nothing wrote",
+        f"{_named_indices(problem, buffer, offsets)}; no input is NaN except in the gaps that leading dimensions "
+        "leave: the kernel may read those, or memory that nothing wrote",
     )
 
 
@@ -320,7 +320,7 @@ class Reference:
     def check(self, outputs: Mapping[str, Storage]) -> OutputCheck:
         """Compare the outputs of one run on poisoned memory (`poison`); elements behind a buffer's own are a guard.
 
-        Raises WrongNumerics (`check_written`, and WRONG where a value is too far from the reference).
+        Raises WrongResultError (`check_written`, and WRONG where a value is too far from the reference).
         """
         check_written(self._problem, outputs, self._gemm.fnuz)
         stored = tensor_elements(outputs[self._y.name][: self._y.elements], self._gemm.y)

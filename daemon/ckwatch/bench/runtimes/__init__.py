@@ -1,1 +1,1 @@
-"""Device runtimes: one module per kind of device, imported when a job asks for that kind; `device_runtime` is what they have in common."""
+"""Device runtimes: one module per kind of device, imported when a job asks for it; they share `device_runtime`."""

@@ -1,19 +1,10 @@
-"""NVIDIA GPUs (`cuda:N`) through cuda-bindings: CUDA's driver, and the primary context, which kernels' CUDA runtime uses.
-
-The gate holds a stream back until a block of launches is on it. The stream waits for a number in host memory that the
-device sees (`cuStreamWaitValue32`), which the host writes to let it go. Each gate waits for a number of its own, one
-more than the last, so that a stream that is late still finds its gate open. A watchdog opens a gate whose host waits
-for the stream while it is closed, which would never end: the first launch of a kernel does that where its code is
-loaded on demand.
-"""
+"""NVIDIA GPUs (`cuda:N`) through cuda-bindings: the driver API, on the primary context that CUDA's runtime uses."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.metadata
 import re
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +16,7 @@ from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.cuda_blas import load as load_cublas
 from ckwatch.bench.runtimes.cuda_monitor import NvmlReadings
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 
@@ -33,7 +25,7 @@ _US_PER_MS = 1e3
 
 
 def find() -> tuple[DeviceFacts, ...]:
-    """The devices, the best first. RuntimeFailure (NO_DRIVER) when CUDA cannot be asked."""
+    """The devices, the best first. BenchmarkError (NO_DRIVER) when CUDA cannot be asked."""
     try:
         version = start()
     except BenchmarkError as failed:
@@ -46,12 +38,12 @@ def find() -> tuple[DeviceFacts, ...]:
 
 def open(device: DeviceFacts, *, gate: bool = True, stream: int | None = None) -> CudaRuntime:  # noqa: A001  # as each
     """Open a device that `find` has found. `gate` False: without holding the stream back. `stream`: one of somebody
-    else's in place of an own one. RuntimeFailure."""
+    else's in place of an own one. BenchmarkError."""
     return CudaRuntime(device, gate=gate, stream=stream)
 
 
 class CudaRuntime:
-    """An NVIDIA device with a stream; see `protocol.Runtime`."""
+    """An NVIDIA device with a stream; see `DeviceRuntime`."""
 
     def __init__(self, device: DeviceFacts, *, gate: bool, stream: int | None) -> None:
         self._facts = device
@@ -66,7 +58,7 @@ class CudaRuntime:
         self._own_stream = stream is None
         flags = binding().CUstream_flags.CU_STREAM_NON_BLOCKING
         self._stream: Any = call("cuStreamCreate", flags) if stream is None else binding().CUstream(stream)
-        self._gate = CudaStreamGate(wanted=gate)
+        self._gate = StreamGate(CudaSignal.make if gate else None)
         self._readings = NvmlReadings(device.pci or "")
 
     @property
@@ -153,7 +145,7 @@ class CudaRuntime:
 
     @contextmanager
     def gate(self) -> Iterator[None]:
-        """Hold back what is put on the stream until the block ends; see `cuda_gate`."""
+        """Hold back what is put on the stream until the block ends; see `stream_gate`."""
         with self._gate.closed(self.stream):
             yield
 
@@ -237,7 +229,7 @@ def _facts(ordinal: int, version: str) -> DeviceFacts:
 
 
 def _ordinal_of(device: DeviceFacts) -> int:
-    """CUDA's number of the device now: its PCI address tells. RuntimeFailure (NO_DEVICE) when it is not there."""
+    """CUDA's number of the device now: its PCI address tells. BenchmarkError (NO_DEVICE) when it is not there."""
     if device.pci is None:
         return int(device.name.partition(":")[2])
     for ordinal in range(int(call("cuDeviceGetCount"))):
@@ -267,113 +259,46 @@ def _version_of(package: str) -> str:
         return "of an unknown version"
 
 
-PATIENCE_S = 1.0
-"""How long a gate holds a stream back at most."""
-
-GIVEN_UP = 3
-"""So many gates that had to be opened by the watchdog, and there are no more."""
-
 _GATE_BYTES = 8
 
 
-class CudaStreamGate:
-    """Holds back what is put on a stream; `state` says how, or why it cannot."""
+class CudaSignal:
+    """Host memory that the device sees; see `stream_gate.GateSignal`."""
 
-    def __init__(self, *, wanted: bool = True) -> None:
-        self.state = "off"
-        self._memory: Any = None
-        self._device_address: Any = None
-        self._value: ctypes.c_uint32 | None = None
-        self._last = 0
-        self._forced = 0
-        if wanted:
-            self._prepare()
+    call = "cuStreamWaitValue32"
+    name = "cuStreamWaitValue32 on host memory"
+    shows_wait = True
 
-    @property
-    def holds(self) -> bool:
-        """Whether `closed` holds a stream back."""
-        return self._value is not None
+    def __init__(self, memory: Any, device_address: Any) -> None:
+        self.number = ctypes.c_uint32.from_address(int(memory))
+        self._memory = memory
+        self._device_address = device_address
 
-    @contextmanager
-    def closed(self, stream: int) -> Iterator[None]:
-        """Nothing that is put on the stream inside begins before the end, or before `PATIENCE_S` are over."""
-        value = self._value
-        if value is None:
-            yield
-            return
-        number = self._wait(stream)
-        watchdog = threading.Timer(PATIENCE_S, self._let_go, (number,))
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            yield
-        finally:
-            watchdog.cancel()
-            forced = value.value >= number
-            self._let_go(number)
-            self._count(forced=forced)
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._value = None
-        if self._memory is not None:
-            status("cuMemFreeHost", self._memory)
-            self._memory = None
-
-    def _prepare(self) -> None:
+    @classmethod
+    def make(cls) -> CudaSignal | str:
+        """The signal, or why there is none."""
         cuda = binding()
         flags = cuda.CU_MEMHOSTALLOC_DEVICEMAP | cuda.CU_MEMHOSTALLOC_PORTABLE
         answer, memory = status("cuMemHostAlloc", _GATE_BYTES, flags)
-        if answer != "CUDA_SUCCESS":
-            self.state = f"none: no memory that host and device both see ({answer})"
-            return
-        self._memory = memory[0]
-        answer, address = status("cuMemHostGetDevicePointer", self._memory, 0)
-        if answer != "CUDA_SUCCESS":
-            self.state = f"none: no memory that host and device both see ({answer})"
-            return
-        self._device_address = address[0]
-        self._value = ctypes.c_uint32.from_address(int(self._memory))
-        self._value.value = 0
-        problem = self._try_it()
-        self.state = "cuStreamWaitValue32 on host memory" if not problem else f"none: {problem}"
-        if problem:
-            self._value = None
+        if answer == "CUDA_SUCCESS":
+            answer, address = status("cuMemHostGetDevicePointer", memory[0], 0)
+            if answer == "CUDA_SUCCESS":
+                return cls(memory[0], address[0])
+            status("cuMemFreeHost", memory[0])
+        return f"no memory that host and device both see ({answer})"
 
-    def _try_it(self) -> str:
-        """Why a stream does not wait, tried on one of its own; empty when it does."""
-        stream = call("cuStreamCreate", binding().CUstream_flags.CU_STREAM_NON_BLOCKING)
-        try:
-            number = self._wait(int(stream))
-        except BenchmarkError as refused:
-            status("cuStreamDestroy", stream)
-            return f"cuStreamWaitValue32 is refused: {refused.message}"
-        held = status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY"
-        self._let_go(number)
-        until = time.monotonic() + PATIENCE_S
-        while status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY":
-            if time.monotonic() > until:
-                return "a stream that waits does not see what the host writes"
-            time.sleep(0.0005)
-        status("cuStreamDestroy", stream)
-        return "" if held else "a stream does not wait"
-
-    def _wait(self, stream: int) -> int:
-        """Put a gate on the stream; its number."""
+    def put_wait(self, stream: int, number: int) -> None:
         geq = binding().CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        call("cuStreamWaitValue32", stream, self._device_address, self._last + 1, geq)
-        self._last += 1
-        return self._last
+        call(self.call, stream, self._device_address, number, geq)
 
-    def _let_go(self, number: int) -> None:
-        value = self._value
-        if value is not None and value.value < number:
-            value.value = number
+    def new_stream(self) -> int:
+        return int(call("cuStreamCreate", binding().CUstream_flags.CU_STREAM_NON_BLOCKING))
 
-    def _count(self, *, forced: bool) -> None:
-        self._forced += forced
-        if self._forced >= GIVEN_UP:
-            self.state = (
-                f"given up, since the host waited for the stream or needed more than {PATIENCE_S:g} s to fill it"
-            )
-            self._value = None
+    def is_busy(self, stream: int) -> bool:
+        return status("cuStreamQuery", stream)[0] == "CUDA_ERROR_NOT_READY"
+
+    def destroy_stream(self, stream: int) -> None:
+        status("cuStreamDestroy", stream)
+
+    def free(self) -> None:
+        status("cuMemFreeHost", self._memory)

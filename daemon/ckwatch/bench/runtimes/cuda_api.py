@@ -84,7 +84,7 @@ OLDEST = 12
 
 @functools.cache
 def binding() -> Any:
-    """cuda-bindings' module of the driver. RuntimeFailure (NO_DRIVER) when it is not installed."""
+    """cuda-bindings' module of the driver. BenchmarkError (NO_DRIVER) when it is not installed."""
     try:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
@@ -96,7 +96,7 @@ def binding() -> Any:
 def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
     """The name of what `function` returned (`CUDA_SUCCESS` among them) and its results.
 
-    RuntimeFailure: NO_DRIVER without libcuda or when it lacks the function.
+    BenchmarkError: NO_DRIVER without libcuda or when it lacks the function.
     """
     called = getattr(binding(), function)
     try:
@@ -115,7 +115,7 @@ def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def call(function: str, *arguments: Any) -> Any:
-    """The result of `function`: None, the only one, or a tuple. RuntimeFailure by the error that it returned."""
+    """The result of `function`: None, the only one, or a tuple. BenchmarkError by the error that it returned."""
     name, results = status(function, *arguments)
     if name != "CUDA_SUCCESS":
         raise failure(function, name)
@@ -134,7 +134,7 @@ def version_text(number: int) -> str:
 
 
 def start() -> str:
-    """Initialise the driver; the CUDA version that it supports. RuntimeFailure: NO_DRIVER, or by what it returned."""
+    """Initialise the driver; the CUDA version that it supports. BenchmarkError: NO_DRIVER, or by what it returned."""
     call("cuInit", 0)
     number = int(call("cuDriverGetVersion"))
     if number < OLDEST * 1000:

@@ -36,7 +36,7 @@ class CuBlas:
     """A handle of cuBLAS on a stream."""
 
     def __init__(self, library: ctypes.CDLL, stream: int) -> None:
-        """RuntimeFailure when the library cannot be started."""
+        """BenchmarkError when the library cannot be started."""
         self._library = library
         self._handle = ctypes.c_void_p()
         self._check("cublasCreate", library.cublasCreate_v2(ctypes.byref(self._handle)))

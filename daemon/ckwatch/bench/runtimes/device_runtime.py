@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the daemon knows this protocol, and needs no numpy
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 
 Launch = Callable[[], None]
-"""Puts one run of a kernel on the stream. Raises RuntimeFailure."""
+"""Puts one run of a kernel on the stream. Raises BenchmarkError."""
 
 
 class BenchmarkError(Exception):  # becomes a `Failure`
@@ -36,7 +36,7 @@ class DeviceEvent(Protocol):
 
 
 class DeviceRuntime(Protocol):
-    """A device that is open, with one stream. Every method raises RuntimeFailure; addresses are integers.
+    """A device that is open, with one stream. Every method raises BenchmarkError; addresses are integers.
 
     Memory belongs to the runtime: `close` frees what `free` has not. `fill`, `record` and a kernel's launch are put on
     the stream in this order and return at once, except on the CPU; everything else waits for what it needs.
@@ -122,7 +122,7 @@ class RuntimeModule(Protocol):
     """What a module of this package offers."""
 
     def find(self) -> tuple[DeviceFacts, ...]:
-        """The devices of this kind, the best first. RuntimeFailure (NO_DRIVER) when they cannot be asked for."""
+        """The devices of this kind, the best first. BenchmarkError (NO_DRIVER) when they cannot be asked for."""
         ...
 
     def open(self, device: DeviceFacts, **options: Any) -> DeviceRuntime: ...

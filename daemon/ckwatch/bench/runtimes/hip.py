@@ -1,12 +1,6 @@
 """AMD GPUs (`hip:N`) through hip-python: finding them, and the open device with its gated stream.
 
 HIP must not be initialised in a process that forks afterwards; nothing here does, and whoever opens a device must not.
-
-The gate holds a stream back until a block of launches is on it. The stream waits for a value in signal memory
-(`hipStreamWaitValue32`), which the host writes to let it go. Each gate waits for a number of its own, one more than the
-last: a value that was written is never taken back, so that a stream that is late still finds its gate open. A watchdog
-opens a gate whose host waits for the stream while it is closed, which would never end. Where that happens again and
-again, a kernel's own host code waits at each launch, and gates stay open from then on.
 """
 
 from __future__ import annotations
@@ -15,10 +9,8 @@ import contextlib
 import ctypes
 import functools
 import importlib.metadata
-import threading
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +21,7 @@ from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceE
 from ckwatch.bench.runtimes.hip_api import LAUNCH_ERRORS, binding, call, status
 from ckwatch.bench.runtimes.hip_blas import BlasLibrary, GemmCandidate, available_libraries
 from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
+from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.gpu_specs import AMD_GPUS, MIB, DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
 
@@ -41,17 +34,20 @@ _TRIALS = 3
 
 
 def find() -> tuple[DeviceFacts, ...]:
-    """All AMD devices, the best first.
+    """All AMD devices, the one with the most compute units × clock first.
 
-    RuntimeFailure: NO_DRIVER without HIP or hip-python, or with one that does not fit; NO_DEVICE when HIP sees none.
+    BenchmarkError: NO_DRIVER without HIP or hip-python, or with one that does not fit; NO_DEVICE when HIP sees none.
     """
-    return _find_devices()
+    version = hip_api.check_version()
+    count = int(call("hipGetDeviceCount"))
+    devices = [_facts(ordinal, version) for ordinal in range(count)]
+    return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
 
 
 def open(device: DeviceFacts, *, gate: bool = True) -> HipRuntime:  # noqa: A001  # the protocol's word
     """Open a device that `find` found; `gate` off: streams are never held back.
 
-    RuntimeFailure as `find`, and NO_DEVICE when the device is not there any more.
+    BenchmarkError as `find`, and NO_DEVICE when the device is not there any more.
     """
     hip_api.check_version()
     ordinal = _ordinal_of(device)
@@ -61,7 +57,7 @@ def open(device: DeviceFacts, *, gate: bool = True) -> HipRuntime:  # noqa: A001
 
 
 class HipRuntime:
-    """An AMD device that is open (`protocol.Runtime`)."""
+    """An AMD device that is open (`DeviceRuntime`)."""
 
     def __init__(self, facts: DeviceFacts, ordinal: int, *, gate: bool) -> None:
         self._facts = facts
@@ -71,7 +67,7 @@ class HipRuntime:
         self._library_name = ""
         call("hipSetDevice", ordinal)
         self._event_flags = _event_flags()
-        self._gate = HipStreamGate(ordinal, wanted=gate)
+        self._gate = StreamGate(functools.partial(HipSignal.make, ordinal) if gate else None)
         self._stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
         self._readings = AmdsmiReadings(facts.pci or "")
         hip_api.forget_last_error()  # what was tried and refused until now is no failure of a launch
@@ -194,7 +190,7 @@ class HipRuntime:
         return self._library_name or ", ".join(vendor.name for vendor in self._started())
 
     def loaded(self) -> None:
-        """To be called when an artifact has been loaded: RuntimeFailure (UNLOADABLE) when it brought another
+        """To be called when an artifact has been loaded: BenchmarkError (UNLOADABLE) when it brought another
         libamdhip64 with it, whose streams are not those of this one."""
         libraries = _mapped("libamdhip64.so")
         if len(libraries) > 1:
@@ -302,17 +298,6 @@ RADEON_CACHE_BYTES: Mapping[str, int] = {
 _AMDGPU_VERSION_FILE = Path("/sys/module/amdgpu/version")
 
 
-def _find_devices() -> tuple[DeviceFacts, ...]:
-    """All devices, the one with the most compute units × clock first.
-
-    RuntimeFailure: NO_DRIVER without a HIP that can be used, NO_DEVICE when it sees no device.
-    """
-    version = hip_api.check_version()
-    count = int(call("hipGetDeviceCount"))
-    devices = [_facts(ordinal, version) for ordinal in range(count)]
-    return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
-
-
 def _ordinal_of(device: DeviceFacts) -> int | None:
     """The number that HIP gives the device now, found by its PCI address; None when it is not there any more."""
     for ordinal in range(int(call("hipGetDeviceCount"))):
@@ -368,129 +353,52 @@ def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-PATIENCE_S = 1.0
-"""How long a gate holds a stream back at most."""
-
-GIVEN_UP = 3
-"""After so many gates that the watchdog had to open there are no more."""
-
 _SIGNAL_BYTES = 8
 """The only size that hipExtMallocWithFlags takes for signal memory."""
 
 _WHOLE = 0xFFFFFFFF
 
 
-class HipStreamGate:
-    """Holds back what is put on a stream; `state` says how, or why it cannot."""
+class HipSignal:
+    """Signal memory, or else host memory that the device sees; see `stream_gate.GateSignal`."""
 
-    def __init__(self, ordinal: int, *, wanted: bool = True) -> None:
-        """RuntimeFailure (BROKEN) when a stream that waits is not let go by what the host writes."""
-        self.state = "off"
-        self._address = 0
-        self._free = ""
-        self._last = 0
-        self._forced = 0
-        self._value: ctypes.c_uint64 | None = None
-        if wanted:
-            self._prepare(ordinal)
+    call = "hipStreamWaitValue32"
+    shows_wait = False
 
-    @property
-    def holds(self) -> bool:
-        """Whether `closed` holds a stream back."""
-        return self._value is not None
+    def __init__(self, address: int, free: str, name: str) -> None:
+        self.name = f"{self.call} on {name}"
+        self.number = ctypes.c_uint64.from_address(address)
+        self._address = address
+        self._free = free
 
-    @contextmanager
-    def closed(self, stream: int) -> Iterator[None]:
-        """Nothing that is put on the stream inside begins before the end, or before `PATIENCE_S` are over."""
-        if self._value is None:
-            yield
-            return
-        number = self._wait(stream)
-        watchdog = threading.Timer(PATIENCE_S, self._let_go, (number,))
-        watchdog.daemon = True
-        watchdog.start()
-        try:
-            yield
-        finally:
-            watchdog.cancel()
-            if not self._open(number):
-                self._forced += 1
-                if self._forced == GIVEN_UP:
-                    self.state = f"given up: the host waits for the stream, or needs {PATIENCE_S:g} s to fill it"
-                    self._value = None
-
-    def close(self) -> None:
-        """Give the signal back."""
-        self._value = None
-        if self._address:
-            status(self._free, self._address)
-            self._address = 0
-
-    def _prepare(self, ordinal: int) -> None:
-        attribute = binding().hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue
+    @classmethod
+    def make(cls, ordinal: int) -> HipSignal | str:
+        """The signal, or why there is none."""
+        hip = binding()
+        attribute = hip.hipDeviceAttribute_t.hipDeviceAttributeCanUseStreamWaitValue
         answer, can = status("hipDeviceGetAttribute", attribute, ordinal)
         if answer != "hipSuccess" or not can[0]:
-            self.state = "none: the device cannot wait for a value"
-            return
-        memory = self._signal_memory()
-        if not memory:
-            self.state = "none: no memory that host and device both see"
-            return
-        self._value = ctypes.c_uint64.from_address(self._address)
-        self._value.value = 0
-        if self._try_it():
-            self.state = f"hipStreamWaitValue32 on {memory}"
-        else:
-            self.state = "none: hipStreamWaitValue32 is refused"
-            self._value = None
-
-    def _signal_memory(self) -> str:
-        hip = binding()
+            return "the device cannot wait for a value"
         for function, flags, free, name in (
             ("hipExtMallocWithFlags", hip.hipMallocSignalMemory, "hipFree", "signal memory"),
             ("hipHostMalloc", hip.hipHostMallocMapped | hip.hipHostMallocCoherent, "hipHostFree", "host memory"),
         ):
             answer, memory = status(function, _SIGNAL_BYTES, flags)
             if answer == "hipSuccess" and memory[0] is not None:
-                self._address, self._free = int(memory[0]), free
-                return name
-        return ""
+                return cls(int(memory[0]), free, name)
+        return "no memory that host and device both see"
 
-    def _try_it(self) -> bool:
-        """Whether a stream waits, on one of its own."""
-        stream = int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
-        try:
-            number = self._wait(stream)
-        except BenchmarkError:
-            status("hipStreamDestroy", stream)
-            return False
-        self._open(number)
-        until = time.monotonic() + PATIENCE_S
-        while status("hipStreamQuery", stream)[0] == "hipErrorNotReady":
-            if time.monotonic() > until:
-                raise BenchmarkError(
-                    FailureKind.BROKEN,
-                    "a stream that waits for a value does not see what the host writes",
-                    "open the device without a gate",
-                )
-            time.sleep(0.0005)
+    def put_wait(self, stream: int, number: int) -> None:
+        call(self.call, stream, self._address, number, binding().hipStreamWaitValueGte, _WHOLE)
+
+    def new_stream(self) -> int:
+        return int(call("hipStreamCreateWithFlags", binding().hipStreamNonBlocking))
+
+    def is_busy(self, stream: int) -> bool:
+        return status("hipStreamQuery", stream)[0] == "hipErrorNotReady"
+
+    def destroy_stream(self, stream: int) -> None:
         status("hipStreamDestroy", stream)
-        return True
 
-    def _wait(self, stream: int) -> int:
-        """Put a gate on the stream; its number."""
-        call("hipStreamWaitValue32", stream, self._address, self._last + 1, binding().hipStreamWaitValueGte, _WHOLE)
-        self._last += 1
-        return self._last
-
-    def _open(self, number: int) -> bool:
-        """Open the gate of this number; whether it was still closed."""
-        value: Any = self._value
-        was_closed = bool(value.value < number)
-        value.value = number
-        return was_closed
-
-    def _let_go(self, number: int) -> None:
-        value = self._value
-        if value is not None:
-            value.value = max(value.value, number)
+    def free(self) -> None:
+        status(self._free, self._address)

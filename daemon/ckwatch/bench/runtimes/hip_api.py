@@ -116,7 +116,7 @@ _SEARCHED = (
 
 @functools.cache
 def binding() -> Any:
-    """hip-python's module. RuntimeFailure (NO_DRIVER) when it is not installed."""
+    """hip-python's module. BenchmarkError (NO_DRIVER) when it is not installed."""
     try:
         return importlib.import_module("rocm.bindings.hip")
     except ImportError as error:
@@ -128,7 +128,7 @@ def binding() -> Any:
 def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
     """The name of what `function` returned (`hipSuccess` among them) and its results.
 
-    RuntimeFailure: NO_DRIVER without libamdhip64 or when it lacks the function, BROKEN for a status without a name.
+    BenchmarkError: NO_DRIVER without libamdhip64 or when it lacks the function, BROKEN for a status without a name.
     """
     try:
         answer = getattr(binding(), function)(*arguments)
@@ -142,7 +142,7 @@ def status(function: str, *arguments: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def call(function: str, *arguments: Any) -> Any:
-    """The result of `function`: None, the only one, or a tuple. RuntimeFailure by the error that it returned."""
+    """The result of `function`: None, the only one, or a tuple. BenchmarkError by the error that it returned."""
     name, results = status(function, *arguments)
     if name != "hipSuccess":
         raise failure(function, name)
@@ -175,7 +175,7 @@ def version_text(number: int) -> str:
 
 
 def check_version() -> str:
-    """The runtime's version. RuntimeFailure (NO_DRIVER) when it is older than `OLDEST`."""
+    """The runtime's version. BenchmarkError (NO_DRIVER) when it is older than `OLDEST`."""
     number = int(call("hipRuntimeGetVersion"))
     if number < OLDEST * 10_000_000:
         raise BenchmarkError(

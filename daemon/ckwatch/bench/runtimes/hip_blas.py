@@ -67,7 +67,7 @@ def _load_library(short_name: str) -> ctypes.CDLL | None:
 
 
 def _check_status(function: str, status: int) -> None:
-    """RuntimeFailure (BROKEN) unless a library's function returned 0: what it ran on was not a kernel of the user's."""
+    """BenchmarkError (BROKEN) unless a library's function returned 0: what it ran on was not a kernel of the user's."""
     if status != 0:
         raise BenchmarkError(FailureKind.BROKEN, f"{function} failed with status {status}")
 

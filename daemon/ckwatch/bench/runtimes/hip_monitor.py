@@ -1,4 +1,4 @@
-"""Monitors an AMD device: clocks, power, temperature and throttling by amdsmi, other processes by the kernel driver (KFD).
+"""Monitors an AMD device: clocks, power, temperature and throttling by amdsmi, other processes by the driver (KFD).
 
 amdsmi reads one table of metrics from the firmware. The device is found by its PCI address: amdsmi, HIP and the kernel
 driver number devices differently. A process that computes has a folder under `/sys/class/kfd/kfd/proc` with one file

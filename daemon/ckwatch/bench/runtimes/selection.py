@@ -22,7 +22,7 @@ AUTO = "auto"
 
 
 def runtime_module(kind: str) -> RuntimeModule:
-    """The module of a kind of device. Raises RuntimeFailure: NO_DEVICE for an unknown kind, NO_DRIVER."""
+    """The module of a kind of device. Raises BenchmarkError: NO_DEVICE for an unknown kind, NO_DRIVER."""
     if kind not in RUNTIMES:
         raise BenchmarkError(FailureKind.NO_DEVICE, f"there is no kind of device called {kind}")
     try:
@@ -54,7 +54,7 @@ def find_all_devices() -> Devices:
 def select_device(job: Job) -> DeviceFacts:
     """The device that `job` asks for: by name, by PCI address, or the best that runs its artifacts.
 
-    Raises RuntimeFailure: NO_DRIVER, NO_DEVICE, or WRONG_ARCH for a device that the artifacts are not made for.
+    Raises BenchmarkError: NO_DRIVER, NO_DEVICE, or WRONG_ARCH for a device that the artifacts are not made for.
     """
     found = runtime_module(job.kind).find()
     if not found:

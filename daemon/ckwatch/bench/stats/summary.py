@@ -35,7 +35,7 @@ def summarize(times_us: Iterable[float]) -> TimeSummary:
 
 
 def summarize_sorted(times_us: Sequence[float]) -> TimeSummary:
-    """`summary` of times in ascending order. Raises ValueError for none."""
+    """The summary of times in ascending order. Raises ValueError for none."""
     if not times_us:
         raise ValueError("no samples")
     q1, middle, q3 = (quantile(times_us, part) for part in (0.25, 0.5, 0.75))
