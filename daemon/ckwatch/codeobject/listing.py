@@ -89,8 +89,8 @@ def listing_of(
 ) -> Listing:
     """The listing of a kernel, without the fill behind its end.
 
-    `main` is its main loop, as the analysis found it. `frames` are the call chains by address (`lines.frames_of`),
-    `rendered` the unit's text and its map, under the path that it was compiled at.
+    `main` is its main loop, as the analysis found it. `frames` are the call chains by address
+    (`source_lines.call_chains_of`), `rendered` the unit's text and its map, under the path that it was compiled at.
     """
     instructions = _without_padding(function.instructions)
     flow = control_flow_of(instructions)

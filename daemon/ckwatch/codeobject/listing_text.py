@@ -71,7 +71,7 @@ def listing_text_of(
     """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
     Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
-    `roots` are folders that paths are shown below (`lines.short_path`). With `comments` all that is no instruction or
+    `roots` are folders that paths are shown below (`source_lines.short_path`). With `comments` all that is no instruction or
     label begins with `;`, as editors want it.
     """
     layout = _Layout(listing, explanations, roots or {}, comments=comments)

@@ -171,7 +171,7 @@ def main_loop(function: DisassembledFunction, wavefront_size: int, arch: str) ->
 
 
 def mix_of(body: Iterable[Instruction]) -> dict[str, int]:
-    """How many instructions of each kind, in the order of `Kind`, without those that there are none of."""
+    """How many instructions of each kind, in the order of `InstructionKind`, without those that there are none of."""
     counted = Counter(traits(instruction.mnemonic).kind for instruction in body)
     return {kind.value: counted[kind] for kind in InstructionKind if counted[kind]}
 

@@ -30,7 +30,7 @@ _SYMBOLIZER_ARGUMENTS = ("--inlines", "--output-style=JSON", "--demangle", "--no
 _ADDRESSES_PER_CALL = 500
 
 OBJDUMP_ARGUMENTS = ("-d", "--no-show-raw-insn", "--line-numbers", "--no-debuginfod")
-"""Arguments of llvm-objdump for `innermost_of`; its instructions read as those of a disassembly without lines."""
+"""Arguments of llvm-objdump for `innermost_lines_of`; its instructions read as those of a disassembly without lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ _HEADER = re.compile(r"^[0-9a-fA-F]{8,16} <.+>:$")
 
 
 def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tuple[str, ...]]:
-    """Arguments of llvm-symbolizer for the lines of `addresses`: what each call prints is read by `frames_of`.
+    """Arguments of llvm-symbolizer for the lines of `addresses`: what each call prints is read by `call_chains_of`.
 
     Several calls, because for a GEMM of CK it prints some 7 KB for each address. They may run side by side.
     """
@@ -98,7 +98,7 @@ def call_chains_of(printed: str) -> dict[int, CallChain]:
 
 
 def innermost_lines_of(disassembly: str) -> dict[int, CallChain]:
-    """The innermost line of each address in what llvm-objdump printed (`OBJDUMP`).
+    """The innermost line of each address in what llvm-objdump printed (`OBJDUMP_ARGUMENTS`).
 
     It prints a line where it changes: instructions that have none count to the line before them.
     """
