@@ -81,17 +81,23 @@ def add_figures(
 ) -> FigurePresenter:
     """Hints, lenses, hovers and Information diagnostics with figures; what they show."""
     anchors, histories = FigureAnchors(session, active), UnitHistories(session, active)
-    shown, affected = FigurePresenter(session, anchors, histories), AffectedUnits(session, anchors, library)
+    presenter, affected = FigurePresenter(session, anchors, histories), AffectedUnits(session, anchors, library)
     text = params.capabilities.text_document
     hint = None if text is None else text.inlay_hint
     resolves = bool(hint and hint.resolve_support and "tooltip" in hint.resolve_support.properties)
-    provider = FiguresProvider(session, active, shown, affected, resolves=resolves)
-    session.listeners += [anchors, shown, histories, affected, FiguresRefresher(session, editor, shown, provider)]
+    provider = FiguresProvider(session, active, presenter, affected, resolves=resolves)
+    session.listeners += [
+        anchors,
+        presenter,
+        histories,
+        affected,
+        FiguresRefresher(session, editor, presenter, provider),
+    ]
     add_provider(session, provider, TEMPLATE, KERNEL_FILE)
     if resolves:
         editor.add_request(types.INLAY_HINT_RESOLVE, provider.resolve)
-    session.diagnostics.add_source(partial(information, session, shown))
-    return shown
+    session.diagnostics.add_source(partial(information, session, presenter))
+    return presenter
 
 
 def add_commands(

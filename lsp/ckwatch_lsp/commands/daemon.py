@@ -39,7 +39,7 @@ class DaemonCommands:
     async def trust(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Put workspaces on the user's list: those that are meant, else the one that waits for it."""
         folders = await self._targets.folders(argument)
-        untrusted = [folder for folder in folders if folder.standing is ConnectionState.UNTRUSTED]
+        untrusted = [folder for folder in folders if folder.connection is ConnectionState.UNTRUSTED]
         if len(untrusted) > 1:
             names = ", ".join(str(folder.root) for folder in untrusted)
             raise CkwatchError(f"several workspaces are not trusted: {names}", "Name one as `folder`.")
@@ -115,7 +115,7 @@ def status_of(folder: WorkspaceFolder) -> ServerStatus:
     """How it stands with a workspace."""
     name, workspace = str(folder.root), folder.workspace
     problem = "" if folder.problem is None else folder.problem.message
-    match folder.standing:
+    match folder.connection:
         case ConnectionState.STARTING:
             return ServerStatus("ok", False, "the daemon is being started", name)
         case ConnectionState.UNTRUSTED:

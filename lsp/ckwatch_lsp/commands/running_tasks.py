@@ -164,7 +164,7 @@ class DaemonProgress(SessionListener):
                 found.seen.add(name)
             else:
                 found.working.pop(name, None)
-        if folder.standing is not ConnectionState.READY:
+        if folder.connection is not ConnectionState.READY:
             found.working.clear()
         if found.working or found.progress is not None:
             self._debouncer()

@@ -113,7 +113,7 @@ class UnitsCommand(SessionListener):
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units may have changed."""
-        if any(topic.startswith("unit/") or topic in ("standing", "active", "readers") for topic in topics):
+        if any(topic.startswith("unit/") or topic in ("connection", "active", "readers") for topic in topics):
             self._note(folder)
 
     def opened(self, document: TextDocument) -> None:
@@ -144,9 +144,9 @@ class UnitsCommand(SessionListener):
     ) -> dict[str, Any]:
         uri = self._session.uri_at(unit.place.path)
         given = range_of(unit.place)
-        text, standing = line_of(unit, self._session.settings.shape)
+        text, freshness = line_of(unit, self._session.settings.shape)
         if document is not None:
-            shown = document.places.their_range(given)
+            shown = document.codec.encode_range(given)
             start, end = shown.start, shown.end
             places = ((start.line, start.character), (end.line, end.character))
         else:
@@ -155,7 +155,7 @@ class UnitsCommand(SessionListener):
             "folder": uri_of(folder.root), "kernel": unit.kernel, "kernelUri": uri, "instance": unit.instance,
             "arch": unit.arch, "id": unit.id, "uri": uri,
             "range": dict(zip(("start", "end"), ({"line": at[0], "character": at[1]} for at in places), strict=True)),
-            "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": standing,
+            "phase": unit.phase, "outcome": unit.outcome, "fresh": unit.fresh, "text": text, "standing": freshness,
             "errors": unit.errors, "warnings": unit.warnings, "active": active,
         }  # fmt: skip
 

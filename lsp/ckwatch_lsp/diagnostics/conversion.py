@@ -152,7 +152,7 @@ class DiagnosticConverter:
         """The same for the editor. `here`: the units whose instance it stands at."""
         able = self._capabilities
         found = types.Diagnostic(
-            range=their_range(given.span, texts),
+            range=editor_range(given.span, texts),
             message=message_of(given, here, related=able.related),
             severity=SEVERITIES[given.severity],
             code=given.code,
@@ -175,11 +175,11 @@ class DiagnosticConverter:
         """What its fixes change, by path."""
         found: dict[str, list[types.TextEdit]] = {}
         for fix in given.fixes:
-            found.setdefault(fix.span.path, []).append(types.TextEdit(their_range(fix.span, texts), fix.text))
+            found.setdefault(fix.span.path, []).append(types.TextEdit(editor_range(fix.span, texts), fix.text))
         return found
 
     def _location(self, span: Span, texts: Texts) -> types.Location:
-        return types.Location(self._uri_at(span.path), their_range(span, texts))
+        return types.Location(self._uri_at(span.path), editor_range(span, texts))
 
     def _href(self, code: str) -> str | None:
         page = page_of(code)
@@ -197,11 +197,11 @@ class DiagnosticConverter:
         return {"units": list(given.units[:UNITS]), "unitCount": given.unit_count, "fixes": fixes}
 
 
-def their_range(span: Span, texts: Texts) -> types.Range:
+def editor_range(span: Span, texts: Texts) -> types.Range:
     """The place in the editor's units."""
     document = texts.get(span.path)
     if document is not None:
-        return document.places.their_range(range_in(span))
+        return document.codec.encode_range(range_in(span))
     start, end = span.start, span.end
     return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
 

@@ -43,7 +43,7 @@ class PushDiagnostics:
     async def tell(self, paths: Iterable[str]) -> None:
         """These files may have other diagnostics."""
         for path in paths:
-            self._publish(path, await self._reports.of(path))
+            self._publish(path, await self._reports.report(path))
 
     def _publish(self, path: str, report: FileReport) -> None:
         if path in self.inherited and not report.items and self._is_to_come(path):
@@ -67,9 +67,9 @@ class PushDiagnostics:
     def _is_to_come(self, path: str) -> bool:
         """Whether the daemon has not yet told all that it will."""
         folder = self._session.folder_of(path)
-        if folder is None or folder.standing not in (ConnectionState.STARTING, ConnectionState.READY):
+        if folder is None or folder.connection not in (ConnectionState.STARTING, ConnectionState.READY):
             return False
-        return folder.workspace is None or not folder.workspace.loaded or folder.workspace.busy or folder.renders
+        return folder.workspace is None or not folder.workspace.loaded or folder.workspace.busy or folder.is_rendering
 
 
 _log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class PullDiagnostics:
         path = path_of(uri)
         if path is None:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
-        report = await self._reports.of(path)
+        report = await self._reports.report(path)
         related = await self._related(uri, path)
         if params.previous_result_id == report.id:
             return types.RelatedUnchangedDocumentDiagnosticReport(result_id=report.id, related_documents=related)
@@ -152,7 +152,7 @@ class PullDiagnostics:
         changed = False
         for uri in uris:
             path = path_of(uri)
-            report = FileReport("", None, ()) if path is None else await self._reports.of(path)
+            report = FileReport("", None, ()) if path is None else await self._reports.report(path)
             if known.get(uri) == report.id:
                 found.append(types.WorkspaceUnchangedDocumentDiagnosticReport(uri, report.id, report.version))
             elif report.items or known.get(uri):
@@ -177,7 +177,7 @@ class PullDiagnostics:
             if other != path and session.open_at(other) is None and self._store.concerns(other, units)
         ]
         for other in dict.fromkeys([*others[:RELATED], *sent]):
-            report = await self._reports.of(other)
+            report = await self._reports.report(other)
             if sent.get(other) != report.id:
                 found[session.uri_at(other)] = FullReport(items=report.items, result_id=report.id)
             if report.items:
@@ -193,7 +193,7 @@ class PullDiagnostics:
         changed = False
         for path in paths:
             before = self._reports.last(path)
-            report = await self._reports.of(path)
+            report = await self._reports.report(path)
             changed = changed or (bool(report.items) if before is None else before.id != report.id)
         if not changed:
             return
@@ -273,7 +273,7 @@ class DiagnosticsDelivery(SessionListener):
         if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
             files = [each.path for each in self._session.documents.values() if each.kind is DocumentKind.KERNEL_FILE]
             self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
-        if self._pushes is not None and topics & {"standing", "workspace"}:
+        if self._pushes is not None and topics & {"connection", "workspace"}:
             self._look_at(self._pushes.inherited)
         if self.store.pending:
             self._has_news.set()

@@ -85,20 +85,20 @@ class FileReports:
         found = {path: await self._session.text_at(path) for path in sorted(paths)}
         return {path: document for path, document in found.items() if document is not None}
 
-    async def of(self, path: str) -> FileReport:
+    async def report(self, path: str) -> FileReport:
         """What is wrong in a file now."""
         converter = await self.converter()
         texts: dict[str, TextDocument] = {}
         needed: set[str] = set()
         while True:
-            present = [*self._store.at(path), *self._from_elsewhere(path)]
+            present = [*self._store.at(path), *self._of_outside_files(path)]
             missing = set[str]().union(*(paths_of(one) for one in present)) - needed
             if not missing:
-                return self._report(path, present, converter, texts)
+                return self._make(path, present, converter, texts)
             needed |= missing
             texts |= await self.texts(missing)
 
-    def _report(
+    def _make(
         self, path: str, present: Sequence[Diagnostic], converter: DiagnosticConverter, texts: dict[str, TextDocument]
     ) -> FileReport:
         """Nothing may be waited for here: the version and the places belong together."""
@@ -125,7 +125,7 @@ class FileReports:
         report = self._last[path] = FileReport(number, version, found)
         return report
 
-    def _from_elsewhere(self, path: str) -> list[Diagnostic]:
+    def _of_outside_files(self, path: str) -> list[Diagnostic]:
         folder = self._session.folder_of(path)
         return [] if folder is None else at_instances(folder, path)
 

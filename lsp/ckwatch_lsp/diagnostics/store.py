@@ -395,7 +395,7 @@ class DiagnosticStore:
                 self._told[folder.root, name] = None
             elif kind == "unit" and name in folder.units:
                 kernel_files[name] = folder.units[name].place.path
-        if any(topic in ("workspace", "standing") or topic.startswith("unit/") for topic in topics):
+        if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
             for path, file in files.items():
                 if any(one.kept for one in file.known):
                     self._told.setdefault((folder.root, path), None)
@@ -425,7 +425,7 @@ class DiagnosticStore:
     def _count(self, root: Path) -> set[str]:
         """Count units anew if none is on its way to be rendered."""
         folder = self._session.folders.get(root)
-        if folder is None or not _is_loaded(folder) or folder.renders:
+        if folder is None or not _is_loaded(folder) or folder.is_rendering:
             return set()
         paths = self._uncounted.pop(root)
         files = self._folders.get(root, {})
@@ -434,7 +434,7 @@ class DiagnosticStore:
         return paths
 
     def _take(self, folder: WorkspaceFolder, path: str, *, settled: bool) -> None:
-        for state, lent in folder.news_of(path):
+        for state, lent in folder.take_states(path):
             self._take_state(folder, path, state, lent, settled=settled)
 
     def _take_state(
@@ -447,7 +447,7 @@ class DiagnosticStore:
         loaded = _is_loaded(folder)
         edits: dict[str, Sequence[TextChange]] = {}
         broken: dict[str, bool] = {}
-        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.renders else ()
+        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.is_rendering else ()
 
         def places(diagnostic: Diagnostic) -> Iterator[Diagnostic | None]:
             for one in paths_of(diagnostic) - edits.keys():
@@ -487,4 +487,4 @@ class DiagnosticStore:
 
 def _is_loaded(folder: WorkspaceFolder) -> bool:
     """Whether there is a daemon that knows its workspace."""
-    return folder.standing is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded
+    return folder.connection is ConnectionState.READY and folder.workspace is not None and folder.workspace.loaded

@@ -18,7 +18,7 @@ from ckwatch_lsp.templates.language.tags import Role
 CALLS = frozenset({Role.LOAD, Role.ATTRIBUTE, Role.SOURCE})
 """Mentions that may be calls; that it is imported is none, unless under another name (`SOURCE`)."""
 
-OTHERS = frozenset({"readers", "units", "standing"})
+OTHERS = frozenset({"readers", "units", "connection"})
 """Topics after which other units may call a macro."""
 
 
@@ -59,7 +59,7 @@ class AffectedUnits(SessionListener):
 
     def _ask(self, document: TextDocument) -> None:
         wanted = document.kind is DocumentKind.TEMPLATE and document.uri not in self._asked
-        if wanted and self._anchors.shape(document).macros:
+        if wanted and self._anchors.landmarks(document).macros:
             self._asked.add(document.uri)
             self._session.start(self._find, document)
 
@@ -68,9 +68,9 @@ class AffectedUnits(SessionListener):
             found = await self._library.of(document)
             if found is None:
                 return
-            folder, shelf, file = found
-            names = [macro.name for macro in self._anchors.shape(document).macros]
-            users = await to_thread.run_sync(callers, shelf.index, file.path, names)
+            folder, templates, file = found
+            names = [macro.name for macro in self._anchors.landmarks(document).macros]
+            users = await to_thread.run_sync(callers, templates.index, file.path, names)
             client = folder.ready
             readers = {path: set(await client.readers(path)) for path in {file.path}.union(*users.values())}
         finally:
@@ -80,7 +80,7 @@ class AffectedUnits(SessionListener):
         counts = {name: len(calling & here) for name, calling in units.items()}
         if document.uri in self._session.documents and self._counts.get(document.uri) != counts:
             self._counts[document.uri] = counts
-            folder.touch("affected")
+            folder.mark_changed("affected")
 
 
 def callers(index: TemplateIndex, path: str, macros: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -187,7 +187,7 @@ class FigureAnchors(SessionListener):
         self._session = session
         self._active = active
         self._headers: dict[str, tuple[int, list[TableHeader]]] = {}
-        self._shapes: dict[str, tuple[int, TemplateLandmarks]] = {}
+        self._landmarks: dict[str, tuple[int, TemplateLandmarks]] = {}
         self._anchors: dict[str, tuple[int, tuple[FigureAnchor, ...]]] = {}
 
     def of(self, document: TextDocument) -> tuple[FigureAnchor, ...]:
@@ -199,7 +199,7 @@ class FigureAnchors(SessionListener):
             found = tuple(self._in_kernel_file(document))
         elif document.kind is DocumentKind.TEMPLATE and self.shows_kernel(document):
             unit = self._active.unit(document)
-            found = () if unit is None else (FigureAnchor(self.shape(document).definition, (unit.id,)),)
+            found = () if unit is None else (FigureAnchor(self.landmarks(document).definition, (unit.id,)),)
         else:
             found = ()
         if document.uri in self._session.documents:
@@ -221,9 +221,9 @@ class FigureAnchors(SessionListener):
         known = folder.units
         return [known[name] for name in anchor.units if name in known]
 
-    def shape(self, document: TextDocument) -> TemplateLandmarks:
+    def landmarks(self, document: TextDocument) -> TemplateLandmarks:
         """Where things are defined in a template."""
-        kept = self._shapes.get(document.uri)
+        kept = self._landmarks.get(document.uri)
         if kept is None or kept[0] != document.revision:
             text = document.text
             line = definition_line(text)
@@ -232,12 +232,12 @@ class FigureAnchors(SessionListener):
             )
             if document.uri not in self._session.documents:
                 return shape
-            kept = self._shapes[document.uri] = (document.revision, shape)
+            kept = self._landmarks[document.uri] = (document.revision, shape)
         return kept[1]
 
     def shows_kernel(self, document: TextDocument) -> bool:
         """Whether a template is what kernel files name, and not only included."""
-        return (document.path or "").endswith(TOP_LEVEL) or self.shape(document).defines
+        return (document.path or "").endswith(TOP_LEVEL) or self.landmarks(document).defines
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision tells
         """What was found in the text before is of no use."""
@@ -247,7 +247,7 @@ class FigureAnchors(SessionListener):
         """Nobody asks any more."""
         self._forget(document)
         self._headers.pop(document.uri, None)
-        self._shapes.pop(document.uri, None)
+        self._landmarks.pop(document.uri, None)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # whose they are does not matter
         """There are other units, or another one is active."""

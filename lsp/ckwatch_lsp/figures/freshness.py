@@ -53,7 +53,7 @@ class UnitBrief:
     unit: Unit
     timing: Timing | None
     median_us: float
-    standing: Freshness
+    freshness: Freshness
     running: bool
 
 

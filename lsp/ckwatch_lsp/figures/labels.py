@@ -128,7 +128,7 @@ def trimmed(label: str) -> str:
 def _best(timed: Sequence[UnitBrief], total: int) -> str:
     best = min(timed, key=lambda brief: brief.median_us)
     worst = max(brief.median_us for brief in timed)
-    mark = MARKS["running" if any(brief.standing == "running" for brief in timed) else best.standing]
+    mark = MARKS["running" if any(brief.freshness == "running" for brief in timed) else best.freshness]
     times = f"{_right(time_of(best.median_us), 8)} – {_right(time_of(worst), 8)}"
     return f"{mark}{times}  {_right(len(timed), len(str(total)))} of {total}  {best.unit.instance}"
 
@@ -136,8 +136,8 @@ def _best(timed: Sequence[UnitBrief], total: int) -> str:
 def _ranges(known: Sequence[UnitBrief]) -> str:
     """Like a unit's, with the least and the most of each figure."""
     figures = [brief.unit.figures for brief in known if brief.unit.figures is not None]
-    standings = {brief.standing for brief in known}
-    mark = MARKS["running" if "running" in standings else "stale" if "stale" in standings else "fresh"]
+    kinds = {brief.freshness for brief in known}
+    mark = MARKS["running" if "running" in kinds else "stale" if "stale" in kinds else "fresh"]
     waves = [each.occupancy for each in figures if each.occupancy is not None]
     uses = [round(100 * each.matrix_use) for each in figures if each.matrix_use is not None]
     cells = [
@@ -168,7 +168,7 @@ def _filled(label: str, width: int = WIDTH) -> str:
     return _left(label, width)
 
 
-ROOM = 64
+LENSES_LIMIT = 64
 """Instances of a file up to which each has its lenses; of more only the active one has: an editor asks for all of them
 whenever one is another."""
 

@@ -174,7 +174,7 @@ def timing_table(unit: Unit) -> PageTable:
     shown = [each for each in unit.timings if is_figure(each)]
     several = len({each.cache for each in shown}) > 1
     for each in shown:
-        standing = timing_freshness(unit, each)
+        freshness = timing_freshness(unit, each)
         rows.append(
             (
                 each.shape + (f", {each.cache} cache" if several else ""),
@@ -184,7 +184,7 @@ def timing_table(unit: Unit) -> PageTable:
                 "" if each.bound_us is None else time_of(each.bound_us),
                 _percent(each),
                 *(_compared(each, kind) for kind in COMPARED),
-                "" if standing == "fresh" else standing,
+                "" if freshness == "fresh" else freshness,
             )
         )
     return PageTable(("shape", "time", "error", "rate", "bound", "of bound", *COMPARED, " "), tuple(rows))
@@ -235,9 +235,9 @@ def _history(past: UnitHistory) -> list[PageBlock]:
 
 def _resources(unit: Unit, figures: Figures) -> list[PageBlock]:
     spills = f"{figures.vgpr_spills} VGPR, {figures.sgpr_spills} SGPR" if figures.sgpr_spills else figures.vgpr_spills
-    standing = figures_freshness(unit)
+    freshness = figures_freshness(unit)
     cells = {
-        "resources": "" if standing == "fresh" else standing,
+        "resources": "" if freshness == "fresh" else freshness,
         "VGPR": str(figures.vgprs),
         "AGPR": str(figures.agprs or ""),
         "SGPR": str(figures.sgprs),

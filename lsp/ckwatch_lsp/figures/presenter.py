@@ -42,7 +42,7 @@ class UnitHistories(SessionListener):
         self._asked: dict[_Key, _Stamp] = {}
         self._turns = anyio.CapacityLimiter(2)
 
-    def past(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
+    def history(self, folder: WorkspaceFolder, unit: Unit) -> UnitHistory:
         """What is known; if that is not of the unit as it is, it is asked for, and known the next time."""
         key, stamp = (str(folder.root), unit.id), _stamp(unit)
         kept = self._kept.get(key)
@@ -55,7 +55,7 @@ class UnitHistories(SessionListener):
         """Its active unit is looked at."""
         folder, unit = self._session.folder_for(document), self._active.unit(document)
         if folder is not None and unit is not None:
-            self.past(folder, unit)
+            self.history(folder, unit)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Active units may have got other figures."""
@@ -63,7 +63,7 @@ class UnitHistories(SessionListener):
             if self._session.folder_for(document) is folder:
                 unit = self._active.unit(document)
                 if unit is not None and f"unit/{unit.id}" in topics:
-                    self.past(folder, unit)
+                    self.history(folder, unit)
 
     async def _ask(self, folder: WorkspaceFolder, unit: Unit, key: _Key, stamp: _Stamp) -> None:
         try:
@@ -78,7 +78,7 @@ class UnitHistories(SessionListener):
         self._kept[key] = (stamp, UnitHistory(medians, predictions))
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        folder.touch("past")
+        folder.mark_changed("history")
 
 
 def medians_of(timings: Iterable[Timing]) -> dict[tuple[str, str], list[float]]:
@@ -151,7 +151,7 @@ class FigurePresenter(SessionListener):
             briefs = [self.brief(unit) for unit in units]
             blocks = about_sweep(f"{units[0].kernel}/{anchor.sweep}", briefs, self._session.settings.shape)
         else:
-            blocks = about_unit(units[0], self._histories.past(folder, units[0]))
+            blocks = about_unit(units[0], self._histories.history(folder, units[0]))
         text = markdown(blocks) if self._session.capabilities.markdown else plain(blocks)
         if anchor.sweep:
             self._pages[document.uri, anchor.sweep] = text

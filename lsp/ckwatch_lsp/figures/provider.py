@@ -17,7 +17,15 @@ from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.affected_units import AffectedUnits
 from ckwatch_lsp.figures.anchors import FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
-from ckwatch_lsp.figures.labels import ROOM, UnitLens, affected_lens, sweep_lenses, timing_cells, trimmed, unit_lenses
+from ckwatch_lsp.figures.labels import (
+    LENSES_LIMIT,
+    UnitLens,
+    affected_lens,
+    sweep_lenses,
+    timing_cells,
+    trimmed,
+    unit_lenses,
+)
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
 from ckwatch_lsp.protocol.editor_client import EditorClient
@@ -40,14 +48,14 @@ def is_wanted(session: Session) -> bool:
     return wanted is True
 
 
-def information(session: Session, shown: FigurePresenter, path: str) -> Sequence[types.Diagnostic]:
+def information(session: Session, presenter: FigurePresenter, path: str) -> Sequence[types.Diagnostic]:
     """The figures of an open file; none of a file that is not open."""
     document = session.open_at(path) if is_wanted(session) else None
     if document is None:
         return ()
     found = []
-    for anchor, label in shown.labels(document):
-        units = shown.anchors.units(document, anchor)
+    for anchor, label in presenter.labels(document):
+        units = presenter.anchors.units(document, anchor)
         told = [(TIMING, trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
         found += [_diagnostic(document, anchor, code, text) for code, text in told]
     return found
@@ -58,13 +66,13 @@ def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
     found = []
     timing = shown_timing(unit, shape)
     if timing is not None:
-        standing = timing_freshness(unit, timing)
+        freshness = timing_freshness(unit, timing)
         text = f"{unit.instance} on {timing.shape}: {trimmed(timing_cells(timing))}"
-        found.append((TIMING, text if standing == "fresh" else f"{text} ({standing})"))
+        found.append((TIMING, text if freshness == "fresh" else f"{text} ({freshness})"))
     if unit.figures is not None:
-        standing = figures_freshness(unit)
+        freshness = figures_freshness(unit)
         text = f"{unit.instance}: {resource_words(unit.figures)}"
-        found.append((RESOURCES, text if standing == "fresh" else f"{text} ({standing})"))
+        found.append((RESOURCES, text if freshness == "fresh" else f"{text} ({freshness})"))
     return found
 
 
@@ -74,7 +82,7 @@ def _diagnostic(document: TextDocument, anchor: FigureAnchor, code: str, message
     start = Position(line, len(text) - len(text.lstrip()))
     where = anchor.name or Range(start, max(start, Position(line, len(text.rstrip()))))
     return types.Diagnostic(
-        document.places.their_range(where),
+        document.codec.encode_range(where),
         message,
         severity=types.DiagnosticSeverity.Information,
         code=code,
@@ -93,14 +101,14 @@ class FiguresProvider(LanguageProvider):
         self,
         session: Session,
         active: ActiveUnits,
-        shown: FigurePresenter,
+        presenter: FigurePresenter,
         affected: AffectedUnits,
         *,
         resolves: bool,
     ) -> None:
         self._session = session
         self._active = active
-        self._shown = shown
+        self._presenter = presenter
         self._affected = affected
         self._resolves = resolves
 
@@ -108,7 +116,7 @@ class FiguresProvider(LanguageProvider):
         """A label at the end of each line that has figures."""
         if not self._session.settings.hints or document.uri not in self._session.documents:
             return ()
-        here = self._shown.labels(document, within.start.line, within.end.line)
+        here = self._presenter.labels(document, within.start.line, within.end.line)
         at_once = not self._resolves and len(here) <= TOOLTIPS
         return [self._hint(document, anchor, label, at_once=at_once) for anchor, label in here]
 
@@ -118,7 +126,7 @@ class FiguresProvider(LanguageProvider):
         uri = given.get("uri") if isinstance(given, dict) else None
         document = self._session.documents.get(uri) if isinstance(uri, str) else None
         if document is not None:
-            anchor = self._shown.anchors.at(document, document.places.ours(hint.position))
+            anchor = self._presenter.anchors.at(document, document.codec.decode(hint.position))
             if anchor is not None:
                 hint.tooltip = self._page(document, anchor)
         return hint
@@ -129,7 +137,7 @@ class FiguresProvider(LanguageProvider):
             return ()
         return [
             types.CodeLens(
-                document.places.their_range(Range(Position(line, 0), Position(line, 0))),
+                document.codec.encode_range(Range(Position(line, 0), Position(line, 0))),
                 command=types.Command(lens.title, lens.command, arguments=[lens.argument]),
             )
             for line, lens in self.written_lenses(document)
@@ -138,14 +146,14 @@ class FiguresProvider(LanguageProvider):
     def written_lenses(self, document: TextDocument) -> list[tuple[int, UnitLens]]:
         """The lenses by line."""
         found: list[tuple[int, UnitLens]] = []
-        anchors = self._shown.anchors.of(document)
+        anchors = self._presenter.anchors.of(document)
         active = self._active.unit(document)
         is_template = document.kind is DocumentKind.TEMPLATE
-        crowded = len(anchors) > ROOM
+        crowded = len(anchors) > LENSES_LIMIT
         for anchor in anchors:
             if crowded and active is not None and active.id not in anchor.units:
                 continue
-            briefs = [self._shown.brief(unit) for unit in self._shown.anchors.units(document, anchor)]
+            briefs = [self._presenter.brief(unit) for unit in self._presenter.anchors.units(document, anchor)]
             if not briefs:
                 continue
             if anchor.sweep:
@@ -159,10 +167,10 @@ class FiguresProvider(LanguageProvider):
         """The table, on a line that has figures."""
         if not self._session.settings.hovers:
             return None
-        anchor = self._shown.anchors.at(document, position)
+        anchor = self._presenter.anchors.at(document, position)
         if anchor is None or not self._is_on(document, anchor, position):
             return None
-        text = self._shown.page(document, anchor)
+        text = self._presenter.page(document, anchor)
         return HoverText(text) if text else None
 
     def _is_on(self, document: TextDocument, anchor: FigureAnchor, position: Position) -> bool:
@@ -176,18 +184,18 @@ class FiguresProvider(LanguageProvider):
         units = len(self._active.units(document))
         if units == 0:
             return []
-        macros = self._shown.anchors.shape(document).macros
+        macros = self._presenter.anchors.landmarks(document).macros
         found = [
             (macro.line, affected_lens(self._affected.count(document, macro.name, units), document.uri))
             for macro in macros
         ]
-        if self._shown.anchors.shows_kernel(document) or any(macro.line == 0 for macro in macros):
+        if self._presenter.anchors.shows_kernel(document) or any(macro.line == 0 for macro in macros):
             return found
         return [(0, affected_lens(units, document.uri)), *found]
 
     def _hint(self, document: TextDocument, anchor: FigureAnchor, label: str, *, at_once: bool) -> types.InlayHint:
         return types.InlayHint(
-            position=document.places.theirs(anchor.end),
+            position=document.codec.encode(anchor.end),
             label=label,
             padding_left=True,
             tooltip=self._page(document, anchor) if at_once else None,
@@ -197,18 +205,18 @@ class FiguresProvider(LanguageProvider):
     def _page(self, document: TextDocument, anchor: FigureAnchor) -> types.MarkupContent:
         capabilities = self._session.capabilities
         kind = types.MarkupKind.Markdown if capabilities.markdown else types.MarkupKind.PlainText
-        return types.MarkupContent(kind, self._shown.page(document, anchor))
+        return types.MarkupContent(kind, self._presenter.page(document, anchor))
 
 
 class FiguresRefresher(SessionListener):
     """Compares what the open documents show with what they showed."""
 
     def __init__(
-        self, session: Session, editor: EditorClient, shown: FigurePresenter, provider: FiguresProvider
+        self, session: Session, editor: EditorClient, presenter: FigurePresenter, provider: FiguresProvider
     ) -> None:
         self._session = session
         self._editor = editor
-        self._shown = shown
+        self._presenter = presenter
         self._provider = provider
         self._informed: dict[str, object] = {}
         self._hints: dict[str, object] = {}
@@ -242,7 +250,7 @@ class FiguresRefresher(SessionListener):
             changed = [each for each in documents if told.get(each.uri) != before.get(each.uri)]
             self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
         if capabilities.refreshes_hints:
-            hints = self._of(documents, lambda document: [label for _, label in self._shown.labels(document)])
+            hints = self._of(documents, lambda document: [label for _, label in self._presenter.labels(document)])
             self._hints, before = hints if settings.hints else {}, self._hints
             if self._hints != before:
                 await self._editor.refresh("hints")
@@ -253,7 +261,7 @@ class FiguresRefresher(SessionListener):
                 await self._editor.refresh("lenses")
 
     def _messages(self, document: TextDocument) -> list[object]:
-        found = information(self._session, self._shown, document.path or "")
+        found = information(self._session, self._presenter, document.path or "")
         return [(each.code, each.message) for each in found]
 
     def _of(

@@ -79,7 +79,7 @@ class PositionCodec:
         line = self.lines[max(place.line, 0)].rstrip(_ENDS)
         return max(place.line, 0), _column(line, max(place.character, 0), self.encoding)
 
-    def ours(self, place: types.Position) -> Position:
+    def decode(self, place: types.Position) -> Position:
         """Our position of the editor's place."""
         line, column = self.clamped(place)
         if not self.lone_returns:
@@ -90,12 +90,12 @@ class PositionCodec:
         before = sum(each.endswith("\n") for each in self.lines[:first])
         return Position(before, sum(map(len, self.lines[first:line])) + column)
 
-    def our_range(self, given: types.Range) -> Range:
+    def decode_range(self, given: types.Range) -> Range:
         """Our range of the editor's; one whose ends stand the wrong way round is turned."""
-        start, end = self.ours(given.start), self.ours(given.end)
+        start, end = self.decode(given.start), self.decode(given.end)
         return Range(min(start, end), max(start, end))
 
-    def theirs(self, position: Position) -> types.Position:
+    def encode(self, position: Position) -> types.Position:
         """The editor's place of our position."""
         line, column = max(position.line, 0), max(position.column, 0)
         if self.lone_returns:
@@ -106,9 +106,9 @@ class PositionCodec:
         text = self.lines[line].rstrip(_ENDS)
         return types.Position(line, _units(text[:column], self.encoding))
 
-    def their_range(self, given: Range) -> types.Range:
+    def encode_range(self, given: Range) -> types.Range:
         """The editor's range of ours."""
-        return types.Range(self.theirs(given.start), self.theirs(given.end))
+        return types.Range(self.encode(given.start), self.encode(given.end))
 
     def _editor_line(self, line: int, column: int) -> tuple[int, int]:
         ended = 0

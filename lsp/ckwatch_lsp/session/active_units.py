@@ -15,7 +15,7 @@ from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
-MEMBERSHIP_TOPICS = frozenset({"units", "readers", "standing"})
+MEMBERSHIP_TOPICS = frozenset({"units", "readers", "connection"})
 """Topics after which other units may belong to a document."""
 
 AGAIN_S = 0.3
@@ -33,7 +33,7 @@ class ActiveUnits(SessionListener):
         self._readers: dict[str, tuple[str, ...]] = {}
         self._first: dict[str, str] = {}
         """The first unit of each open document, by URI, until there are other units."""
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
 
     def units(self, document: TextDocument) -> list[Unit]:
         """The units that are made of a document, in the order of the kernel files."""
@@ -49,7 +49,7 @@ class ActiveUnits(SessionListener):
         if document.kind is not DocumentKind.TEMPLATE:
             return []
         if path not in self._readers:
-            self._ask(folder, path)
+            self._request_readers(folder, path)
         return [folder.units[name] for name in self._readers.get(path, ()) if name in folder.units]
 
     def unit(self, document: TextDocument) -> Unit | None:
@@ -71,10 +71,10 @@ class ActiveUnits(SessionListener):
         """The same; the daemon is asked where none is known. Raises CkwatchError where there is no daemon."""
         folder = self._session.folder_for(document)
         if folder is not None and document.kind is DocumentKind.TEMPLATE and not self.units(document):
-            await self._learn(folder, document.path or "")
+            await self._fetch_readers(folder, document.path or "")
         return self.units(document)
 
-    def is_known_otherwise(self, document: TextDocument, unit: str) -> bool:
+    def excludes(self, document: TextDocument, unit: str) -> bool:
         """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
         readers = self._readers.get(document.path or "", ())
         return bool(readers) and unit not in readers
@@ -85,9 +85,9 @@ class ActiveUnits(SessionListener):
         if document is not None and document.path is not None:
             self._chosen[document.path] = unit.id
         self._chosen[""] = unit.id
-        self._look()
+        self._update_focus()
         for folder in self._session.folders.values():
-            folder.touch("active")
+            folder.mark_changed("active")
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """The units that were chosen, by the paths of documents; the last one under an empty path."""
@@ -115,27 +115,27 @@ class ActiveUnits(SessionListener):
 
     def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are looked at
         """It is worked on first."""
-        self._look()
+        self._update_focus()
 
     def closed(self, document: TextDocument) -> None:  # noqa: ARG002  # as above
         """Nobody looks at it any more."""
-        self._look()
+        self._update_focus()
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Who reads which file may be another."""
         if topics & MEMBERSHIP_TOPICS:
             self._first.clear()
-        if any(topic.startswith("unit/") or topic == "standing" for topic in topics):
+        if any(topic.startswith("unit/") or topic == "connection" for topic in topics):
             for document in self._documents(folder):
                 if document.kind is DocumentKind.TEMPLATE:
-                    self._ask(folder, document.path or "")
-            self._look()
+                    self._request_readers(folder, document.path or "")
+            self._update_focus()
         elif "readers" in topics:
-            self._look()
+            self._update_focus()
 
     def configured(self) -> None:
         """What is built may be something else."""
-        self._look()
+        self._update_focus()
 
     def _is_of(self, unit: Unit, document: TextDocument) -> bool:
         if document.virtual is not None:
@@ -147,7 +147,7 @@ class ActiveUnits(SessionListener):
     def _documents(self, folder: WorkspaceFolder) -> list[TextDocument]:
         return [each for each in self._session.documents.values() if self._session.folder_for(each) is folder]
 
-    def _look(self) -> None:
+    def _update_focus(self) -> None:
         for folder in self._session.folders.values():
             documents = self._documents(folder)
             settings = self._session.settings
@@ -158,25 +158,25 @@ class ActiveUnits(SessionListener):
             elif settings.build_first == "active":
                 active = (self.unit(each) for each in documents)
                 units = list(dict.fromkeys(unit.id for unit in active if unit is not None))
-            folder.look_at(units, files=files, compile_unsaved=settings.host_check_on_type)
+            folder.focus(units, files=files, compile_unsaved=settings.host_check_on_type)
 
-    def _ask(self, folder: WorkspaceFolder, path: str) -> None:
-        if path not in self._asked:
-            self._asked.add(path)
-            self._session.start(self._find, folder, path)
+    def _request_readers(self, folder: WorkspaceFolder, path: str) -> None:
+        if path not in self._requested:
+            self._requested.add(path)
+            self._session.start(self._follow_readers, folder, path)
 
-    async def _find(self, folder: WorkspaceFolder, path: str) -> None:
+    async def _follow_readers(self, folder: WorkspaceFolder, path: str) -> None:
         if path in self._readers:
             await anyio.sleep(AGAIN_S)
-            self._asked.discard(path)  # what changes from now on is a reason to ask once more
+            self._requested.discard(path)  # what changes from now on is a reason to ask once more
         with suppress(CkwatchError):
             try:
-                await self._learn(folder, path)
+                await self._fetch_readers(folder, path)
             finally:
-                self._asked.discard(path)
+                self._requested.discard(path)
 
-    async def _learn(self, folder: WorkspaceFolder, path: str) -> None:
+    async def _fetch_readers(self, folder: WorkspaceFolder, path: str) -> None:
         found: Sequence[str] = await folder.ready.readers(path)
         if self._readers.get(path) != tuple(found):
             self._readers[path] = tuple(found)
-            folder.touch("readers")
+            folder.mark_changed("readers")

@@ -63,7 +63,7 @@ class TextDocument:
         """Counts changes, also those that come without a version."""
         self._text: str | None = text
         self._lines = split_lines(text)
-        self.places = PositionCodec(self._lines, encoding, lone_returns=_has_lone_return(text))
+        self.codec = PositionCodec(self._lines, encoding, lone_returns=_has_lone_return(text))
 
     @property
     def text(self) -> str:
@@ -79,7 +79,7 @@ class TextDocument:
 
     def line(self, number: int) -> str:
         """One of our lines without its end; empty past the last."""
-        if self.places.lone_returns:
+        if self.codec.lone_returns:
             lines = self.text.split("\n")
             return lines[number].rstrip("\r") if number < len(lines) else ""
         return self._lines[number].rstrip("\r\n") if number < len(self._lines) else ""
@@ -94,10 +94,10 @@ class TextDocument:
     def _replace(self, change: types.TextDocumentContentChangeEvent) -> TextChange:
         if not isinstance(change, types.TextDocumentContentChangePartial):
             return self._replace_all(change.text)
-        before = self.places.our_range(change.range)
-        start, end = sorted((self.places.clamped(change.range.start), self.places.clamped(change.range.end)))
+        before = self.codec.decode_range(change.range)
+        start, end = sorted((self.codec.clamped(change.range.start), self.codec.clamped(change.range.end)))
         head, tail = self._lines[start[0]][: start[1]], self._lines[end[0]][end[1] :]
-        between = "\r" in change.text or "\r" in head or "\r" in tail or self.places.lone_returns
+        between = "\r" in change.text or "\r" in head or "\r" in tail or self.codec.lone_returns
         if between:
             text = self.text
             first = sum(map(len, self._lines[: start[0]])) + start[1]
@@ -133,8 +133,8 @@ class TextDocument:
     def _set(self, text: str) -> None:
         self._text = text
         self._lines = split_lines(text)
-        self.places.lines = self._lines
-        self.places.lone_returns = _has_lone_return(text)
+        self.codec.lines = self._lines
+        self.codec.lone_returns = _has_lone_return(text)
 
 
 def _has_lone_return(text: str) -> bool:

@@ -37,24 +37,24 @@ class EnvironmentMessages(SessionListener):
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Report new problems."""
-        if not topics & {"standing", "workspace"}:
+        if not topics & {"connection", "workspace"}:
             return
         now = dict(self._problems(folder))
         known = self._reported.setdefault(folder, set())
         for what in now.keys() - known:
             message, kind, fixes = now[what]
             self._session.start(self._report, message, kind, fixes)
-        self._reported[folder] = set(now) | {what for what in known if folder.standing is ConnectionState.STARTING}
+        self._reported[folder] = set(now) | {what for what in known if folder.connection is ConnectionState.STARTING}
 
     def _problems(
         self, folder: WorkspaceFolder
     ) -> list[tuple[str, tuple[str, types.MessageType, dict[str, FixAction]]]]:
         found: list[tuple[str, tuple[str, types.MessageType, dict[str, FixAction]]]] = []
         problem = folder.problem
-        if folder.standing is ConnectionState.UNTRUSTED:
+        if folder.connection is ConnectionState.UNTRUSTED:
             text = f"{folder.root} is not trusted: its templates and compiler flags are code that would run here."
             found.append(("trust", (text, types.MessageType.Warning, {"Trust": folder.trust})))
-        elif folder.standing is ConnectionState.BROKEN and problem is not None:
+        elif folder.connection is ConnectionState.BROKEN and problem is not None:
             text = sentence_of(problem)
             fixes: dict[str, FixAction] = {"Try again": _waking(folder)}
             found.append((f"broken {problem.message}", (text, types.MessageType.Error, fixes)))

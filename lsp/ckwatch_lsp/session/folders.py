@@ -56,29 +56,29 @@ class WorkspaceFolder:
     `standing`, `readers`), soon after; `units` where there are others, or they stand elsewhere."""
 
     def __init__(
-        self, root: Path, told: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
+        self, root: Path, on_change: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
     ) -> None:
         self.root = root
-        self.standing = ConnectionState.STARTING
+        self.connection = ConnectionState.STARTING
         self.problem: CkwatchError | None = None
         """Why it is broken or untrusted."""
         self.workspace: Workspace | None = None
         self.units: dict[str, Unit] = {}
         """In the order of the kernel files."""
         self._by_path: dict[str, dict[str, Unit]] = {}
-        self._on_their_way: set[str] = set()
+        self._rendering: set[str] = set()
         self.files: dict[str, File] = {}
         """Diagnostics by absolute path."""
-        self.lent: dict[str, dict[str, int]] = {}
+        self.overlaid: dict[str, dict[str, int]] = {}
         """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
-        self._news: dict[str, list[tuple[File, dict[str, int]]]] = {}
+        self._unseen_states: dict[str, list[tuple[File, dict[str, int]]]] = {}
         self.client: Client | None = None
-        self.lender = OverlaySync()
-        self._told = told
+        self.overlays = OverlaySync()
+        self._on_change = on_change
         self._start = start
         self._wake = anyio.Event()
-        self._dirty: set[str] = set()
-        self._has_dirt = anyio.Event()
+        self._changed: set[str] = set()
+        self._has_changes = anyio.Event()
         self._is_urgent = anyio.Event()
         self._focus = EditorFocus()
         self._focus_changed = anyio.Event()
@@ -86,7 +86,7 @@ class WorkspaceFolder:
     async def run(self) -> None:
         """Be connected as long as that is possible. Ends only by being cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tell)
+            tasks.start_soon(self._report_changes)
             waits = pauses()
             while True:
                 self._wake = anyio.Event()
@@ -95,17 +95,17 @@ class WorkspaceFolder:
                     async with connect(self.root, start=self._start, client_name="lsp") as client:
                         reached = True
                         await self._follow(client)
-                    self._stand(ConnectionState.STOPPED)
+                    self._set_connection(ConnectionState.STOPPED)
                 except UntrustedError as error:
-                    self._stand(ConnectionState.UNTRUSTED, error)
+                    self._set_connection(ConnectionState.UNTRUSTED, error)
                 except CkwatchError as error:
-                    self._stand(ConnectionState.BROKEN, error)
+                    self._set_connection(ConnectionState.BROKEN, error)
                 finally:
                     self.client = None
-                if reached and self.standing is ConnectionState.BROKEN:
+                if reached and self.connection is ConnectionState.BROKEN:
                     waits = pauses()
                 # a daemon that somebody stopped stays stopped until somebody does something
-                limit_s = next(waits) if self.standing is ConnectionState.BROKEN else None
+                limit_s = next(waits) if self.connection is ConnectionState.BROKEN else None
                 with anyio.move_on_after(limit_s) if limit_s is not None else anyio.CancelScope():
                     await self._wake.wait()
 
@@ -135,11 +135,11 @@ class WorkspaceFolder:
         return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
 
     @property
-    def renders(self) -> bool:
+    def is_rendering(self) -> bool:
         """Whether units are on their way from a new text to a result."""
-        return bool(self._on_their_way)
+        return bool(self._rendering)
 
-    def look_at(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
+    def focus(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
         """Have these units worked on first, and built whenever they change, unsaved if `compile_unsaved`."""
         focus = EditorFocus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
         if focus != self._focus:
@@ -165,7 +165,7 @@ class WorkspaceFolder:
         loaded = False
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(self._send_focus, client)
-            tasks.start_soon(self.lender.run, client)
+            tasks.start_soon(self.overlays.run, client)
             async with client.events() as changes:
                 async for change in changes:
                     self._take(change)
@@ -173,11 +173,11 @@ class WorkspaceFolder:
                     state = change.state
                     if not loaded and isinstance(state, Workspace) and state.loaded:
                         loaded = True
-                        self._stand(ConnectionState.READY)
-                        tasks.start_soon(self._forget, seen)
+                        self._set_connection(ConnectionState.READY)
+                        tasks.start_soon(self._drop_unknown, seen)
             tasks.cancel_scope.cancel()
 
-    async def _forget(self, seen: set[str]) -> None:
+    async def _drop_unknown(self, seen: set[str]) -> None:
         """Another daemon may not know what the one before did."""
         await anyio.sleep(FORGET_S)
         for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
@@ -191,66 +191,66 @@ class WorkspaceFolder:
         if kind == "unit":
             before = self.units.pop(name, None) if not isinstance(state, Unit) else self.units.get(name)
             if before is None or not isinstance(state, Unit) or before.place != state.place:
-                self.touch("units")
+                self.mark_changed("units")
             if before is not None:
                 self._by_path[before.place.path].pop(name)
             if isinstance(state, Unit):
                 self.units[name] = state
                 self._by_path.setdefault(state.place.path, {})[name] = state
             if isinstance(state, Unit) and state.phase in ("waiting", "rendering"):
-                self._on_their_way.add(name)
+                self._rendering.add(name)
             else:
-                self._on_their_way.discard(name)
+                self._rendering.discard(name)
         elif kind == "file":
             if isinstance(state, File):
                 self.files[name] = state
             else:
                 self.files.pop(name, None)
-            self.lent[name] = self.lender.sent()
-            self._note(name)
+            self.overlaid[name] = self.overlays.sent()
+            self._keep_state(name)
         elif kind == "workspace" and isinstance(state, Workspace):
             self.workspace = state
-        self.touch(change.topic)
+        self.mark_changed(change.topic)
 
-    def news_of(self, path: str) -> list[tuple[File, dict[str, int]]]:
+    def take_states(self, path: str) -> list[tuple[File, dict[str, int]]]:
         """The states of a file since this was asked last, in order, each with the revisions that were lent: what was
         away for a moment is new when it is back, though it reads as before."""
-        return self._news.pop(path, None) or [self._present(path)]
+        return self._unseen_states.pop(path, None) or [self._current_state(path)]
 
-    def _note(self, path: str) -> None:
-        news, present = self._news.setdefault(path, []), self._present(path)
+    def _keep_state(self, path: str) -> None:
+        news, present = self._unseen_states.setdefault(path, []), self._current_state(path)
         if news and news[-1][0].diagnostics == present[0].diagnostics:
             news.pop()
         news.append(present)
 
-    def _present(self, path: str) -> tuple[File, dict[str, int]]:
+    def _current_state(self, path: str) -> tuple[File, dict[str, int]]:
         nothing = File.model_construct(path=path, diagnostics=(), generations={})
-        return self.files.get(path, nothing), self.lent.get(path, {})
+        return self.files.get(path, nothing), self.overlaid.get(path, {})
 
-    def _stand(self, standing: ConnectionState, problem: CkwatchError | None = None) -> None:
-        if standing is ConnectionState.BROKEN:
+    def _set_connection(self, connection: ConnectionState, problem: CkwatchError | None = None) -> None:
+        if connection is ConnectionState.BROKEN:
             _log.warning("%s: %s", self.root, problem)
-        self.standing, self.problem = standing, problem
-        self.touch("standing")
+        self.connection, self.problem = connection, problem
+        self.mark_changed("connection")
 
-    def touch(self, topic: str) -> None:
+    def mark_changed(self, topic: str) -> None:
         """Have `topic` told soon."""
-        self._dirty.add(topic)
-        self._has_dirt.set()
+        self._changed.add(topic)
+        self._has_changes.set()
         if topic not in ("units", "workspace") and not topic.startswith("unit/"):
             self._is_urgent.set()
 
-    async def _tell(self) -> None:
+    async def _report_changes(self) -> None:
         next_s = 0.0
         while True:
-            await self._has_dirt.wait()
+            await self._has_changes.wait()
             with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
                 await self._is_urgent.wait()
             await anyio.sleep(TELL_S)
-            topics, self._dirty = frozenset(self._dirty), set()
-            self._has_dirt, self._is_urgent = anyio.Event(), anyio.Event()
+            topics, self._changed = frozenset(self._changed), set()
+            self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
             next_s = anyio.current_time() + UNITS_S
-            self._told(self, topics)
+            self._on_change(self, topics)
 
     async def _send_focus(self, client: Client) -> None:
         while True:

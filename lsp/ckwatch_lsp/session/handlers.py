@@ -56,7 +56,7 @@ class RequestHandlers:
         text = "\n\n---\n\n".join(one.text for one in found)
         about = next((one.range for one in found if one.range is not None), None)
         kind = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
-        shown = None if about is None or document is None else document.places.their_range(about)
+        shown = None if about is None or document is None else document.codec.encode_range(about)
         return types.Hover(types.MarkupContent(kind, text), shown)
 
     async def signature_help(self, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
@@ -80,7 +80,7 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         for one in await self._at(params, lambda language, document, at: language.prepare_rename(document, at)):
             if one is not None and document is not None:
-                return types.PrepareRenamePlaceholder(document.places.their_range(one[0]), one[1])
+                return types.PrepareRenamePlaceholder(document.codec.encode_range(one[0]), one[1])
         return None
 
     async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
@@ -120,14 +120,14 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        return [await self._selection(document, document.places.ours(place)) for place in params.positions]
+        return [await self._selection(document, document.codec.decode(place)) for place in params.positions]
 
     async def _selection(self, document: TextDocument, position: Position) -> types.SelectionRange:
         asked = await self._ask(document, lambda language: language.selections(document, position))
         around = [each for one in asked for each in one] or [Range(position, position)]
-        found = types.SelectionRange(document.places.their_range(around[-1]))
+        found = types.SelectionRange(document.codec.encode_range(around[-1]))
         for each in reversed(around[:-1]):
-            found = types.SelectionRange(document.places.their_range(each), found)
+            found = types.SelectionRange(document.codec.encode_range(each), found)
         return found
 
     async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
@@ -147,7 +147,7 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        within = document.places.our_range(params.range)
+        within = document.codec.decode_range(params.range)
         return _joined(await self._ask(document, lambda language: language.actions(document, within, params.context)))
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens] | None:
@@ -159,21 +159,21 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return None
-        within = document.places.our_range(params.range)
+        within = document.codec.decode_range(params.range)
         return _joined(await self._ask(document, lambda language: language.hints(document, within)))
 
     async def _tokens(self, uri: str, within: types.Range | None) -> types.SemanticTokens | None:
         document = await self._session.document(uri)
         if document is None:
             return None
-        ours = None if within is None else document.places.our_range(within)
+        ours = None if within is None else document.codec.decode_range(within)
         found = [
             each for one in await self._ask(document, lambda language: language.tokens(document, ours)) for each in one
         ]
         if len(found) <= TOKENS_AT_ONCE:
-            return types.SemanticTokens(data=encoded(document.places, found))
-        places = document.places.copy()
-        return types.SemanticTokens(data=await to_thread.run_sync(encoded, places, found))
+            return types.SemanticTokens(data=encoded(document.codec, found))
+        codec = document.codec.copy()
+        return types.SemanticTokens(data=await to_thread.run_sync(encoded, codec, found))
 
     async def _at(
         self,
@@ -185,7 +185,7 @@ class RequestHandlers:
         document = await self._session.document(params.text_document.uri)
         if document is None:
             return []
-        position = document.places.ours(params.position)
+        position = document.codec.decode(params.position)
         return await self._ask(document, lambda language: ask(language, document, position), explicit=explicit)
 
     async def _of(
@@ -236,12 +236,12 @@ def _flat(
         yield from _flat(symbol.children or (), uri, symbol.name)
 
 
-def encoded(places: PositionCodec, tokens: Iterable[SemanticToken]) -> list[int]:
+def encoded(codec: PositionCodec, tokens: Iterable[SemanticToken]) -> list[int]:
     """Tokens as the protocol writes them: each in relation to the one before, in the editor's units."""
     data: list[int] = []
     line = column = 0
     for token in tokens:
-        shown = places.their_range(token.range)
+        shown = codec.encode_range(token.range)
         length = shown.end.character - shown.start.character
         if shown.start.line != shown.end.line or length <= 0:
             continue

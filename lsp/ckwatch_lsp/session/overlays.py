@@ -33,35 +33,35 @@ class OverlaySync:
     last one is sent."""
 
     def __init__(self) -> None:
-        self._loans: dict[str, _OverlaidDocument] = {}
+        self._synced: dict[str, _OverlaidDocument] = {}
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
-        self._moved = anyio.Event()
+        self._progressed = anyio.Event()
 
     async def run(self, client: Client) -> None:
         """Lend to this daemon; to be cancelled when it has gone."""
         async with anyio.create_task_group() as tasks:
             self._client, self._tasks = client, tasks
             try:
-                for loan in list(self._loans.values()):
-                    self._start(loan)
+                for synced in list(self._synced.values()):
+                    self._start(synced)
                 await anyio.sleep_forever()
             finally:
                 self._client = self._tasks = None
 
     def given(self, path: str) -> int:
         """The revision of the document that the daemon has; -1 where it reads the file."""
-        loan = self._loans.get(path)
-        return -1 if loan is None else loan.given
+        synced = self._synced.get(path)
+        return -1 if synced is None else synced.given
 
     def sent(self) -> dict[str, int]:
         """The revisions that the daemon has, or is about to have, by path; files that it reads are not there."""
-        return {path: loan.sent for path, loan in self._loans.items() if loan.sent != -1}
+        return {path: synced.sent for path, synced in self._synced.items() if synced.sent != -1}
 
     async def settled(self, document: TextDocument) -> None:
         """Return when the daemon has the document as it is, or reads the file."""
-        while (loan := self._loans.get(document.path or "")) is not None and loan.given != document.revision:
-            await self._moved.wait()
+        while (synced := self._synced.get(document.path or "")) is not None and synced.given != document.revision:
+            await self._progressed.wait()
 
     def opened(self, document: TextDocument) -> None:
         """A document is open; it is lent if it is not what the file says."""
@@ -71,77 +71,77 @@ class OverlaySync:
         """The document has another text."""
         if document.path is None:
             return
-        loan = self._loans.get(document.path)
-        if loan is None or loan.document is not document:
+        synced = self._synced.get(document.path)
+        if synced is None or synced.document is not document:
             self.closed(document)
-            loan = self._loans[document.path] = _OverlaidDocument(document)
-            self._start(loan)
-        loan.saved = False
-        loan.changed.set()
+            synced = self._synced[document.path] = _OverlaidDocument(document)
+            self._start(synced)
+        synced.saved = False
+        synced.changed.set()
 
     def saved(self, document: TextDocument) -> None:
-        """The file says what the document says: the loan ends once the daemon has seen that."""
-        loan = self._loans.get(document.path or "")
-        if loan is not None:
-            loan.saved = True
-            loan.changed.set()
+        """The file says what the document says: the synced ends once the daemon has seen that."""
+        synced = self._synced.get(document.path or "")
+        if synced is not None:
+            synced.saved = True
+            synced.changed.set()
 
     def closed(self, document: TextDocument) -> None:
         """The document is not open any more."""
-        loan = self._loans.pop(document.path or "", None)
-        if loan is not None:
-            loan.closed = True
-            self._give(loan, -1)
-            if loan.scope is not None:
-                loan.scope.cancel()
+        synced = self._synced.pop(document.path or "", None)
+        if synced is not None:
+            synced.closed = True
+            self._set_given(synced, -1)
+            if synced.scope is not None:
+                synced.scope.cancel()
 
-    def _give(self, loan: _OverlaidDocument, revision: int) -> None:
-        loan.given = loan.sent = revision
-        self._moved.set()
-        self._moved = anyio.Event()
+    def _set_given(self, synced: _OverlaidDocument, revision: int) -> None:
+        synced.given = synced.sent = revision
+        self._progressed.set()
+        self._progressed = anyio.Event()
 
-    def _start(self, loan: _OverlaidDocument) -> None:
+    def _start(self, synced: _OverlaidDocument) -> None:
         if self._tasks is not None and self._client is not None:
-            loan.changed.set()
-            self._tasks.start_soon(self._lend, self._client, loan)
+            synced.changed.set()
+            self._tasks.start_soon(self._sync, self._client, synced)
 
-    async def _lend(self, client: Client, loan: _OverlaidDocument) -> None:
-        path = loan.document.path
+    async def _sync(self, client: Client, synced: _OverlaidDocument) -> None:
+        path = synced.document.path
         assert path is not None  # noqa: S101  # only documents with a path are lent
         with anyio.CancelScope() as scope:
-            loan.scope = scope
+            synced.scope = scope
             settled = -1
-            while loan.document.revision != settled:  # it may be edited while it is found to be as it is saved
-                settled = loan.document.revision
+            while synced.document.revision != settled:  # it may be edited while it is found to be as it is saved
+                settled = synced.document.revision
                 try:
-                    if not await to_thread.run_sync(_is_saved, path, loan.document.text):
-                        settled = await self._lend_until_saved(client, loan, path)
+                    if not await to_thread.run_sync(_is_saved, path, synced.document.text):
+                        settled = await self._sync_until_saved(client, synced, path)
                 except CkwatchError as error:
                     _log.warning("%s cannot be lent: %s", path, error)
-            self._give(loan, -1)
-        if not loan.closed and self._loans.get(path) is loan and not scope.cancel_called:
-            del self._loans[path]
-            self._give(loan, -1)
+            self._set_given(synced, -1)
+        if not synced.closed and self._synced.get(path) is synced and not scope.cancel_called:
+            del self._synced[path]
+            self._set_given(synced, -1)
 
-    async def _lend_until_saved(self, client: Client, loan: _OverlaidDocument, path: str) -> int:
+    async def _sync_until_saved(self, client: Client, synced: _OverlaidDocument, path: str) -> int:
         """Lend until the file says the same; the revision of which that is so."""
-        revision = loan.document.revision
-        loan.changed = anyio.Event()
-        loan.sent = revision
-        async with client.overlay(path, loan.document.text) as overlay:
-            self._give(loan, revision)
+        revision = synced.document.revision
+        synced.changed = anyio.Event()
+        synced.sent = revision
+        async with client.overlay(path, synced.document.text) as overlay:
+            self._set_given(synced, revision)
             while True:
-                if loan.document.revision == loan.given and not loan.saved:
-                    await loan.changed.wait()
-                loan.changed = anyio.Event()
-                if loan.document.revision != loan.given:
-                    loan.sent = revision = loan.document.revision
-                    await overlay.change(loan.document.text)
-                    self._give(loan, revision)
-                elif loan.saved:
+                if synced.document.revision == synced.given and not synced.saved:
+                    await synced.changed.wait()
+                synced.changed = anyio.Event()
+                if synced.document.revision != synced.given:
+                    synced.sent = revision = synced.document.revision
+                    await overlay.change(synced.document.text)
+                    self._set_given(synced, revision)
+                elif synced.saved:
                     await client.sync()  # what is on disk now; else the old text would be back for a moment
-                    if loan.saved and loan.document.revision == loan.given:
-                        return loan.given
+                    if synced.saved and synced.document.revision == synced.given:
+                        return synced.given
 
 
 def _is_saved(path: str, text: str) -> bool:

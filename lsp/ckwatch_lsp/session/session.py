@@ -136,7 +136,7 @@ class Session:
             if folder is not None and self.documents.get(document.uri) is document:
                 folder.wake()
                 if self.settings.check_on_type:
-                    folder.lender.opened(document)
+                    folder.overlays.opened(document)
         if self.documents.get(document.uri) is document:
             for listener in self.listeners:
                 listener.opened(document)
@@ -154,7 +154,7 @@ class Session:
             and document.kind not in (DocumentKind.OTHER, DocumentKind.VIRTUAL)
             and self.settings.check_on_type
         ):
-            folder.lender.changed(document)
+            folder.overlays.changed(document)
         for listener in self.listeners:
             listener.changed(document, edits)
 
@@ -166,7 +166,7 @@ class Session:
         folder = self.folder_of(document.path)
         if folder is not None:
             folder.wake()
-            folder.lender.saved(document)
+            folder.overlays.saved(document)
         for listener in self.listeners:
             listener.saved(document)
 
@@ -177,7 +177,7 @@ class Session:
             return
         folder = self.folder_of(document.path)
         if folder is not None:
-            folder.lender.closed(document)
+            folder.overlays.closed(document)
         for listener in self.listeners:
             listener.closed(document)
 
@@ -225,15 +225,15 @@ class Session:
 
     async def location(self, span: Span) -> types.Location:
         """Where a place of the daemon's is for the editor."""
-        return types.Location(self.uri_at(span.path), await self.their_range(span.path, range_of(span)))
+        return types.Location(self.uri_at(span.path), await self.encode_range(span.path, range_of(span)))
 
-    async def their_range(self, path: str, given: Range) -> types.Range:
+    async def encode_range(self, path: str, given: Range) -> types.Range:
         """Our range in the file at `path`, in the editor's units."""
         document = await self.text_at(path)
         if document is None:
             start = types.Position(given.start.line, given.start.column)
             return types.Range(start, types.Position(given.end.line, given.end.column))
-        return document.places.their_range(given)
+        return document.codec.encode_range(given)
 
     def providers_for(self, document: TextDocument) -> list[LanguageProvider]:
         """The providers that answer for a document."""

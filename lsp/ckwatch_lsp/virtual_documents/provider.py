@@ -171,14 +171,14 @@ class VirtualDocumentCommands:
             raise CkwatchError(f"there is no document {uri}")
         virtual = await self._unit_view(view, argument, document)
         text = await self._documents.text(virtual)
-        position = document.places.ours(position_in(argument))
+        position = document.codec.decode(position_in(argument))
         if document.path is None or text.links is None:
             return None
         found = _found(view, text, document.path, position)
         if found is None:
             return None
         shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
-        there = shown.places.their_range(found)
+        there = shown.codec.encode_range(found)
         return {"uri": virtual.uri, "range": self._editor.plain(there), "stale": text.stale}
 
     async def to_template(self, argument: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -188,7 +188,7 @@ class VirtualDocumentCommands:
         virtual = known.virtual if known is not None and known.virtual is not None else _virtual_uri(uri)
         text = await self._documents.text(virtual)
         shown = TextDocument(virtual.uri, text.text, None, self._session.capabilities.encoding)
-        span = template_place(virtual.view, text, shown.places.ours(position_in(argument)))
+        span = template_place(virtual.view, text, shown.codec.decode(position_in(argument)))
         return None if span is None else await self._location(span)
 
     async def _location(self, span: Span) -> dict[str, Any]:

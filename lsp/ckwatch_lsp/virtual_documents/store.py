@@ -184,9 +184,7 @@ class VirtualDocuments(SessionListener):
         for virtual, view in self._views.items():
             if virtual.view != "source" or virtual.folder != folder.root:
                 continue
-            if document.kind is not DocumentKind.TEMPLATE or not self._active.is_known_otherwise(
-                document, virtual.unit
-            ):
+            if document.kind is not DocumentKind.TEMPLATE or not self._active.excludes(document, virtual.unit):
                 self._session.start(self._follow_edit, folder, view, document)
 
     def closed(self, document: TextDocument) -> None:
@@ -208,7 +206,7 @@ class VirtualDocuments(SessionListener):
             await self._tell(virtual, now)
 
     async def _follow_edit(self, folder: WorkspaceFolder, view: _OpenView, document: TextDocument) -> None:
-        await folder.lender.settled(document)
+        await folder.overlays.settled(document)
         view.edition += 1
         view.fetch_soon()
 

@@ -88,13 +88,13 @@ def test_a_unit_in_a_line(given: Unit, expected: tuple[str, str | None]) -> None
     assert line_of(given) == expected
 
 
-def folder(*units: Unit, standing: ConnectionState = ConnectionState.READY, **changes: Any) -> WorkspaceFolder:
+def folder(*units: Unit, connection: ConnectionState = ConnectionState.READY, **changes: Any) -> WorkspaceFolder:
     made = WorkspaceFolder(Path("/ws"), lambda _folder, _topics: None)
     fields: dict[str, Any] = {
         "root": "/ws", "loaded": True, "busy": False, "unit_count": len(units), "jobs": 2, "compiling": 0
     }  # fmt: skip
     made.workspace = Workspace(**(fields | changes))
-    made.standing = standing
+    made.connection = connection
     made.units = {each.id: each for each in units}
     return made
 
@@ -107,10 +107,10 @@ BUSY = [unit("a", phase="compiling"), unit("b", phase="queued"), unit("c", measu
     [
         (folder(unit()), "ok", True, "1 unit"),
         (folder(*BUSY, busy=True), "ok", False, "1 compiling, 1 queued, timing k/c"),
-        (folder(standing=ConnectionState.STARTING), "ok", False, "the daemon is being started"),
-        (folder(standing=ConnectionState.UNTRUSTED), "warning", True, "the workspace is not trusted"),
-        (folder(standing=ConnectionState.BROKEN), "error", True, "there is no daemon"),
-        (folder(standing=ConnectionState.STOPPED), "warning", True, "the daemon was stopped"),
+        (folder(connection=ConnectionState.STARTING), "ok", False, "the daemon is being started"),
+        (folder(connection=ConnectionState.UNTRUSTED), "warning", True, "the workspace is not trusted"),
+        (folder(connection=ConnectionState.BROKEN), "error", True, "there is no daemon"),
+        (folder(connection=ConnectionState.STOPPED), "warning", True, "the daemon was stopped"),
         (folder(problem="ckwatch.toml is broken"), "error", True, "ckwatch.toml is broken"),
         (folder(warnings={"toolchain": "there is none"}), "warning", True, "toolchain: there is none"),
     ],

@@ -60,11 +60,11 @@ class NoTemplates(TemplateLibrary):
 class Desk:
     """`report` is what the daemon reports."""
 
-    def __init__(self, session: Session, active: ActiveUnits, editor: FakeEditor, shown: FigurePresenter) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, editor: FakeEditor, presenter: FigurePresenter) -> None:
         self.session = session
         self.active = active
         self.editor = editor
-        self.shown = shown
+        self.presenter = presenter
         self.client = MadeUpClient()
         self.folder = WorkspaceFolder(ROOT, session.on_daemon_change)  # as the session makes it
         self.folder.client = cast("Client", self.client)
@@ -95,8 +95,8 @@ class Desk:
     async def settle(self) -> None:
         """Tell what was touched, and let answers come."""
         for _ in range(2):
-            topics = frozenset(self.folder._dirty)  # nobody runs the folder here
-            self.folder._dirty.clear()  # as above
+            topics = frozenset(self.folder._changed)  # nobody runs the folder here
+            self.folder._changed.clear()  # as above
             if topics:
                 self.session.on_daemon_change(self.folder, topics)
             await anyio.wait_all_tasks_blocked()
@@ -151,7 +151,7 @@ async def desk(
         active, editor = ActiveUnits(session), FakeEditor(capabilities)
         session.listeners.append(active)
         params = types.InitializeParams(given or types.ClientCapabilities())
-        shown = add_figures(session, active, editor, params, NoTemplates(session, editor))
-        made = Desk(session, active, editor, shown)
+        presenter = add_figures(session, active, editor, params, NoTemplates(session, editor))
+        made = Desk(session, active, editor, presenter)
         yield made
         tasks.cancel_scope.cancel()

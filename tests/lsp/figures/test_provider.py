@@ -168,7 +168,7 @@ ONLY_TEXT = replace(ABLE, hints=False, refreshes_hints=False, lenses=False)
 
 
 def messages(made: Desk, path: str) -> list[tuple[int, str, str]]:
-    found = information(made.session, made.shown, path)
+    found = information(made.session, made.presenter, path)
     assert {each.severity for each in found} <= {types.DiagnosticSeverity.Information}
     return [(each.range.start.line, str(each.code), each.message) for each in found]
 

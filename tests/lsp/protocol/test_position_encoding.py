@@ -27,14 +27,14 @@ COLUMNS = [
 @pytest.mark.parametrize(("line", "column", "utf8", "utf16", "utf32"), COLUMNS)
 def test_columns(line: str, column: int, utf8: int, utf16: int, utf32: int) -> None:
     for encoding, units in zip(ENCODINGS, (utf8, utf16, utf32), strict=True):
-        places = PositionCodec(split_lines(line), encoding)
-        assert places.theirs(Position(0, column)) == types.Position(0, units)
-        assert places.ours(types.Position(0, units)) == Position(0, column)
+        codec = PositionCodec(split_lines(line), encoding)
+        assert codec.encode(Position(0, column)) == types.Position(0, units)
+        assert codec.decode(types.Position(0, units)) == Position(0, column)
 
 
 def test_within_a_character_is_before_it() -> None:
-    assert PositionCodec(split_lines("𝒳b"), "utf-16").ours(types.Position(0, 1)) == Position(0, 0)
-    assert PositionCodec(split_lines("𝒳b"), "utf-8").ours(types.Position(0, 3)) == Position(0, 0)
+    assert PositionCodec(split_lines("𝒳b"), "utf-16").decode(types.Position(0, 1)) == Position(0, 0)
+    assert PositionCodec(split_lines("𝒳b"), "utf-8").decode(types.Position(0, 3)) == Position(0, 0)
 
 
 CLAMPED = [
@@ -48,14 +48,14 @@ CLAMPED = [
 
 @pytest.mark.parametrize(("text", "given", "expected"), CLAMPED)
 def test_places_past_an_end_are_the_end(text: str, given: tuple[int, int], expected: tuple[int, int]) -> None:
-    assert PositionCodec(split_lines(text), "utf-16").ours(types.Position(*given)) == Position(*expected)
+    assert PositionCodec(split_lines(text), "utf-16").decode(types.Position(*given)) == Position(*expected)
 
 
 def test_a_lone_return_ends_a_line_for_editors_only() -> None:
-    places = PositionCodec(split_lines("a\rb\nc"), "utf-16", lone_returns=True)
-    assert places.theirs(Position(0, 2)) == types.Position(1, 0)
-    assert places.ours(types.Position(1, 1)) == Position(0, 3)
-    assert places.theirs(Position(1, 0)) == types.Position(2, 0)
+    codec = PositionCodec(split_lines("a\rb\nc"), "utf-16", lone_returns=True)
+    assert codec.encode(Position(0, 2)) == types.Position(1, 0)
+    assert codec.decode(types.Position(1, 1)) == Position(0, 3)
+    assert codec.encode(Position(1, 0)) == types.Position(2, 0)
 
 
 @given(TEXTS)
@@ -68,8 +68,8 @@ def test_lines_are_as_the_protocol_counts_them(text: str) -> None:
 @given(TEXTS, st.sampled_from(ENCODINGS), st.data())
 def test_there_and_back(text: str, encoding: str, data: st.DataObject) -> None:
     lone = text.count("\r") != text.count("\r\n")
-    places = PositionCodec(split_lines(text), encoding, lone_returns=lone)
+    codec = PositionCodec(split_lines(text), encoding, lone_returns=lone)
     ours = text.split("\n")
     line = data.draw(st.integers(0, len(ours) - 1))
     column = data.draw(st.integers(0, len(ours[line].removesuffix("\r"))))
-    assert places.ours(places.theirs(Position(line, column))) == Position(line, column)
+    assert codec.decode(codec.encode(Position(line, column))) == Position(line, column)

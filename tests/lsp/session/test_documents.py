@@ -56,7 +56,7 @@ def test_changes_one_by_one_are_the_text_at_once(
         assert offset(document.text.split("\n"), made.end) == head + len(new)
         fresh = TextDocument(URI, document.text, 1, encoding)
         assert fresh.line_count == document.line_count
-        assert fresh.places.lone_returns == document.places.lone_returns
+        assert fresh.codec.lone_returns == document.codec.lone_returns
 
 
 @given(TEXTS, TEXTS)

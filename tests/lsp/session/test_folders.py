@@ -29,7 +29,7 @@ def tell(folder: WorkspaceFolder, *messages: str) -> None:
 
 
 def told(folder: WorkspaceFolder) -> list[list[str]]:
-    return [[one.message for one in state.diagnostics] for state, _ in folder.news_of(PATH)]
+    return [[one.message for one in state.diagnostics] for state, _ in folder.take_states(PATH)]
 
 
 def test_what_was_away_for_a_moment_is_heard_of() -> None:

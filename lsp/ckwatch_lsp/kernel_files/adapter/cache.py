@@ -58,7 +58,7 @@ class ParsedKernelFiles:
             self._kept.popitem(last=False)
         return file
 
-    async def with_care(self, document: TextDocument, work: Callable[[], Answer]) -> Answer:
+    async def run(self, document: TextDocument, work: Callable[[], Answer]) -> Answer:
         """Do what takes as long as the text is large: in a thread where it is."""
         return work() if document.line_count < LARGE // LINE else await to_thread.run_sync(work)
 
@@ -107,10 +107,10 @@ VALUES_KEPT = 200
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[Answer]):
-    """An answer, and what the folder's count of news was when it was asked for; when it came."""
+    """An answer, and what the folder's count of changes was when it was asked for; when it came."""
 
     answer: Answer
-    news: int
+    changes: int
     at: float
 
 
@@ -131,16 +131,16 @@ class DaemonAnswers(SessionListener):
         self._again_s = again_s
         self._kept: dict[tuple[WorkspaceFolder, str], _Kept[Any]] = {}
         self._asking: dict[tuple[WorkspaceFolder, str], anyio.Event] = {}
-        self._news: dict[WorkspaceFolder, int] = {}
+        self._changes: dict[WorkspaceFolder, int] = {}
         self._values: dict[tuple[WorkspaceFolder, str, str, str], _Judged] = {}
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Templates and parameters may be others."""
-        if "standing" in topics:
+        if "connection" in topics:
             self._values.clear()
-        if any(topic == "standing" or topic.startswith("unit/") for topic in topics):
-            self._news[folder] = self._news.get(folder, 0) + 1
-        if "standing" in topics and folder.client is not None:
+        if any(topic == "connection" or topic.startswith("unit/") for topic in topics):
+            self._changes[folder] = self._changes.get(folder, 0) + 1
+        if "connection" in topics and folder.client is not None:
             for document in self._session.documents.values():
                 self.opened(document)
 
@@ -221,9 +221,9 @@ class DaemonAnswers(SessionListener):
             asked.done.set()
 
     async def _answer(self, folder: WorkspaceFolder, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
-        key, news = (folder, what), self._news.get(folder, 0)
+        key, changes = (folder, what), self._changes.get(folder, 0)
         kept = self._kept.get(key)
-        if (kept is None or kept.news != news) and key not in self._asking:
+        if (kept is None or kept.changes != changes) and key not in self._asking:
             self._asking[key] = anyio.Event()
             self._session.start(self._ask, key, ask)
         if kept is None:
@@ -236,8 +236,8 @@ class DaemonAnswers(SessionListener):
         try:
             if key in self._kept:
                 await anyio.sleep(max(0.0, self._kept[key].at + self._again_s - time.monotonic()))
-            news = self._news.get(key[0], 0)
-            self._kept[key] = _Kept(await ask(), news, time.monotonic())
+            changes = self._changes.get(key[0], 0)
+            self._kept[key] = _Kept(await ask(), changes, time.monotonic())
         except CkwatchError:
             self._kept.pop(key, None)
         finally:

@@ -52,10 +52,10 @@ SWEPT_LIMIT = 200
 class KernelFileActions:
     """Of one session."""
 
-    def __init__(self, session: Session, files: ParsedKernelFiles, knowledge: DaemonAnswers) -> None:
+    def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
         self._session = session
         self._files = files
-        self._knowledge = knowledge
+        self._answers = answers
 
     async def of(
         self, document: TextDocument, within: Range, context: types.CodeActionContext
@@ -82,7 +82,7 @@ class KernelFileActions:
         self, folder: WorkspaceFolder, document: TextDocument, file: KernelFileText, diagnostic: types.Diagnostic
     ) -> list[types.CodeAction]:
         """The nearest values that the rules accept for the parameter that a diagnostic stands at."""
-        position = document.places.ours(diagnostic.range.start)
+        position = document.codec.decode(diagnostic.range.start)
         spot = cursor_context(file.toml, position)
         if spot.kind is not CursorContextKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
             return []
@@ -92,7 +92,7 @@ class KernelFileActions:
         if unit is None:
             return []
         parameters = await self._parameters(folder, file, position, unit.id)
-        values, _ = await self._knowledge.values(folder, unit, name, parameters, wait_s=WAIT_S)
+        values, _ = await self._answers.values(folder, unit, name, parameters, wait_s=WAIT_S)
         instance = file.instance(unit.instance)
         made = []
         for one in [each for each in values if each.accepted][:OFFERED]:

@@ -47,7 +47,7 @@ def item(document: TextDocument, candidate: KernelFileCandidate, position: Posit
         documentation=doc,
         sort_text=f"{candidate.order:05}",
         filter_text=candidate.filter or None,
-        text_edit=types.TextEdit(document.places.their_range(reach), candidate.text),
+        text_edit=types.TextEdit(document.codec.encode_range(reach), candidate.text),
         tags=[types.CompletionItemTag.Deprecated] if candidate.refused else None,
     )
 
@@ -57,8 +57,8 @@ def symbol(document: TextDocument, one: KernelFileSymbol) -> types.DocumentSymbo
     return types.DocumentSymbol(
         name=one.name,
         kind=SYMBOLS[one.kind],
-        range=document.places.their_range(one.range),
-        selection_range=document.places.their_range(one.selection),
+        range=document.codec.encode_range(one.range),
+        selection_range=document.codec.encode_range(one.selection),
         detail=one.detail or None,
         children=[symbol(document, child) for child in one.children],
     )
@@ -72,7 +72,7 @@ def fold(one: KernelFileFold) -> types.FoldingRange:
 
 def workspace_edit(session: Session, document: TextDocument, edits: Iterable[KernelFileEdit]) -> types.WorkspaceEdit:
     """Edits of one document; with its version where the editor takes that."""
-    made: Sequence[types.TextEdit] = [types.TextEdit(document.places.their_range(one.range), one.text) for one in edits]
+    made: Sequence[types.TextEdit] = [types.TextEdit(document.codec.encode_range(one.range), one.text) for one in edits]
     if not session.capabilities.versioned_edits:
         return types.WorkspaceEdit(changes={document.uri: made})
     named = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)

@@ -54,10 +54,10 @@ START = Range(Position(0, 0), Position(0, 0))
 class KernelFileNavigation:
     """Names of kernel files. What a parameter is in templates, the template language says."""
 
-    def __init__(self, session: Session, files: ParsedKernelFiles, knowledge: DaemonAnswers) -> None:
+    def __init__(self, session: Session, files: ParsedKernelFiles, answers: DaemonAnswers) -> None:
         self._session = session
         self._files = files
-        self._knowledge = knowledge
+        self._answers = answers
 
     async def named(self, document: TextDocument, position: Position) -> tuple[KernelFileText, NamedPlaces] | None:
         """The name at a place."""
@@ -79,13 +79,13 @@ class KernelFileNavigation:
         if folder is None:
             return ()
         if name.kind is NameKind.TEMPLATE:
-            path = (await self._knowledge.templates(folder)).get(name.name)
+            path = (await self._answers.templates(folder)).get(name.name)
             return () if path is None else [types.Location(self._session.uri_at(path), _place(START))]
         mentioned = await self._mention(folder, file, name.name)
         if mentioned is None:
             return ()
         path, reach = mentioned
-        return [types.Location(self._session.uri_at(path), await self._session.their_range(path, reach))]
+        return [types.Location(self._session.uri_at(path), await self._session.encode_range(path, reach))]
 
     async def references(
         self, document: TextDocument, position: Position, *, declaration: bool
@@ -153,7 +153,7 @@ class KernelFileNavigation:
         template = None if file.template is None else file.template.read()
         if not isinstance(template, str):
             return None
-        detail = await self._knowledge.template(folder, template)
+        detail = await self._answers.template(folder, template)
         texts = []
         for path in () if detail is None else detail.files.values():
             document = await self._session.text_at(path)
@@ -162,7 +162,7 @@ class KernelFileNavigation:
         return await to_thread.run_sync(first_mention, texts, name)
 
     def _here(self, document: TextDocument, places: Sequence[Range]) -> list[types.Location]:
-        return [types.Location(document.uri, document.places.their_range(each)) for each in places]
+        return [types.Location(document.uri, document.codec.encode_range(each)) for each in places]
 
 
 def _instance_edits(file: KernelFileText, old: str, new: str) -> list[KernelFileEdit]:

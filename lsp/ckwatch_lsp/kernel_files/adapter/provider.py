@@ -42,12 +42,12 @@ SYMBOL_LIMIT = 200
 class KernelFileProvider(LanguageProvider):
     """TOML with known keys."""
 
-    def __init__(self, session: Session, active: ActiveUnits, knowledge: DaemonAnswers) -> None:
+    def __init__(self, session: Session, active: ActiveUnits, answers: DaemonAnswers) -> None:
         self._session = session
-        self._knowledge = knowledge
+        self._answers = answers
         self._files = ParsedKernelFiles(active)
-        self._navigation = KernelFileNavigation(session, self._files, knowledge)
-        self._actions = KernelFileActions(session, self._files, knowledge)
+        self._navigation = KernelFileNavigation(session, self._files, answers)
+        self._actions = KernelFileActions(session, self._files, answers)
 
     async def completion(
         self, document: TextDocument, position: Position, context: types.CompletionContext | None
@@ -61,10 +61,10 @@ class KernelFileProvider(LanguageProvider):
         typed = context.trigger_character if context is not None else None
         if typed == " " and spot.kind is not CursorContextKind.VALUE:
             return None
-        keys = await self._knowledge.keys(folder, document.kind)
+        keys = await self._answers.keys(folder, document.kind)
         if document.kind is DocumentKind.SETTINGS:
             return _list(document, file, position, CompletionFacts(keys), whole=True)
-        names = tuple(await self._knowledge.templates(folder)) if spot.path == ("template",) else ()
+        names = tuple(await self._answers.templates(folder)) if spot.path == ("template",) else ()
         parameters = await self._parameters(folder, file)
         known = CompletionFacts(keys, names, parameters)
         name = parameter_at(file, position)
@@ -75,10 +75,10 @@ class KernelFileProvider(LanguageProvider):
             if unit is not None:
                 instance = subject if isinstance(subject, InstanceTable) else file.instance(unit.instance)
                 others = file.effective(instance) if instance is not None else values_of(file.defaults)
-                values, whole = await self._knowledge.values(folder, unit, name, others)
+                values, whole = await self._answers.values(folder, unit, name, others)
                 known = CompletionFacts(keys, names, parameters, values)
         make = partial(_list, document, file, position, known, whole=whole)
-        return await self._files.with_care(document, make)
+        return await self._files.run(document, make)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """What a key or parameter means, and the rules that a parameter takes part in."""
@@ -94,7 +94,7 @@ class KernelFileProvider(LanguageProvider):
                 name = spot.path[-1] if named is None else named[1]
                 return await self._parameter(folder, file, name, spot.range if named is None else named[2])
         path = spot.path if spot.kind is CursorContextKind.VALUE else (*spot.path, spot.pair.keys[-1].name)
-        key = (await self._knowledge.keys(folder, document.kind)).key(path, {"operation.kind": file.kind})
+        key = (await self._answers.keys(folder, document.kind)).key(path, {"operation.kind": file.kind})
         return None if key is None else HoverText(key_text(key), spot.range)
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
@@ -124,16 +124,16 @@ class KernelFileProvider(LanguageProvider):
         name = None if file.template is None else file.template.read()
         if file.template is None or not isinstance(name, str):
             return ()
-        path = (await self._knowledge.templates(folder)).get(name)
+        path = (await self._answers.templates(folder)).get(name)
         if path is None:
             return ()
-        reach = document.places.their_range(inner_range(file, file.template))
+        reach = document.codec.encode_range(inner_range(file, file.template))
         return [types.DocumentLink(reach, target=self._session.uri_at(path), tooltip=path)]
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
         """Tables with their keys."""
         file = await self._files.of(document)
-        return await self._files.with_care(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
+        return await self._files.run(document, lambda: [symbol(document, one) for one in symbols(file.toml)])
 
     async def workspace_symbols(self, query: str) -> Sequence[types.WorkspaceSymbol]:
         """Kernels, instances and sweeps."""
@@ -165,12 +165,12 @@ class KernelFileProvider(LanguageProvider):
         if whole or document is None:
             start = types.Position(0, 0)
             return types.Location(self._session.uri_at(path), types.Range(start, start))
-        return types.Location(self._session.uri_at(path), document.places.their_range(range_of(unit.place)))
+        return types.Location(self._session.uri_at(path), document.codec.encode_range(range_of(unit.place)))
 
     async def folds(self, document: TextDocument) -> Sequence[types.FoldingRange]:
         """Tables, long values, comments."""
         file = await self._files.of(document)
-        return await self._files.with_care(document, lambda: [fold(one) for one in folds(file.toml)])
+        return await self._files.run(document, lambda: [fold(one) for one in folds(file.toml)])
 
     async def selections(self, document: TextDocument, position: Position) -> Sequence[Range]:
         """Words, values, pairs, lines, tables."""
@@ -182,7 +182,7 @@ class KernelFileProvider(LanguageProvider):
         if document.kind is not DocumentKind.KERNEL_FILE:
             return ()
         await self._prepare(document, file, position)
-        return await self._files.with_care(document, partial(_highlights, document, file, position))
+        return await self._files.run(document, partial(_highlights, document, file, position))
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
         """Parameters that the template reads."""
@@ -191,7 +191,7 @@ class KernelFileProvider(LanguageProvider):
             return ()
         file = await self._files.of(document)
         names = frozenset(one.name for one in await self._parameters(folder, file))
-        return await self._files.with_care(document, partial(_tokens, file, names, within))
+        return await self._files.run(document, partial(_tokens, file, names, within))
 
     async def actions(
         self, document: TextDocument, within: Range, context: types.CodeActionContext
@@ -204,11 +204,11 @@ class KernelFileProvider(LanguageProvider):
         instance = file.instance_at(position)
         unit = None if folder is None else self._files.unit_of(folder, document, instance)
         if name is not None and folder is not None and unit is not None and instance is not None:
-            await self._knowledge.values(folder, unit, name, file.effective(instance), wait_s=0)
+            await self._answers.values(folder, unit, name, file.effective(instance), wait_s=0)
 
     async def _parameters(self, folder: WorkspaceFolder, file: KernelFileText) -> Sequence[ParameterDetail]:
         template = None if file.template is None else file.template.read()
-        detail = await self._knowledge.template(folder, template) if isinstance(template, str) else None
+        detail = await self._answers.template(folder, template) if isinstance(template, str) else None
         return () if detail is None else detail.parameters
 
     async def _parameter(self, folder: WorkspaceFolder, file: KernelFileText, name: str, reach: Range) -> HoverText:
@@ -222,7 +222,7 @@ class KernelFileProvider(LanguageProvider):
 
 
 def _highlights(document: TextDocument, file: KernelFileText, position: Position) -> list[types.DocumentHighlight]:
-    reached = (document.places.their_range(each) for each in highlights(file, position))
+    reached = (document.codec.encode_range(each) for each in highlights(file, position))
     return [types.DocumentHighlight(each, types.DocumentHighlightKind.Text) for each in reached]
 
 

@@ -511,7 +511,7 @@ def inner_range(document: KernelFileText, value: TomlValue) -> Range:
 def why_no_instance_name(document: KernelFileText, name: str, old: str) -> str | None:
     """Why an instance cannot be called so; None if it can."""
     if not _NAME.fullmatch(name) or name != name.strip() or name in (".", ".."):
-        return f"`{name}` is no name: a name is not empty and has no / @ or control characters"
+        return f"`{name}` is not a name: a name is not empty and has no / @ or control characters"
     if len(name) > NAME_LENGTH_LIMIT:
         return f"the name has {len(name)} characters; at most {NAME_LENGTH_LIMIT} are allowed"
     if name != old and name in document.instance_names:
@@ -522,5 +522,5 @@ def why_no_instance_name(document: KernelFileText, name: str, old: str) -> str |
 def why_no_parameter_name(name: str) -> str | None:
     """Why a parameter cannot be called so; None if it can."""
     if not IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
-        return f"`{name}` cannot be a template parameter: it is no identifier"
+        return f"`{name}` cannot be a template parameter: it is not an identifier"
     return None

@@ -32,7 +32,7 @@ async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> li
         document = await session.text_at(path)
         if document is not None:
             uri = session.uri_at(path)
-            found += [types.Location(uri, document.places.their_range(reach)) for reach in sorted(ranges)]
+            found += [types.Location(uri, document.codec.encode_range(reach)) for reach in sorted(ranges)]
     return found
 
 
@@ -67,31 +67,33 @@ SYMBOL_LIMIT = 200
 """Symbols of one answer."""
 
 
-def document_symbols(places: PositionCodec, entries: Sequence[OutlineItem]) -> list[types.DocumentSymbol]:
+def document_symbols(codec: PositionCodec, entries: Sequence[OutlineItem]) -> list[types.DocumentSymbol]:
     """An outline."""
     return [
         types.DocumentSymbol(
             name=entry.name or "?",
             kind=KINDS[entry.kind],
-            range=places.their_range(entry.range),
-            selection_range=places.their_range(entry.selection),
+            range=codec.encode_range(entry.range),
+            selection_range=codec.encode_range(entry.selection),
             detail=entry.detail or None,
-            children=document_symbols(places, entry.children),
+            children=document_symbols(codec, entry.children),
         )
         for entry in entries
     ]
 
 
-def matching_symbols(shelf: TemplateSet, query: str, root: str) -> list[tuple[str, types.SymbolKind, str, str, Range]]:
+def matching_symbols(
+    templates: TemplateSet, query: str, root: str
+) -> list[tuple[str, types.SymbolKind, str, str, Range]]:
     """Macros, blocks and outermost variables with `query` in their names: name, kind, template, path, place.
 
     Those of the workspace at `root` come before built-in ones; at most `SYMBOL_LIMIT`.
     """
     found: list[tuple[str, types.SymbolKind, str, str, Range]] = []
     wanted = query.casefold()
-    for path in sorted(shelf.index.files, key=lambda path: (not path.startswith(f"{root}/"), path)):
-        name = shelf.name_of(path)
-        for entry in _all(outline(shelf.index.files[path])):
+    for path in sorted(templates.index.files, key=lambda path: (not path.startswith(f"{root}/"), path)):
+        name = templates.name_of(path)
+        for entry in _all(outline(templates.index.files[path])):
             if entry.kind in ("macro", "block", "variable") and wanted in entry.name.casefold():
                 found.append((entry.name, KINDS[entry.kind], name, path, entry.selection))
                 if len(found) >= SYMBOL_LIMIT:
@@ -152,7 +154,7 @@ WORTH_A_SPACE = frozenset(("statement", "filter", "test", "import", "expression"
 
 def complete(
     document: TextDocument,
-    shelf: TemplateSet,
+    templates: TemplateSet,
     file: TemplateFile,
     position: Position,
     parameters: dict[str, str],
@@ -162,13 +164,13 @@ def complete(
     offset = file.template.lines.offset(position)
     if file.template.tag_at(offset) is None:
         return None
-    names = parameters_of(shelf.index, file.path, besides=offset)
+    names = parameters_of(templates.index, file.path, besides=offset)
     known = {name: parameters.get(name, "") for name in names} | parameters
-    around = CompletionContext(tuple(known.items()), tuple(sorted(shelf.names)), _families(shelf))
-    found = completion(shelf.index, file.path, position, around)
+    around = CompletionContext(tuple(known.items()), tuple(sorted(templates.names)), _families(templates))
+    found = completion(templates.index, file.path, position, around)
     if not found.candidates or (_typed_space(context) and found.where not in WORTH_A_SPACE):
         return None
-    reach = document.places.their_range(found.range)
+    reach = document.codec.encode_range(found.range)
     items = [_item(candidate, number, reach) for number, candidate in enumerate(_ordered(found))]
     return types.CompletionList(is_incomplete=False, items=items)
 
@@ -182,10 +184,10 @@ def _typed_space(context: types.CompletionContext | None) -> bool:
     return context is not None and context.trigger_character in (" ", "=")
 
 
-def _families(shelf: TemplateSet) -> tuple[str, ...]:
+def _families(templates: TemplateSet) -> tuple[str, ...]:
     before, after = "hooks/header_", ".j2"
     return tuple(
-        name.removeprefix(before).removesuffix(after) for name in sorted(shelf.names) if name.startswith(before)
+        name.removeprefix(before).removesuffix(after) for name in sorted(templates.names) if name.startswith(before)
     )
 
 

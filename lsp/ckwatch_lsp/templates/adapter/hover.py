@@ -37,16 +37,16 @@ TEXT_LIMIT = 400
 """Characters of a rendered text that are shown."""
 
 
-def described(shelf: TemplateSet, entity: Entity) -> str:
+def described(templates: TemplateSet, entity: Entity) -> str:
     """What `entity` is and where it comes from. Parameters are told of by `parameter_text`."""
-    index = shelf.index
+    index = templates.index
     match entity:
         case Variable():
-            return _variable(shelf, entity)
+            return _variable(templates, entity)
         case BlockName():
             places = [place for place in index.definitions(entity) if place.path]
             return f"block `{entity.name}`\n\n" + _places(
-                shelf, [(each.path, each.range.start.line) for each in places]
+                templates, [(each.path, each.range.start.line) for each in places]
             )
         case TemplateTarget(name, path):
             return f"template `{name}`\n\n{_file_link(path)}" if path is not None else f"there is no template `{name}`"
@@ -98,8 +98,8 @@ def printed_text(texts: Sequence[str], unit: str) -> str:
     return f"{', '.join(shown)}{more} in `{unit}`"
 
 
-def _variable(shelf: TemplateSet, variable: Variable) -> str:
-    index = shelf.index
+def _variable(templates: TemplateSet, variable: Variable) -> str:
+    index = templates.index
     symbol = index.symbol(variable)
     if symbol is None:
         return ""
@@ -110,14 +110,14 @@ def _variable(shelf: TemplateSet, variable: Variable) -> str:
     called = callables(index, (variable,))
     if called:
         return "\n\n".join(
-            part for part in (_code(f"macro {called[0].label}"), called[0].doc, _places(shelf, places)) if part
+            part for part in (_code(f"macro {called[0].label}"), called[0].doc, _places(templates, places)) if part
         )
     source = file.template.tags[binding.tag].body.source
     shown = _code(_short(source), "jinja")
     what = _WHAT.get(binding.role, "")
     comment = comment_above(file.template, binding.tag) if binding.role is Role.SET else ""
     return "\n\n".join(
-        part for part in (f"{what} `{variable.name}`".strip(), shown, comment, _places(shelf, places)) if part
+        part for part in (f"{what} `{variable.name}`".strip(), shown, comment, _places(templates, places)) if part
     )
 
 
@@ -132,9 +132,9 @@ _WHAT = {
 }
 
 
-def _places(shelf: TemplateSet, places: Iterable[tuple[str, int]]) -> str:
+def _places(templates: TemplateSet, places: Iterable[tuple[str, int]]) -> str:
     found = list(dict.fromkeys(places))
-    shown = [f"[{shelf.name_of(path)}:{line + 1}]({_uri(path)}#L{line + 1})" for path, line in found[:SHOWN_PLACES]]
+    shown = [f"[{templates.name_of(path)}:{line + 1}]({_uri(path)}#L{line + 1})" for path, line in found[:SHOWN_PLACES]]
     more = f" and {len(found) - SHOWN_PLACES} more" if len(found) > SHOWN_PLACES else ""
     return ", ".join(shown) + more
 
@@ -167,25 +167,25 @@ class TemplateHovers:
         self,
         document: TextDocument,
         folder: WorkspaceFolder,
-        shelf: TemplateSet,
+        templates: TemplateSet,
         file: TemplateFile,
         position: Position,
     ) -> HoverText | None:
         """What stands at `position`."""
         unit = self._active.unit(document)
-        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
+        meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
         texts: list[str] = []
         for entity in meaning.entities if meaning is not None else ():
             if isinstance(entity, InstanceParameter):
-                texts.append(await self._parameter(folder, shelf, file, entity, unit))
+                texts.append(await self._parameter(folder, templates, file, entity, unit))
             else:
-                texts.append(await to_thread.run_sync(described, shelf, entity))
+                texts.append(await to_thread.run_sync(described, templates, entity))
         reach = meaning.range if meaning is not None else None
-        if meaning is None and (keyword := _keyword(file, shelf, position)) is not None:
+        if meaning is None and (keyword := _keyword(file, templates, position)) is not None:
             reach, text = keyword
             texts.append(text)
         if unit is not None and up_to_date(folder, document):
-            printed = await to_thread.run_sync(_printed_places, shelf, file, position, meaning)
+            printed = await to_thread.run_sync(_printed_places, templates, file, position, meaning)
             found = await self._values.printed(folder, unit, file.path, printed) if printed else []
             text = printed_text(found, unit.id) if found else ""
             if text and not any(text in each for each in texts):
@@ -197,7 +197,7 @@ class TemplateHovers:
     async def _parameter(
         self,
         folder: WorkspaceFolder,
-        shelf: TemplateSet,
+        templates: TemplateSet,
         file: TemplateFile,
         parameter: InstanceParameter,
         unit: Unit | None,
@@ -205,8 +205,8 @@ class TemplateHovers:
         detail = await self._values.detail(folder, unit) if unit is not None else None
         value = detail.parameters.get(parameter.name) if detail is not None else None
         top = min(parameter.templates, default=file.path)
-        if detail is not None and shelf.names.get(detail.template) in parameter.templates:
-            top = shelf.names[detail.template]
+        if detail is not None and templates.names.get(detail.template) in parameter.templates:
+            top = templates.names[detail.template]
         known = None
         if folder.client is not None:
             known = await self._values.template(folder, top, unit.generation if unit is not None else None)
@@ -215,7 +215,7 @@ class TemplateHovers:
         return parameter_text(parameter.name, told, shown, unit.id if detail is not None and unit is not None else None)
 
 
-def _keyword(file: TemplateFile, shelf: TemplateSet, position: Position) -> tuple[Range, str] | None:
+def _keyword(file: TemplateFile, templates: TemplateSet, position: Position) -> tuple[Range, str] | None:
     """The statement whose keyword is at `position`."""
     template = file.template
     offset = template.lines.offset(position)
@@ -223,11 +223,13 @@ def _keyword(file: TemplateFile, shelf: TemplateSet, position: Position) -> tupl
     if tag is None or not tag.body.keyword:
         return None
     start, end = tag.start + tag.body.words[0].start, tag.start + tag.body.words[0].end
-    text = word_text(shelf.index.words.tags.get(tag.body.keyword.removeprefix("end")))
+    text = word_text(templates.index.words.tags.get(tag.body.keyword.removeprefix("end")))
     return (template.lines.range(start, end), text) if start <= offset <= end else None
 
 
-def _printed_places(shelf: TemplateSet, file: TemplateFile, position: Position, meaning: Meaning | None) -> list[Range]:
+def _printed_places(
+    templates: TemplateSet, file: TemplateFile, position: Position, meaning: Meaning | None
+) -> list[Range]:
     """The `{{ … }}` at `position`, else those that print the variable there as it is."""
     template = file.template
     tag = template.tag_at(template.lines.offset(position))
@@ -235,6 +237,6 @@ def _printed_places(shelf: TemplateSet, file: TemplateFile, position: Position, 
         return [template.lines.range(tag.start, tag.end)]
     found: list[Range] = []
     for entity in meaning.entities if meaning is not None else ():
-        if isinstance(entity, Variable) and shelf.index.macro(entity) is None:
-            found += printing_tags(shelf.index, file.path, entity)
+        if isinstance(entity, Variable) and templates.index.macro(entity) is None:
+            found += printing_tags(templates.index, file.path, entity)
     return found

@@ -21,8 +21,8 @@ from ckwatch_lsp.session.session import Session
 from ckwatch_lsp.templates.language.index import BuiltinWords, TemplateFile, TemplateIndex, builtin_words
 from ckwatch_templates import ROOT
 
-LOOK_S = 2.0
-"""Folders are looked through again when the last time was so long ago."""
+SCAN_S = 2.0
+"""How old a scan of the folders may be."""
 
 FILE_LIMIT = 5_000
 """Templates of one workspace."""
@@ -57,28 +57,28 @@ class TemplateFiles:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._folders: tuple[str, ...] = ()
-        self._looked_at = -1.0
+        self._scanned_at = -1.0
         self._files: dict[str, tuple[object, TemplateFile]] = {}
-        self._shelf: TemplateSet | None = None
+        self._templates: TemplateSet | None = None
         self._made_of: object = None
 
-    def shelf(
-        self, folders: Sequence[str], opened: Mapping[str, OpenTemplate], words: BuiltinWords, *, look: bool = False
+    def templates(
+        self, folders: Sequence[str], opened: Mapping[str, OpenTemplate], words: BuiltinWords, *, rescan: bool = False
     ) -> TemplateSet:
-        """The templates as they are on disk or open. `look`: look through the folders whenever that was last done."""
+        """The templates as they are on disk or open. `rescan`: scan the folders, however old the last scan is."""
         now = time.monotonic()
-        if look or tuple(folders) != self._folders or now - self._looked_at > LOOK_S:
+        if rescan or tuple(folders) != self._folders or now - self._scanned_at > SCAN_S:
             self._names = dict(_found(folders))
-            self._folders, self._looked_at = tuple(folders), now
+            self._folders, self._scanned_at = tuple(folders), now
             self._read_all(opened)
         self._read_opened(opened)
         files = {path: file for path, (_, file) in self._files.items()}
         names = {name: path for name, path in self._names.items() if path in files}
         made_of = (tuple(files.items()), tuple(names.items()), id(words))
-        if self._shelf is None or made_of != self._made_of:
-            self._shelf = TemplateSet(TemplateIndex(files, names.get, words), names)
+        if self._templates is None or made_of != self._made_of:
+            self._templates = TemplateSet(TemplateIndex(files, names.get, words), names)
             self._made_of = made_of
-        return self._shelf
+        return self._templates
 
     def _read_all(self, opened: Mapping[str, OpenTemplate]) -> None:
         paths = dict.fromkeys(self._names.values())
@@ -129,16 +129,16 @@ _log = logging.getLogger(__name__)
 
 
 class _WorkspaceTemplates:
-    """What is known of one workspace's templates."""
+    """One workspace's templates."""
 
     def __init__(self, folder: WorkspaceFolder) -> None:
         self.folder = folder
         self.files = TemplateFiles()
         self.words = builtin_words()
         self.has_words = False
-        self.learns = False
+        self.is_fetching = False
         self.folders: tuple[str, ...] = (str(folder.root / "templates"), str(ROOT))
-        self.look = True
+        self.rescan = True
         self.lock = anyio.Lock()
 
 
@@ -148,13 +148,13 @@ class TemplateLibrary(SessionListener):
     def __init__(self, session: Session, editor: EditorClient) -> None:
         self._session = session
         self._editor = editor
-        self._keepers: dict[Path, _WorkspaceTemplates] = {}
+        self._workspaces: dict[Path, _WorkspaceTemplates] = {}
 
-    async def shelf(self, folder: WorkspaceFolder) -> TemplateSet:
+    async def templates(self, folder: WorkspaceFolder) -> TemplateSet:
         """The templates of a workspace as they are now, on disk or open."""
-        keeper = self._keeper(folder)
-        async with keeper.lock:
-            look, keeper.look = keeper.look, False
+        workspace = self._workspace(folder)
+        async with workspace.lock:
+            rescan, workspace.rescan = workspace.rescan, False
             opened = {
                 each.path: OpenTemplate(each.text, each.revision)
                 for each in self._session.documents.values()
@@ -162,7 +162,9 @@ class TemplateLibrary(SessionListener):
                 and each.path is not None
                 and self._session.folder_of(each.path) in (folder, None)
             }
-            return await to_thread.run_sync(lambda: keeper.files.shelf(keeper.folders, opened, keeper.words, look=look))
+            return await to_thread.run_sync(
+                lambda: workspace.files.templates(workspace.folders, opened, workspace.words, rescan=rescan)
+            )
 
     async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile] | None:
         """The workspace and templates that a document belongs to, and its own; None where it is in no workspace."""
@@ -170,69 +172,69 @@ class TemplateLibrary(SessionListener):
             return None
         folder = self._session.folder_of(document.path) or await self._session.find_folder(document.path)
         if folder is None and Path(document.path).is_relative_to(ROOT):
-            folder = next(iter(self._session.folders.values()), None)  # a built-in template that somebody went to
+            folder = next(iter(self._session.folders.values()), None)  # a built-in template
         if folder is None:
             return None
-        shelf = await self.shelf(folder)
-        file = shelf.index.files.get(document.path)
+        templates = await self.templates(folder)
+        file = templates.index.files.get(document.path)
         if file is None or file.template.text != document.text:
             file = await to_thread.run_sync(TemplateFile, document.path, document.text)
-            names, files = shelf.names, {**shelf.index.files, document.path: file}
-            shelf = TemplateSet(TemplateIndex(files, names.get, shelf.index.words), names)
-        return folder, shelf, file
+            names, files = templates.names, {**templates.index.files, document.path: file}
+            templates = TemplateSet(TemplateIndex(files, names.get, templates.index.words), names)
+        return folder, templates, file
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Another daemon may know other words; other settings may name other folders."""
-        keeper = self._keeper(folder)
-        keeper.look = True
+        workspace = self._workspace(folder)
+        workspace.rescan = True
         settings = f"file/{folder.root / 'ckwatch.toml'}"
-        known = keeper.has_words or keeper.learns
-        if folder.client is not None and ("standing" in topics or settings in topics or not known):
-            self._session.start(self._learn, keeper)
+        known = workspace.has_words or workspace.is_fetching
+        if folder.client is not None and ("connection" in topics or settings in topics or not known):
+            self._session.start(self._fetch_vocabulary, workspace)
 
     def opened(self, document: TextDocument) -> None:
-        """There may be a file more."""
-        self._look(document)
+        """It may be a new file."""
+        self._rescan(document)
 
     def saved(self, document: TextDocument) -> None:
-        """There may be a file more, and other folders."""
-        self._look(document)
+        """It may be a new file, or settings with other folders."""
+        self._rescan(document)
         folder = self._session.folder_of(document.path)
         if document.kind is DocumentKind.SETTINGS and folder is not None:
-            self._session.start(self._learn, self._keeper(folder))
+            self._session.start(self._fetch_vocabulary, self._workspace(folder))
 
     def closed(self, document: TextDocument) -> None:
-        """What is on disk counts again."""
-        self._look(document)
+        """The file on disk counts again."""
+        self._rescan(document)
 
-    def _look(self, document: TextDocument) -> None:
+    def _rescan(self, document: TextDocument) -> None:
         folder = self._session.folder_of(document.path)
         if folder is not None:
-            self._keeper(folder).look = True
+            self._workspace(folder).rescan = True
 
-    def _keeper(self, folder: WorkspaceFolder) -> _WorkspaceTemplates:
-        keeper = self._keepers.get(folder.root)
-        if keeper is None or keeper.folder is not folder:
-            keeper = self._keepers[folder.root] = _WorkspaceTemplates(folder)
-        return keeper
+    def _workspace(self, folder: WorkspaceFolder) -> _WorkspaceTemplates:
+        workspace = self._workspaces.get(folder.root)
+        if workspace is None or workspace.folder is not folder:
+            workspace = self._workspaces[folder.root] = _WorkspaceTemplates(folder)
+        return workspace
 
-    async def _learn(self, keeper: _WorkspaceTemplates) -> None:
-        keeper.learns = True
+    async def _fetch_vocabulary(self, workspace: _WorkspaceTemplates) -> None:
+        workspace.is_fetching = True
         try:
-            client = keeper.folder.ready
+            client = workspace.folder.ready
             known = await client.vocabulary()
             detail = await client.workspace()
         except CkwatchError as error:
-            _log.info("%s: %s", keeper.folder.root, error)
+            _log.info("%s: %s", workspace.folder.root, error)
             return
         finally:
-            keeper.learns = False
+            workspace.is_fetching = False
         found = builtin_words(known.hooks, known.filters, known.tests, known.globals, known.tags)
-        changed = found != keeper.words or detail.template_folders != keeper.folders
-        keeper.words, keeper.has_words = (found if found != keeper.words else keeper.words), True
+        changed = found != workspace.words or detail.template_folders != workspace.folders
+        workspace.words, workspace.has_words = (found if found != workspace.words else workspace.words), True
         if detail.template_folders:
-            keeper.folders = detail.template_folders
+            workspace.folders = detail.template_folders
         if changed:
-            keeper.look = True
+            workspace.rescan = True
             if self._editor.capabilities.refreshes_tokens:
                 await self._editor.refresh("tokens")

@@ -37,7 +37,7 @@ from ckwatch_templates import ROOT
 
 
 async def kernel_places(
-    session: Session, folder: WorkspaceFolder, shelf: TemplateSet, name: str, templates: Collection[str]
+    session: Session, folder: WorkspaceFolder, templates: TemplateSet, name: str, paths: Collection[str]
 ) -> list[tuple[str, NamePlace]]:
     """The places of the parameter `name` in kernel files of the templates at these paths, with the files' paths."""
     texts: dict[str, str] = {}
@@ -45,7 +45,7 @@ async def kernel_places(
         document = await session.text_at(path)
         if document is not None:
             texts[path] = document.text
-    return await to_thread.run_sync(_places_in, texts, shelf.names, name, templates)
+    return await to_thread.run_sync(_places_in, texts, templates.names, name, paths)
 
 
 def kernel_files(session: Session, folder: WorkspaceFolder) -> list[str]:
@@ -99,28 +99,28 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return None
-        folder, shelf, file = found
+        folder, templates, file = found
         parameters: dict[str, str] = {}
         unit = self._active.unit(document)
         if unit is not None and (detail := await self._values.detail(folder, unit)) is not None:
             parameters = {name: shown_value(value) for name, value in detail.parameters.items()}
-        return await to_thread.run_sync(complete, document, shelf, file, position, parameters, context)
+        return await to_thread.run_sync(complete, document, templates, file, position, parameters, context)
 
     async def hover(self, document: TextDocument, position: Position) -> HoverText | None:
         """What a name is, and what it or the expression around it is in the active instance."""
         found = await self._library.of(document)
         if found is None:
             return None
-        folder, shelf, file = found
-        return await self._hovers.hover(document, folder, shelf, file, position)
+        folder, templates, file = found
+        return await self._hovers.hover(document, folder, templates, file, position)
 
     async def signature_help(self, document: TextDocument, position: Position) -> types.SignatureHelp | None:
         """The macro, hook or filter that is being called."""
         found = await self._library.of(document)
         if found is None:
             return None
-        _, shelf, file = found
-        calls = await to_thread.run_sync(signatures, shelf.index, file.path, position)
+        _, templates, file = found
+        calls = await to_thread.run_sync(signatures, templates.index, file.path, position)
         return signature_information(calls) if calls else None
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
@@ -128,16 +128,16 @@ class TemplateProvider(LanguageProvider):
         found = await self._meaning(document, position)
         if found is None:
             return ()
-        folder, shelf, _, meaning = found
+        folder, templates, _, meaning = found
         places: list[tuple[str, Range]] = []
         for entity in meaning.entities:
             if isinstance(entity, TemplateTarget):
                 if entity.path is not None:
                     places.append((entity.path, START))
             elif isinstance(entity, InstanceParameter):
-                places += await self._given(document, folder, shelf, entity)
+                places += await self._given(document, folder, templates, entity)
             else:
-                places += [(each.path, each.range) for each in shelf.index.definitions(entity)]
+                places += [(each.path, each.range) for each in templates.index.definitions(entity)]
         return await locations(self._session, places)
 
     async def references(
@@ -147,13 +147,13 @@ class TemplateProvider(LanguageProvider):
         found = await self._meaning(document, position)
         if found is None:
             return ()
-        folder, shelf, _, meaning = found
+        folder, templates, _, meaning = found
         places: list[tuple[str, Range]] = []
         for entity in meaning.entities:
-            own = await to_thread.run_sync(lambda entity=entity: list(shelf.index.places(entity)))  # type: ignore[misc]
+            own = await to_thread.run_sync(lambda entity=entity: list(templates.index.places(entity)))  # type: ignore[misc]
             places += [(each.path, each.range) for each in own if declaration or not each.binds]
             if isinstance(entity, InstanceParameter):
-                in_files = await kernel_places(self._session, folder, shelf, entity.name, entity.templates)
+                in_files = await kernel_places(self._session, folder, templates, entity.name, entity.templates)
                 places += [(path, each.range) for path, each in in_files if declaration or not each.defines]
         return await locations(self._session, places)
 
@@ -162,9 +162,9 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return None
-        _, shelf, file = found
+        _, templates, file = found
         try:
-            meaning = await to_thread.run_sync(renamable, shelf.index, file.path, position)
+            meaning = await to_thread.run_sync(renamable, templates.index, file.path, position)
         except RenameRefusedError as refused:
             raise CkwatchError(str(refused)) from None
         return meaning.range, meaning.name
@@ -174,21 +174,21 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return None
-        folder, shelf, file = found
+        folder, templates, file = found
         try:
-            renaming: Renaming = await to_thread.run_sync(rename, shelf.index, file.path, position, name)
+            renaming: Renaming = await to_thread.run_sync(rename, templates.index, file.path, position, name)
         except RenameRefusedError as refused:
             raise CkwatchError(str(refused)) from None
         places = [(place.path, place.range) for place in renaming.places]
         for parameter in renaming.parameters:
-            own = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
-            taken = await kernel_places(self._session, folder, shelf, name, parameter.templates)
+            own = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
+            taken = await kernel_places(self._session, folder, templates, name, parameter.templates)
             if own and any(place.defines for _, place in taken):
                 raise CkwatchError(f"a kernel file has a parameter '{name}' already")
             places += [(path, place.range) for path, place in own]
         built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
         if built_in is not None:
-            raise CkwatchError(f"the built-in template '{shelf.name_of(built_in)}' has this name, too")
+            raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' has this name, too")
         return await workspace_edit(self._session, places, name)
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
@@ -196,15 +196,15 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return ()
-        _, shelf, file = found
+        _, templates, file = found
         return [
             types.DocumentLink(
-                document.places.their_range(link.range),
-                target=self._session.uri_at(shelf.names[link.name]),
-                tooltip=shelf.names[link.name],
+                document.codec.encode_range(link.range),
+                target=self._session.uri_at(templates.names[link.name]),
+                tooltip=templates.names[link.name],
             )
             for link in links(file)
-            if link.name in shelf.names
+            if link.name in templates.names
         ]
 
     async def symbols(self, document: TextDocument) -> Sequence[types.DocumentSymbol]:
@@ -217,15 +217,15 @@ class TemplateProvider(LanguageProvider):
         found: list[types.WorkspaceSymbol] = []
         documents: dict[str, TextDocument | None] = {}
         for folder in list(self._session.folders.values()):
-            shelf = await self._library.shelf(folder)
+            templates = await self._library.templates(folder)
             for name, kind, container, path, reach in await to_thread.run_sync(
-                matching_symbols, shelf, query, str(folder.root)
+                matching_symbols, templates, query, str(folder.root)
             ):
                 if path not in documents:
                     documents[path] = await self._session.text_at(path)
                 document = documents[path]
                 if document is not None:
-                    location = types.Location(document.uri, document.places.their_range(reach))
+                    location = types.Location(document.uri, document.codec.encode_range(reach))
                     found.append(types.WorkspaceSymbol(location, name, kind, container_name=container))
         return found
 
@@ -249,10 +249,10 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return ()
-        _, shelf, file = found
+        _, templates, file = found
         return [
-            types.DocumentHighlight(document.places.their_range(each.range), _HIGHLIGHTS[each.kind])
-            for each in await to_thread.run_sync(highlights, shelf.index, file.path, position)
+            types.DocumentHighlight(document.codec.encode_range(each.range), _HIGHLIGHTS[each.kind])
+            for each in await to_thread.run_sync(highlights, templates.index, file.path, position)
         ]
 
     async def tokens(self, document: TextDocument, within: Range | None) -> Sequence[SemanticToken]:
@@ -260,11 +260,11 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return ()
-        _, shelf, file = found
+        _, templates, file = found
         if within is None and len(file.template.text) > COLOURED:
             return ()
         first, last = (0, None) if within is None else (within.start.line, within.end.line)
-        return await to_thread.run_sync(_tokens, partial(semantic_tokens, shelf.index, file.path, first, last))
+        return await to_thread.run_sync(_tokens, partial(semantic_tokens, templates.index, file.path, first, last))
 
     async def _meaning(
         self, document: TextDocument, position: Position
@@ -272,12 +272,12 @@ class TemplateProvider(LanguageProvider):
         found = await self._library.of(document)
         if found is None:
             return None
-        folder, shelf, file = found
-        meaning = await to_thread.run_sync(shelf.index.meaning, file.path, position)
-        return None if meaning is None else (folder, shelf, file, meaning)
+        folder, templates, file = found
+        meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
+        return None if meaning is None else (folder, templates, file, meaning)
 
     async def _given(
-        self, document: TextDocument, folder: WorkspaceFolder, shelf: TemplateSet, parameter: InstanceParameter
+        self, document: TextDocument, folder: WorkspaceFolder, templates: TemplateSet, parameter: InstanceParameter
     ) -> list[tuple[str, Range]]:
         """Where the active instance gets the parameter; else all places where a kernel file gives it."""
         unit = self._active.unit(document)
@@ -286,7 +286,7 @@ class TemplateProvider(LanguageProvider):
         if span is not None:
             start, end = span.start, span.end
             return [(span.path, Range(Position(start.line, start.column), Position(end.line, end.column)))]
-        found = await kernel_places(self._session, folder, shelf, parameter.name, parameter.templates)
+        found = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
         return [(path, place.range) for path, place in found if place.defines]
 
 
@@ -298,7 +298,7 @@ _HIGHLIGHTS = {
 
 
 def _symbols(document: TextDocument, file: TemplateFile) -> list[types.DocumentSymbol]:
-    return document_symbols(document.places, outline(file))
+    return document_symbols(document.codec, outline(file))
 
 
 def _tokens(make: partial[list[TokenSpan]]) -> list[SemanticToken]:

@@ -118,7 +118,7 @@ def _of(kept: dict[tuple[Path, str], _Kept[Answer]], folder: WorkspaceFolder, na
 
 def up_to_date(folder: WorkspaceFolder, document: TextDocument) -> bool:
     """Whether the daemon has the document's text, so that its places are the editor's."""
-    return document.path is not None and folder.lender.given(document.path) in (-1, document.revision)
+    return document.path is not None and folder.overlays.given(document.path) in (-1, document.revision)
 
 
 def printed_at(text: str, segments: Iterable[Segment], path: str, reaches: Sequence[Range]) -> list[str]:

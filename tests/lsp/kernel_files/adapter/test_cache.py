@@ -196,7 +196,7 @@ async def test_values_come_when_they_are_there() -> None:
         for number in range(VALUES_KEPT + 10):
             await answers.values(folder, unit, "Tile", {"Other": number}, wait_s=5)
         assert len(answers._values) <= VALUES_KEPT
-        answers.on_daemon_change(folder, frozenset({"standing"}))
+        answers.on_daemon_change(folder, frozenset({"connection"}))
         assert answers._values == {}
 
 

@@ -32,36 +32,36 @@ def folders(tmp_path: Path) -> list[str]:
 
 
 def test_names_in_order_of_the_search_path(folders: list[str]) -> None:
-    shelf = TemplateFiles().shelf(folders, {}, WORDS)
-    assert shelf.names == {"a.j2": f"{folders[0]}/a.j2", "b/c.j2": f"{folders[1]}/b/c.j2"}
-    assert list(shelf.index.files) == list(shelf.names.values())
-    assert shelf.name_of(f"{folders[1]}/b/c.j2") == "b/c.j2"
+    templates = TemplateFiles().templates(folders, {}, WORDS)
+    assert templates.names == {"a.j2": f"{folders[0]}/a.j2", "b/c.j2": f"{folders[1]}/b/c.j2"}
+    assert list(templates.index.files) == list(templates.names.values())
+    assert templates.name_of(f"{folders[1]}/b/c.j2") == "b/c.j2"
 
 
 def test_nothing_changes_without_a_change(folders: list[str]) -> None:
     files = TemplateFiles()
-    shelf = files.shelf(folders, {}, WORDS)
-    assert files.shelf(folders, {}, WORDS, look=True) is shelf
-    assert files.shelf(folders, {}, builtin_words(), look=True) is not shelf
+    templates = files.templates(folders, {}, WORDS)
+    assert files.templates(folders, {}, WORDS, rescan=True) is templates
+    assert files.templates(folders, {}, builtin_words(), rescan=True) is not templates
 
 
 def test_a_file_that_changes_is_read_again_and_the_others_are_not(folders: list[str]) -> None:
     files = TemplateFiles()
-    before = files.shelf(folders, {}, WORDS)
+    before = files.templates(folders, {}, WORDS)
     path, other = f"{folders[0]}/a.j2", f"{folders[1]}/b/c.j2"
     Path(path).write_text("{% set changed = 1 %}")
     os.utime(path, ns=(1, 1))
-    after = files.shelf(folders, {}, WORDS, look=True)
+    after = files.templates(folders, {}, WORDS, rescan=True)
     assert list(after.index.files[path].names.top.symbols) == ["changed"]
     assert after.index.files[other] is before.index.files[other]
 
 
 def test_files_come_and_go(folders: list[str]) -> None:
     files = TemplateFiles()
-    files.shelf(folders, {}, WORDS)
+    files.templates(folders, {}, WORDS)
     Path(folders[0], "a.j2").unlink()
     Path(folders[0], "new.j2").write_text("")
-    found = files.shelf(folders, {}, WORDS, look=True)
+    found = files.templates(folders, {}, WORDS, rescan=True)
     assert found.names == {
         "a.j2": f"{folders[1]}/a.j2",
         "b/c.j2": f"{folders[1]}/b/c.j2",
@@ -73,20 +73,20 @@ def test_open_texts_come_first(folders: list[str], tmp_path: Path) -> None:
     files = TemplateFiles()
     path, elsewhere = f"{folders[0]}/a.j2", str(tmp_path / "elsewhere.hip.j2")
     opened = {path: OpenTemplate("{% set typed = 1 %}", 0), elsewhere: OpenTemplate("{{ z }}", 3)}
-    shelf = files.shelf(folders, opened, WORDS)
-    assert list(shelf.index.files[path].names.top.symbols) == ["typed"]
-    assert elsewhere in shelf.index.files
-    assert files.shelf(folders, opened, WORDS) is shelf
+    templates = files.templates(folders, opened, WORDS)
+    assert list(templates.index.files[path].names.top.symbols) == ["typed"]
+    assert elsewhere in templates.index.files
+    assert files.templates(folders, opened, WORDS) is templates
     opened = {path: OpenTemplate("{% set more = 1 %}", 1)}
-    shelf = files.shelf(folders, opened, WORDS)
-    assert list(shelf.index.files[path].names.top.symbols) == ["more"]
-    assert elsewhere not in shelf.index.files
-    shelf = files.shelf(folders, {}, WORDS)
-    assert list(shelf.index.files[path].names.top.symbols) == ["x"]
+    templates = files.templates(folders, opened, WORDS)
+    assert list(templates.index.files[path].names.top.symbols) == ["more"]
+    assert elsewhere not in templates.index.files
+    templates = files.templates(folders, {}, WORDS)
+    assert list(templates.index.files[path].names.top.symbols) == ["x"]
 
 
 def test_folders_that_are_not_there() -> None:
-    assert TemplateFiles().shelf(["/nowhere/at/all"], {}, WORDS).names == {}
+    assert TemplateFiles().templates(["/nowhere/at/all"], {}, WORDS).names == {}
 
 
 def span(line: int, start: int, end: int, path: str = "/a.j2") -> Span:
