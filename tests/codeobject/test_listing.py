@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ckwatch.checks.places import RenderedFile
 from ckwatch.codeobject.disassembly import DisassembledFunction, functions
-from ckwatch.codeobject.listing import Listing, line_shares, listing_json, listing_of
-from ckwatch.codeobject.listing_text import ExplainMode, ListingText, folded_lines, listing_text_of
+from ckwatch.codeobject.listing import Listing, line_shares, listing_of
+from ckwatch.codeobject.listing_text import ListingText, listing_text_of
 from ckwatch.codeobject.main_loop import main_loop
-from ckwatch.codeobject.mnemonics import MATRIX
 from ckwatch.codeobject.report import MainLoop
 from ckwatch.codeobject.source_lines import CallChain, SourceFrame, call_chains_of
 from ckwatch.render.renderer import Renderer
@@ -61,8 +60,21 @@ def function_from(*instructions: str, symbol: str = "kernel") -> DisassembledFun
     return function
 
 
+def folded_lines(document: ListingText) -> Iterator[str]:
+    """The lines with only the main loop open, each closed fold as its marked first line; without a main loop, all."""
+    with_main = any(fold.main for fold in document.folds)
+    closed = {fold.first: fold.last for fold in document.folds if with_main and not fold.main}
+    line = 0
+    while line < len(document.lines):
+        last = closed.get(line)
+        yield document.lines[line] if last is None else document.lines[line].replace("▾", "▸", 1)
+        line = line + 1 if last is None else last + 1
+
+
 def shown(listing: Listing, **options: Any) -> list[str]:
-    return list(folded_lines(listing_text_of(listing, explanations=ExplainMode.NONE, **options)))
+    """The folded lines, without the explanations."""
+    lines = folded_lines(listing_text_of(listing, **options))
+    return [re.sub(r"^( *[0-9a-f]{6}  .+?)  .*$", r"\1", line) for line in lines]
 
 
 NESTED = function_from(
@@ -140,23 +152,13 @@ def test_without_a_main_loop_all_is_open() -> None:
     ]
 
 
-def test_everything_can_be_open() -> None:
-    document = listing_text_of(listing_of(NESTED, main=main_of(NESTED)))
-    assert list(folded_lines(document, everything=True)) == list(document.lines)
-
-
 def test_each_explanation_once_in_a_fold() -> None:
     move = "v_mov_b32_e32 v0, 0"
     listing = listing_of(function_from(move, move, "v_mov_b32_e32 v1, 0", "s_cbranch_scc1 2", move))
 
-    def explained(explanations: ExplainMode) -> list[bool]:
-        document = listing_text_of(listing, explanations=explanations)
-        lines = [line for line, row in zip(document.lines, document.rows, strict=True) if row is not None]
-        return ["D = A, 32 bits" in line for line in lines if "v_mov" in line]
-
-    assert explained(ExplainMode.FIRST) == [True, False, True, True]
-    assert explained(ExplainMode.ALL) == [True, True, True, True]
-    assert explained(ExplainMode.NONE) == [False, False, False, False]
+    document = listing_text_of(listing)
+    lines = [line for line, row in zip(document.lines, document.rows, strict=True) if row is not None]
+    assert ["D = A, 32 bits" in line for line in lines if "v_mov" in line] == [True, False, True, True]
 
 
 def test_notes() -> None:
@@ -265,36 +267,6 @@ def test_many_places_are_cut_short() -> None:
     )
     lines = listing_text_of(listing_of(function, main=main_of(function), frames=at)).lines
     assert "    ; 2 instructions from 2 more places" in lines
-
-
-def test_json(compiled: Listing) -> None:
-    told = json.loads(json.dumps(listing_json(compiled, ROOTS)))
-    assert told["name"] == "product"
-    assert told["documents"].keys() == {row.instruction.mnemonic for row in compiled.rows}
-    assert told["documents"]["v_mfma_f32_32x32x8_f16"] == MATRIX
-    (loop,) = told["loops"]
-    sources = loop.pop("sources")
-    assert loop == {"header": 28, "depth": 1, "parent": None, "main": True, "mix": dict(compiled.loops[0].mix)}
-    assert sources[1]["mix"] == {"mfma": 4, "wait": 1}
-    assert sources[1]["template"]["line"] == 22
-    assert sources[1]["steps"] == [{"function": "product", "path": "product.hip", "line": 30, "column": 13}]
-    row = next(row for row in told["instructions"] if row["address"] == 0x1838)
-    assert row.pop("template")["line"] == 22
-    assert row == {
-        "address": 0x1838,
-        "text": "v_mfma_f32_32x32x8_f16 v[2:17], v[24:25], v[28:29], v[2:17]",
-        "explanation": "matrix unit: D = A · B + C, 32×32×8, f16 summed as f32; 16,384 FLOPs a wave",
-        "loop": 0,
-        "frames": [
-            {"function": "Run", "path": "ck/utility/amd_xdlops.hpp", "line": 187, "column": 59},
-            {"function": "operator()", "path": "product.hip", "line": 30, "column": 13},
-            {"function": "operator()", "path": "ck/utility/functional2.hpp", "line": 60, "column": 10},
-            {"function": "product", "path": "product.hip", "line": 29, "column": 9},
-        ],
-    }
-    last = told["instructions"][-1]
-    assert last["text"] == "s_endpgm"
-    assert "loop" not in last
 
 
 def check(listing: Listing, document: ListingText) -> None:

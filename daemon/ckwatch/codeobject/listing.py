@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ckwatch.checks.places import RenderedFile, SourcePlace
 from ckwatch.codeobject.control_flow import ControlFlow, control_flow_of
@@ -18,7 +17,7 @@ from ckwatch.codeobject.disassembly import DisassembledFunction, Instruction
 from ckwatch.codeobject.main_loop import mix_of
 from ckwatch.codeobject.mnemonics import explain
 from ckwatch.codeobject.report import MainLoop
-from ckwatch.codeobject.source_lines import CallChain, place_in_template, short_path, significant_calls
+from ckwatch.codeobject.source_lines import CallChain, place_in_template, significant_calls
 
 _PADDING = ("s_nop", "s_code_end")
 _ENDS = ("s_endpgm", "s_branch", "s_setpc")
@@ -144,68 +143,6 @@ def line_shares(listing: Listing, loop: int) -> tuple[LineShare, ...]:
         for rows in members.values()
     ]
     return tuple(sorted(shares, key=lambda share: -share.instructions))
-
-
-def listing_json(listing: Listing, roots: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The listing as plain values for JSON. Lines and columns count from one, as in compilers' messages.
-
-    `documents` says for each mnemonic where to look it up.
-    """
-    named = roots or {}
-    return {
-        "symbol": listing.symbol,
-        "name": listing.name,
-        "notes": list(listing.notes),
-        "loops": [_loop_json(listing, number, named) for number in range(len(listing.loops))],
-        "documents": {
-            mnemonic: found.source
-            for mnemonic in sorted({row.instruction.mnemonic for row in listing.rows})
-            if (found := explain(mnemonic)) is not None
-        },
-        "instructions": [_row_json(row, named) for row in listing.rows],
-    }
-
-
-def _loop_json(listing: Listing, number: int, roots: Mapping[str, str]) -> dict[str, Any]:
-    loop = listing.loops[number]
-    return {
-        "header": loop.header,
-        "depth": loop.depth,
-        "parent": loop.parent,
-        "main": loop.main,
-        "mix": dict(loop.mix),
-        "sources": [
-            {"steps": _frames_json(share.steps, roots), "mix": dict(share.mix)} | _place_json(share.place)
-            for share in line_shares(listing, number)
-        ],
-    }
-
-
-def _frames_json(frames: CallChain, roots: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [
-        {"function": frame.function, "path": short_path(frame.path, roots), "line": frame.line, "column": frame.column}
-        for frame in frames
-    ]
-
-
-def _place_json(place: SourcePlace | None) -> dict[str, Any]:
-    if place is None:
-        return {}
-    start = place.span.start
-    return {"template": {"path": place.span.path, "line": start.line + 1, "column": start.column + 1}}
-
-
-def _row_json(row: ListingRow, roots: Mapping[str, str]) -> dict[str, Any]:
-    told: dict[str, Any] = {"address": row.instruction.address, "text": row.instruction.text}
-    if row.explanation:
-        told["explanation"] = row.explanation
-    if row.loop is not None:
-        told["loop"] = row.loop
-    if row.target is not None:
-        told["target"] = row.target
-    if row.frames:
-        told["frames"] = _frames_json(row.frames, roots)
-    return told | _place_json(row.place)
 
 
 def _without_padding(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import groupby
 from typing import Literal
 
@@ -26,14 +25,6 @@ _TEXT_WIDTH = 56
 _SUMMARISED = 6
 _STEPS = 3
 _SHARES = 8
-
-
-class ExplainMode(StrEnum):
-    """Which instructions are explained: all, those whose explanation has not been given in the same fold, none."""
-
-    ALL = "all"
-    FIRST = "first"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,36 +55,19 @@ class ListingText:
 def listing_text_of(
     listing: Listing,
     *,
-    explanations: ExplainMode = ExplainMode.FIRST,
     roots: Mapping[str, str] | None = None,
     comments: bool = False,
 ) -> ListingText:
     """The listing as text: a line for each instruction, one above it where the source changes, one above each fold.
 
     Branches name the label that they go to: `L2` for the second loop, `B5` for the fifth of the other places.
-    `roots` are folders that paths are shown below (`source_lines.short_path`). With `comments` all that is no instruction or
-    label begins with `;`, as editors want it.
+    `roots` are folders that paths are shown below (`source_lines.short_path`). With `comments` all that is no
+    instruction or label begins with `;`, as editors want it. An explanation is given once in each fold.
     """
-    layout = _Layout(listing, explanations, roots or {}, comments=comments)
+    layout = _Layout(listing, roots or {}, comments=comments)
     layout.head()
     layout.region(0, len(listing.rows), ())
     return ListingText(lines=tuple(layout.lines), folds=tuple(sorted(layout.folds, key=_from)), rows=tuple(layout.rows))
-
-
-def folded_lines(document: ListingText, *, everything: bool = False) -> Iterator[str]:
-    """The document's lines with only the main loop open, or all of it; where there is no main loop nothing is closed.
-
-    A closed fold is its first line, marked.
-    """
-    shut: list[ListingFold] = []
-    if not everything and any(fold.main for fold in document.folds):
-        shut = [fold for fold in document.folds if not fold.main]
-    closed = {fold.first: fold.last for fold in shut}
-    line = 0
-    while line < len(document.lines):
-        last = closed.get(line)
-        yield document.lines[line] if last is None else document.lines[line].replace("▾", "▸", 1)
-        line = line + 1 if last is None else last + 1
 
 
 def _from(fold: ListingFold) -> tuple[int, int]:
@@ -103,14 +77,11 @@ def _from(fold: ListingFold) -> tuple[int, int]:
 class _Layout:
     """Writes a document from top to bottom."""
 
-    def __init__(
-        self, listing: Listing, explanations: ExplainMode, roots: Mapping[str, str], *, comments: bool = False
-    ) -> None:
+    def __init__(self, listing: Listing, roots: Mapping[str, str], *, comments: bool = False) -> None:
         self.listing = listing
         self.lines: list[str] = []
         self.rows: list[int | None] = []
         self.folds: list[ListingFold] = []
-        self._explanations = explanations
         self._comment = "; " if comments else ""
         self._roots = roots
         self._parts: Counter[int] = Counter()
@@ -188,15 +159,12 @@ class _Layout:
             text = row.instruction.text
             if row.target is not None:
                 text = f"{row.instruction.mnemonic} {self._labels[row.target]}"
-            told = row.explanation
-            if self._explanations is ExplainMode.NONE or (
-                self._explanations is ExplainMode.FIRST and told in explained
-            ):
-                told = ""
-            explained.add(told)
-            if told:
-                told = f"{self._comment}{told}"
-            self._write(f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {told}".rstrip(), index)
+            explanation = "" if row.explanation in explained else row.explanation
+            explained.add(explanation)
+            if explanation:
+                explanation = f"{self._comment}{explanation}"
+            line = f"{indent}{row.instruction.address:06x}  {text:<{_TEXT_WIDTH}}  {explanation}"
+            self._write(line.rstrip(), index)
 
     def _chain(self, loop: int | None) -> tuple[int, ...]:
         """The loops around a row, the outermost first."""
@@ -281,7 +249,7 @@ class IsaView:
 
 def isa_view(listing: Listing, rendered: RenderedFile | None = None, roots: Mapping[str, str] | None = None) -> IsaView:
     """The listing as it is shown. `rendered` as in `listing_of`; `roots`: folders that paths are shown below."""
-    document = listing_text_of(listing, explanations=ExplainMode.FIRST, roots=roots, comments=True)
+    document = listing_text_of(listing, roots=roots, comments=True)
     general = _explanations(listing)
     lines = tuple(
         _view_line(number, listing.rows[row], general, rendered)

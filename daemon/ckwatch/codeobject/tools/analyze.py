@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -23,7 +22,6 @@ from ckwatch.codeobject.kernel_names import is_helper
 from ckwatch.codeobject.llvm_mca import (
     LoopCycles,
     McaAnswer,
-    first_error,
     loop_cycles_of,
     mca_arguments,
     mca_source,
@@ -36,28 +34,17 @@ from ckwatch.codeobject.main_loop import FoundLoop, main_loop
 from ckwatch.codeobject.metadata import CodeObjectMetadata, read_metadata
 from ckwatch.codeobject.occupancy import occupancy_of
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
+from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool, succeeded
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 
 _TIME_LIMIT_S = 30.0
-_OUTPUT_LIMIT_BYTES = 64 * 2**20
 _ATTEMPTS = 3
 _REJECTED_SHOWN = 3
 _PredictedCycles = tuple[LoopCycles | None, tuple[str, ...]]
 """A prediction, and what is to be noted."""
 _NOT_PREDICTED: _PredictedCycles = (None, ())
 _PROCESSES = max(2, min(4, os.cpu_count() or 2))
-
-
-class LlvmTools(Protocol):
-    """What an analysis needs of a toolchain."""
-
-    @property
-    def objdump(self) -> Path: ...
-    @property
-    def mca(self) -> Path | None: ...
-    @property
-    def environment(self) -> Mapping[str, str]: ...
 
 
 async def analyze(
@@ -108,8 +95,8 @@ class _Analysis:
         finished, why = await self._run([str(self._tools.objdump), "-d", str(code_object)], folder)
         if finished is None:
             return "", (why,)
-        if finished.exit_reason is not ExitReason.EXITED or finished.exit_status != 0:
-            return finished.stdout, (f"llvm-objdump failed: {_last_words(finished)}",)
+        if not succeeded(finished):
+            return finished.stdout, (f"llvm-objdump failed: {failure_text(finished)}",)
         if finished.dropped_bytes:
             return finished.stdout, ("the disassembly is too long: the end of it was not looked at",)
         return finished.stdout, ()
@@ -178,7 +165,7 @@ class _Analysis:
                 return await anyio.to_thread.run_sync(self._read, finished.stdout, found, left_out)
             more = rejected_instructions(finished.stderr, found.body, left_out)
             if not more or finished.exit_reason is not ExitReason.EXITED:
-                return None, (f"llvm-mca failed, no cycles are predicted: {_last_words(finished)}",)
+                return None, (f"llvm-mca failed, no cycles are predicted: {failure_text(finished)}",)
             left_out |= more
         return None, (f"no cycles are predicted: {_rejections(found, left_out)}",)
 
@@ -210,21 +197,14 @@ class _Analysis:
 
     async def _run(self, arguments: Sequence[str], folder: Path) -> tuple[ProcessResult | None, str]:
         try:
-            finished = await self._launcher(
-                arguments,
-                environment=self._tools.environment,
-                folder=folder,
-                timeout_s=_TIME_LIMIT_S,
-                output_limit_bytes=_OUTPUT_LIMIT_BYTES,
-            )
+            return await run_llvm_tool(arguments, self._tools, folder, self._launcher, timeout_s=_TIME_LIMIT_S), ""
         except ToolchainError as error:
             return None, str(error)
-        return finished, ""
 
 
 def _answers(finished: ProcessResult) -> bool:
     """Whether llvm-mca took all instructions, for the processor that was asked for."""
-    return finished.exit_reason is ExitReason.EXITED and finished.exit_status == 0 and not unknown_cpu(finished.stderr)
+    return succeeded(finished) and not unknown_cpu(finished.stderr)
 
 
 def _disassembled(wanted: Sequence[KernelResources], text: str) -> dict[str, DisassembledFunction]:
@@ -248,11 +228,3 @@ def _rejections(found: FoundLoop, left_out: Mapping[int, str]) -> str:
         f"`{found.body[place].text}` ({left_out[place]})" for place in sorted(by_mnemonic.values())[:_REJECTED_SHOWN]
     ]
     return f"llvm-mca rejected {len(left_out)} of {len(found.body)} instructions, such as {', '.join(shown)}"
-
-
-def _last_words(finished: ProcessResult) -> str:
-    if finished.exit_reason is ExitReason.SIGNALLED:
-        return finished.signal_name or finished.exit_reason.value
-    if finished.exit_reason is not ExitReason.EXITED:
-        return finished.exit_reason.value
-    return first_error(finished.stderr)

@@ -17,12 +17,11 @@ from ckwatch.codeobject.source_lines import (
     innermost_lines_of,
     symbolizer_calls,
 )
-from ckwatch.codeobject.tools.analyze import LlvmTools
+from ckwatch.codeobject.tools.llvm_tools import LlvmTools, failure_text, run_llvm_tool, succeeded
 from ckwatch.model.errors import ToolchainError
-from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.async_processes import Launcher, ProcessResult, run_process
 
 _TIME_LIMIT_S = 60.0
-_OUTPUT_LIMIT_BYTES = 64 * 2**20
 _PROCESSES = 2
 
 
@@ -82,15 +81,7 @@ async def source_lines_of(
 
 
 async def _output(arguments: Sequence[str], tools: LlvmTools, folder: Path, launcher: Launcher) -> ProcessResult:
-    done = await launcher(
-        arguments,
-        environment=tools.environment,
-        folder=folder,
-        timeout_s=_TIME_LIMIT_S,
-        output_limit_bytes=_OUTPUT_LIMIT_BYTES,
-    )
-    program = Path(arguments[0]).name
-    if done.exit_reason is not ExitReason.EXITED or done.exit_status != 0:
-        said = done.stderr.strip().splitlines()[-1:] or [done.exit_reason.value]
-        raise ToolchainError(f"{program} failed: {said[0]}")
+    done = await run_llvm_tool(arguments, tools, folder, launcher, timeout_s=_TIME_LIMIT_S)
+    if not succeeded(done):
+        raise ToolchainError(f"{Path(arguments[0]).name} failed: {failure_text(done)}")
     return done
