@@ -97,8 +97,8 @@ def test_an_instance_alone_blames_the_last_factor() -> None:
 def test_the_requirement_is_traced_with_its_arguments_and_backtrace() -> None:
     found = case("bad_tile.host", MXdlPerWave="3")
     (diagnostic,) = found.diagnose()
-    told = [entry.message for entry in diagnostic.related]
-    assert told[:6] == [
+    related = [entry.message for entry in diagnostic.related]
+    assert related[:6] == [
         "MXdlPerWave = 3, printed here",
         "MPerBlock = 128",
         "MPerBlock = 128, printed here",
@@ -106,12 +106,12 @@ def test_the_requirement_is_traced_with_its_arguments_and_backtrace() -> None:
         "MPerXDL = 32, printed here",
         "instantiated here",
     ]
-    assert told[6] == "static assertion failed due to requirement '128 % (32 * 3) == 0': Invalid tuning param!"
+    assert related[6] == "static assertion failed due to requirement '128 % (32 * 3) == 0': Invalid tuning param!"
     assert diagnostic.related[6].span == span(
         "/rocm/include/ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_multi_d.hpp", 1187, 23, 1187, 63
     )
-    assert "CheckValidity' requested here" in told[7]
-    assert "GridwiseGemmMultiD_xdl_cshuffle_v3<…>" in told[7]
+    assert "CheckValidity' requested here" in related[7]
+    assert "GridwiseGemmMultiD_xdl_cshuffle_v3<…>" in related[7]
     assert "ck::tensor_layout::gemm::RowMajor, ck::tensor_layout::gemm::ColumnMajor" in diagnostic.detail
 
 

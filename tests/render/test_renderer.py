@@ -192,11 +192,11 @@ def test_an_edit_is_seen_and_a_new_file_shadows_a_builtin(tmp_path: Path) -> Non
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks/globals_hip.j2").write_text("mine ")
     second = renderer.render(unit("a.hip.j2")).rendered
-    overlaid = renderer.render(unit("a.hip.j2"), overlays={str(tmp_path / "a.hip.j2"): "lent"}).rendered
+    overlaid = renderer.render(unit("a.hip.j2"), overlays={str(tmp_path / "a.hip.j2"): "unsaved"}).rendered
     after = renderer.render(unit("a.hip.j2")).rendered
     assert first is not None
     assert "PT_EXPORT" in first.text
-    assert [r.text for r in (second, overlaid, after) if r] == ["mine three", "lent", "mine three"]
+    assert [r.text for r in (second, overlaid, after) if r] == ["mine three", "unsaved", "mine three"]
 
 
 BAD = [

@@ -37,7 +37,7 @@ ROWS = [
     (KERNEL + '[[sweep]]\nname = "s"\n«bases» = "first"\nparameters = { MPerBlock = [1] }', "unknown-key", "`base`"),
     (TOP + OPERATION + INSTANCE.replace("MPerBlock", "«m_per_block»"), "unknown-parameter", "`MPerBlock`"),
     (KERNEL + "[defaults]\n«n_per_block» = 128", "unknown-parameter", "did you mean `NPerBlock`?"),
-    (KERNEL + "[defaults]\n«'N Per Block'» = 128", "invalid-name", "it is no identifier"),
+    (KERNEL + "[defaults]\n«'N Per Block'» = 128", "invalid-name", "it is not an identifier"),
     (KERNEL + "[defaults]\n«operation» = 128", "reserved-name", "means something else"),
     (KERNEL + "[defaults]\n«Bias» = 128", "reserved-name", "means something else"),
     # what must be there
@@ -109,7 +109,7 @@ ROWS = [
     (custom('sizes = ["N", «"N"»]\n' + OUTPUT), "duplicate-argument", "two arguments are called `N`"),
     (custom('sizes = ["N"]\nruntime = { alpha = «"flaot"» }\n' + OUTPUT), "unknown-runtime-type", "`float`?"),
     (custom('sizes = ["M"]\n' + OUTPUT.replace('"N"', '«"N"»')), "unknown-size", "unknown size `N`"),
-    (custom('sizes = ["N"]\n' + OUTPUT.replace('"N"', '«"N("»')), "invalid-size", "`N(` is no size"),
+    (custom('sizes = ["N"]\n' + OUTPUT.replace('"N"', '«"N("»')), "invalid-size", "`N(` is not a size"),
     (custom('sizes = ["N"]\n' + OUTPUT + "strides = «[1, 2]»\n"), "dimension-mismatch", "2 strides for 1 sizes"),
     (
         custom('sizes = ["N"]\nruntime = { alpha = "float" }\n' + OUTPUT) + "«[[shape]]»\nN = 1",

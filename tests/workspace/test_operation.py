@@ -184,7 +184,7 @@ def test_sizes(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["", "M +", "M ** 2", "M.x", "f(M)", "1.5", "True", "M if N else K", "[" * 150])
 def test_what_is_no_size(text: str) -> None:
     assert names_in(text) == []
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         evaluate_size(text, {"M": 1, "N": 1, "K": 1})
 
 

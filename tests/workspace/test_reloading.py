@@ -344,8 +344,8 @@ def test_any_edits(edits: list[Edit], late: bool) -> None:
                     (root / edit.link[0]).symlink_to(root / edit.link[1] if "/" not in edit.link[0] else edit.link[1])
             if edit.overlays is not None:
                 overlays[edit.scope] = {str(root / name): text for name, text in edit.overlays.items()}
-            lent = overlays[edit.scope]
-            found = loaded(partial(loader.load, lent))
-            assert found == loaded(partial(load_workspace, root, overlays=lent))
+            overlay = overlays[edit.scope]
+            found = loaded(partial(loader.load, overlay))
+            assert found == loaded(partial(load_workspace, root, overlays=overlay))
             if isinstance(found, Workspace):
-                assert replaced(found, loader.load(lent)) == set()
+                assert replaced(found, loader.load(overlay)) == set()

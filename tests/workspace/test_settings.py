@@ -18,7 +18,7 @@ ROWS = [
     ('[compile]\nflags = "«-O3»"'.replace('"«', '«"').replace('»"', '"»'), "wrong-type", "`flags` must be an array"),
     ("[compile]\ntimeout_s = «-1»", "out-of-range", "greater than 0"),
     ("[compile]\ntimeout_s = «inf»", "wrong-type", "a finite number"),
-    ('[compile.defines]\n«A-B» = "1"', "invalid-macro", "`A-B` is no name of a preprocessor macro"),
+    ('[compile.defines]\n«A-B» = "1"', "invalid-macro", "`A-B` is not the name of a preprocessor macro"),
     ("[compile.defines]\nA = «[1]»", "wrong-type", "a macro's value is a string, an integer, true or false"),
     ("compile = «1»", "wrong-type", "`compile` must be a table"),
     ('[workspace]\narchs = ["gfx942", «"gfx943"»]', "unknown-arch", "unknown arch `gfx943`; did you mean"),
@@ -28,7 +28,7 @@ ROWS = [
     (f'[toolchain]\nck = «"{"x" * 5000}"»', "missing-folder", "there is no folder /"),
     (f'[workspace]\ntemplates = ["templates", «"{"x" * 5000}"»]', "missing-folder", "there is no folder /"),
     ('[toolchain]\nrocm = «"rocm"»', "missing-folder", "there is no folder /"),
-    ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is no size"),
+    ('[store]\nsize_limit_bytes = «"20 Gibs"»', "invalid-size", "`20 Gibs` is not a size"),
     ("[store]\nsize_limit_bytes = «1.5»", "wrong-type", "not the number 1.5"),
     ("[limits]\ninstances = «0»", "out-of-range", "greater than or equal to 1"),
     ("[render]\ntime_limit_s = 1.0\n«time_limit_s» = 2.0", "duplicate-key", "`time_limit_s` is given twice"),
@@ -77,5 +77,5 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1 GiBs", "1,5 GiB"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(CkwatchError, match="is no size"):
+    with pytest.raises(CkwatchError, match="is not a size"):
         parse_byte_size(text)

@@ -70,7 +70,7 @@ def test_places_lead_to_where_each_value_was_written(tmp_path: Path) -> None:
 MISTAKES = [
     ('["A > «Bb»"]', "A = [1]\nB = 2", "unknown-parameter", "the condition mentions `Bb`, which no parameter"),
     ('[«"A = 1"»]', "A = [1]", "invalid-condition", "a comparison is written =="),
-    ('[«"A +"»]', "A = [1]", "invalid-condition", "is no condition"),
+    ('[«"A +"»]', "A = [1]", "invalid-condition", "is not a condition"),
     ('[«"A < 1e9992"»]', "A = [1]", "invalid-condition", "a number is too large"),
     ('[«"A + 1"»]', "A = [1, 2]", "failing-condition", "is the integer 2 for A = 1, neither true nor false"),
     ('[«"1 % A == 0"»]', "A = [1, 0]", "failing-condition", "fails for A = 0"),
@@ -104,7 +104,7 @@ LIMITS = [
     ("", "[]", 30, "too-many-instances", f"makes {10**30:,} instances"),
     ("", '["P0 != P0"]', 30, "empty-sweep", "no combination meets its conditions"),
     ("", '["P0 + P25 != P0 + P25"]', 26, "too-many-combinations", "raise `combinations` under [limits]"),
-    ("[limits]\ncombinations = 5", '["P0 + P1 < 0"]', 2, "too-many-combinations", "5 steps did not tell"),
+    ("[limits]\ncombinations = 5", '["P0 + P1 < 0"]', 2, "too-many-combinations", "5 steps did not decide"),
 ]
 
 

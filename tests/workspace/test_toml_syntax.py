@@ -12,7 +12,7 @@ from ckwatch.workspace.toml_document import TomlDocument, parse_values
 ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("a = 1", [], {"a": 1}),
     ("a = \nb = 2", ["1:5-1:5 the value is missing"], {"b": 2}),
-    ("a = yes\nb = 2", ["1:5-1:8 `yes` is no TOML value; a string needs quotes"], {"b": 2}),
+    ("a = yes\nb = 2", ["1:5-1:8 `yes` is not a TOML value; a string needs quotes"], {"b": 2}),
     ("a = True", ["1:5-1:9 `True` is written `true` in TOML"], {}),
     ("a = 1 b = 2\nc = 3", ["1:7-1:8 unexpected `b` after the value"], {"c": 3}),
     ("a = 'x\nb = 2", ["1:5-1:7 the string is not closed on this line"], {"b": 2}),
@@ -26,17 +26,17 @@ ROWS: list[tuple[str, list[str], dict[str, Any]]] = [
     (
         "a = yes\nb = no\n[t]\nc = \nd = 1\n[[u]]\ne = 'x\n[[u]]\nf = 1",
         [
-            "1:5-1:8 `yes` is no TOML value; a string needs quotes",
-            "2:5-2:7 `no` is no TOML value; a string needs quotes",
+            "1:5-1:8 `yes` is not a TOML value; a string needs quotes",
+            "2:5-2:7 `no` is not a TOML value; a string needs quotes",
             "4:5-4:5 the value is missing",
             "7:5-7:7 the string is not closed on this line",
         ],
         {"t": {"d": 1}, "u": [{}, {"f": 1}]},
     ),
-    ("a = yes\r\nb = 2\r\n", ["1:5-1:8 `yes` is no TOML value; a string needs quotes"], {"b": 2}),
+    ("a = yes\r\nb = 2\r\n", ["1:5-1:8 `yes` is not a TOML value; a string needs quotes"], {"b": 2}),
     ("é = 'ü' x\nb = 2", ["1:1-1:2 invalid statement"], {"b": 2}),
     ("a = 'ü' x\nb = 2", ["1:9-1:10 unexpected `x` after the value"], {"b": 2}),
-    ("\ta = x\nb = 2", ["1:6-1:7 `x` is no TOML value; a string needs quotes"], {"b": 2}),
+    ("\ta = x\nb = 2", ["1:6-1:7 `x` is not a TOML value; a string needs quotes"], {"b": 2}),
     ("b = 2\na = " + "9" * 5000, ["2:5-2:5005 an integer with thousands of digits"], {"b": 2}),
     ("b = 2\na = " + "[" * 5000, ["2:5-2:6 arrays or tables are nested too deeply"], {"b": 2}),
 ]
@@ -61,6 +61,6 @@ def test_what_is_given_twice_shows_the_first() -> None:
     assert [str(related.span) for related in found.related] == ["/k.kernel.toml:2:1"]
 
 
-def test_a_thousand_errors_are_told_in_a_moment() -> None:
+def test_a_thousand_errors_are_reported_quickly() -> None:
     text = "".join(f"[t{index}]\nx = yes\ny = 1\n" for index in range(1000))
     assert len(parse_values(text).problems) == 50

@@ -78,7 +78,7 @@ def _slice_finding(
         outcome = f"{value_text(block)} % {value_text(lengths)} = {value_text(rest)}"
         names = [name for name, over in zip(SLICES.get(cluster, ()), rest, strict=False) if over] + names
 
-    def mends(name: str, other: ParameterValue) -> bool:
+    def fixes(name: str, other: ParameterValue) -> bool:
         threads = other if name == cluster else lengths
         changed = block
         if name != cluster:
@@ -93,7 +93,7 @@ def _slice_finding(
         "ck/thread-cluster-lengths",
         f"BlockSliceLengths % {cluster} == 0: {outcome}",
         tuple(names),
-        parameters.blamed(names, mends),
+        parameters.blamed(names, fixes),
         ("thread-cluster", cluster, "slice"),
     )
 
@@ -103,7 +103,7 @@ def _size_finding(parameters: InstanceParameters, cluster: str, lengths: tuple[i
     size = parameters.values.get("BlockSize", "BlockSize")
     product = " * ".join(str(length) for length in lengths)
 
-    def mends(name: str, other: ParameterValue) -> bool:
+    def fixes(name: str, other: ParameterValue) -> bool:
         threads = other if name == "BlockSize" else size
         taken = lengths if name == "BlockSize" else other
         return isinstance(threads, int) and isinstance(taken, tuple) and prod(taken) <= threads
@@ -113,7 +113,7 @@ def _size_finding(parameters: InstanceParameters, cluster: str, lengths: tuple[i
         "ck/thread-cluster-size",
         f"product({cluster}) <= BlockSize: {product} = {prod(lengths)}, BlockSize = {value_text(size)}",
         names,
-        parameters.blamed(names, mends),
+        parameters.blamed(names, fixes),
         ("thread-cluster", cluster, "size"),
     )
 
@@ -236,7 +236,7 @@ def _finding_of_requirement(
         if (own := parameters.same_as(name, statements)) is not None and _agrees(requirement, name, own, parameters)
     }
 
-    def mends(name: str, other: ParameterValue) -> bool:
+    def fixes(name: str, other: ParameterValue) -> bool:
         if not isinstance(other, int):
             return False
         values: dict[str, int] = {}
@@ -251,7 +251,7 @@ def _finding_of_requirement(
     )
     text = spelled(condition)
     canonical = tuple(single.get(token, token) for token in requirement.symbolic)
-    blamed = parameters.blamed(tuple(single.values()) or names, mends)
+    blamed = parameters.blamed(tuple(single.values()) or names, fixes)
     outcome = requirement.outcome(condition)
     return CkFinding(
         f"ck/{_slug(blamed or 'condition')}",
@@ -282,12 +282,12 @@ def _finding_of_pattern(message: ClangMessage, parameters: InstanceParameters, a
             names = [name for name in names if _mentions(parameters.values[name], width)]
         if not names and pattern.parameters:
             continue
-        told: Mapping[str, str] = {
+        values: Mapping[str, str] = {
             "arch": arch,
             **{name: value_text(value) for name, value in parameters.values.items()},
             **{name: value for name, value in match.groupdict().items() if value is not None},
         }
-        text = pattern.explanation.format_map(_KeepsUnknownNames(told))
+        text = pattern.explanation.format_map(_KeepsUnknownNames(values))
         return CkFinding(pattern.code, text, tuple(names), parameters.blamed(names), (pattern.code, text))
     return None
 

@@ -98,11 +98,11 @@ class InstanceParameters:
                 return named[0]
         return ""
 
-    def blamed(self, names: Sequence[str], mends: Callable[[str, ParameterValue], bool] | None = None) -> str | None:
+    def blamed(self, names: Sequence[str], fixes: Callable[[str, ParameterValue], bool] | None = None) -> str | None:
         """The parameter among `names` that is most plausibly wrong; None when `names` is empty.
 
         In this order: one that has a place in the kernel file; one whose value in another instance of the kernel
-        would mend the condition (`mends`); the one whose value is rarest among the kernel's other instances; the
+        would fix the condition (`fixes`); the one whose value is rarest among the kernel's other instances; the
         last one, as CK writes the most specific factor last.
         """
         known = [name for name in dict.fromkeys(names) if name in self.values]
@@ -117,9 +117,9 @@ class InstanceParameters:
             ]
             value = self.values[name]
             different = [other for other in others if other != value]
-            mending = mends is not None and any(mends(name, other) for other in dict.fromkeys(different))
+            fixing = fixes is not None and any(fixes(name, other) for other in dict.fromkeys(different))
             rarity = len(different) / len(others) if others else 0.0
-            return name in self.spans, mending, rarity, known.index(name)
+            return name in self.spans, fixing, rarity, known.index(name)
 
         return max(known, key=rank)
 

@@ -109,7 +109,7 @@ class Inclusion:
 class ClangMessage:
     """One diagnostic with what belongs to it.
 
-    `path` is empty and `position` None where the message has no place. `option` is the warning's name without `-W`,
+    `path` is empty and `position` None where the message has no position. `option` is the warning's name without `-W`,
     `include_chain` the inclusions that lead to `path`, outermost first. `tail` holds lines that follow a message
     without being messages (a stack, `>>> referenced by`), `tool` the program that a driver or linker message names.
     """

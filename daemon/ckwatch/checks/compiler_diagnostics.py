@@ -172,8 +172,8 @@ def _without_summaries(messages: Iterable[ClangMessage]) -> list[ClangMessage]:
     reasons = [message for message in everything if message.is_error and not _is_summary(message)]
     kept = [message for message in everything if not (reasons and _is_summary(message)) and not _is_idle_flag(message)]
     fault = transient_kind(kept)
-    told = next((message for message in kept if message.kind is fault), None)
-    return [message for message in kept if message.kind not in TRANSIENT_KINDS or message is told]
+    shown = next((message for message in kept if message.kind is fault), None)
+    return [message for message in kept if message.kind not in TRANSIENT_KINDS or message is shown]
 
 
 def _is_idle_flag(message: ClangMessage) -> bool:

@@ -19,7 +19,7 @@ NAMED_UNITS = 3
 def fold(per_unit: Mapping[str, Sequence[Diagnostic]], unit_count: int) -> tuple[Diagnostic, ...]:
     """Join equal diagnostics of different units, in the order of their first appearance.
 
-    `per_unit` maps unit ids to their diagnostics; `unit_count` is the number of units that were looked at, with and
+    `per_unit` maps unit ids to their diagnostics; `unit_count` is the number of units that were checked, with and
     without diagnostics. Of joined diagnostics the first one's related information, detail and fixes are kept. A fix
     that not all of them have is dropped: it would be wrong for some.
     """
@@ -43,7 +43,7 @@ def _joined(group: Sequence[tuple[str, Diagnostic]], unit_count: int) -> Diagnos
 
 
 def counted(diagnostic: Diagnostic) -> str:
-    """`fails in 3 of 24 units: a, b, c`; "" when it was found in the only unit that was looked at, or in none."""
+    """`fails in 3 of 24 units: a, b, c`; "" when it was found in the only unit that was checked, or in none."""
     count = len(diagnostic.units)
     if not count or diagnostic.unit_count <= 1:
         return ""

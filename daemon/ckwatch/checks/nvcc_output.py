@@ -103,8 +103,8 @@ def _front_end_message(head: re.Match[str], block: list[str]) -> ClangMessage:
     caret = next((index for index, line in enumerate(block) if _CARET.fullmatch(line)), None)
     excerpt = "" if caret is None or caret == 0 else block[caret - 1]
     during = next((index for index, line in enumerate(block) if _DURING.match(line)), len(block))
-    said = block[: during if caret is None else max(caret - 1, 0)]
-    text = " ".join([head["text"], *(line.strip() for line in said)])
+    own_lines = block[: during if caret is None else max(caret - 1, 0)]
+    text = " ".join([head["text"], *(line.strip() for line in own_lines)])
     assertion = _ASSERTION.search(text)
     if assertion is not None:
         text = f"static assertion failed: {assertion['why']}"

@@ -146,7 +146,7 @@ def _is_invocation(line: str | None, start: Position, caret: Position) -> bool:
 
 
 def source_span(read_line: ReadLine, message: ClangMessage) -> Span | None:
-    """The span of a message in the file that it names, None when it has no place."""
+    """The span of a message in the file that it names, None when it has no position."""
     if message.position is None:
         return None
     start, end = extent(lambda number: read_line(message.path, number), message.position, message.ranges)

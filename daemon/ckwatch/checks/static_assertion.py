@@ -82,11 +82,11 @@ class FailedRequirement:
         right_text = _side_text(right, symbols[2] if symbols else right)
         if left_text is not None and right_text is not None:
             return left_text if len(right) == 1 else f"{left_text}, {right_text}"
-        told = comparison(tokens_of(self.evaluated))
-        if told is not None and len(right) == 1 and len(spelled(left)) <= READABLE:
-            return f"{spelled(left)} = {spelled(told[0])}"
-        if told is not None:
-            return f"{spelled(told[0])} {_NEGATED[told[1]]} {spelled(told[2])}"
+        compared = comparison(tokens_of(self.evaluated))
+        if compared is not None and len(right) == 1 and len(spelled(left)) <= READABLE:
+            return f"{spelled(left)} = {spelled(compared[0])}"
+        if compared is not None:
+            return f"{spelled(compared[0])} {_NEGATED[compared[1]]} {spelled(compared[2])}"
         return f"{spelled(left)} {_NEGATED[operator]} {spelled(right)}"
 
     def holds_with(self, values: Mapping[str, int]) -> bool | None:
@@ -105,13 +105,15 @@ def read_requirement(message: ClangMessage, read_line: ReadLine) -> FailedRequir
         return None
     text = match["requirement"] or ""
     substituted = _tidied(tokens_of(_VALUES[0][0].sub(_VALUES[0][1], text)))
-    told = (found["values"] for note in message.notes if (found := _EVALUATES.match(note.text)))
+    evaluated = (found["values"] for note in message.notes if (found := _EVALUATES.match(note.text)))
     written = _written(message, read_line)
     symbolic, bindings = _conjunct(written, substituted)
     if not symbolic:
         return None
     reduced = _tidied(tokens_of(_reduced(text))) if text else symbolic
-    return FailedRequirement(symbolic, substituted or symbolic, reduced, bindings, next(told, ""), match["why"] or "")
+    return FailedRequirement(
+        symbolic, substituted or symbolic, reduced, bindings, next(evaluated, ""), match["why"] or ""
+    )
 
 
 def _reduced(text: str) -> str:

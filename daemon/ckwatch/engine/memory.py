@@ -30,7 +30,7 @@ def available_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgr
     except (OSError, StopIteration, ValueError):
         return None
     with suppress(OSError, ValueError):
-        limit = int((cgroup / "memory.max").read_text())  # "max" is no number: no limit
+        limit = int((cgroup / "memory.max").read_text())  # "max" is not a number: no limit
         free = min(free, limit - int((cgroup / "memory.current").read_text()))
     return max(free, 0)
 

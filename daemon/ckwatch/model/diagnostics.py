@@ -53,7 +53,7 @@ class Diagnostic:
 
     `code` is a stable, documented identifier such as `rule/m-per-block` or `clang/undeclared_var_use`. `detail`
     holds the full text where `message` was shortened. `units` names the units in which it arises, and `unit_count`
-    is the number of units that were looked at ("fails in 3 of 24 instances"). `approximate` is true where the
+    is the number of units that were checked ("fails in 3 of 24 instances"). `approximate` is true where the
     source map could not give an exact place.
     """
 

@@ -244,5 +244,5 @@ def _gemm(
 
 def _number(value: object) -> float:
     if not isinstance(value, (int, float)):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)

@@ -5,7 +5,7 @@ what a directive needs is kept: where it ends, and whether the parenthesis of a 
 a source looks at its own line numbers (`__LINE__`, `#line`, `assert` and its kin, `std::source_location`), the
 place of each token belongs to the key as well.
 
-Every doubt is settled towards *different*: a key that differs for equal programs costs one compile, an equal key for
+Every uncertain case counts as *different*: a key that differs for equal programs costs one compile, an equal key for
 different programs would show a wrong result. So a text in which a line continuation glues two characters, or in which
 `%:` could be a `#`, counts line by line. One knowing exception: a macro *of a header* that turns its argument into a
 string sees `a + b` and `a+b` as equal here unless its name looks like an assertion.
@@ -176,7 +176,7 @@ def depends_on_places(text: str) -> bool:
 
 
 class TokenIndex:
-    """Places in a text, told by token, so that they can be found again in a text of equal tokens."""
+    """Positions in a text, given by token, so that they can be found again in a text of equal tokens."""
 
     def __init__(self, text: str) -> None:
         self._lines = LineIndex(text)
@@ -276,7 +276,7 @@ _LINE_END_SPLICE = re.compile(r"\\[ \t]*$", re.MULTILINE)
 
 
 def device_text(source: str) -> str:
-    """`source` with blank lines for what is the host's alone; the text itself where that is in doubt."""
+    """`source` with blank lines for what is the host's alone; the text itself where that is not certain."""
     if "__HIP_DEVICE_COMPILE__" not in source or _RAW_STRING.search(source) or _has_long_comment(source):
         return source
     kept: list[str] = []

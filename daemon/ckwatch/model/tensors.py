@@ -84,7 +84,7 @@ def evaluate_size(text: str, sizes: Mapping[str, int]) -> int:
     """The value of a size. Raises ValueError where `text` is none, and for unknown names and division by zero."""
     tree = parse_size(text)
     if tree is None:
-        raise ValueError(f"`{text}` is no size")
+        raise ValueError(f"`{text}` is not a size")
     return _value(tree, sizes)
 
 

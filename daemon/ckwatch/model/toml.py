@@ -29,7 +29,7 @@ class TomlKind(enum.Enum):
     ARRAY = "array"
     INLINE_TABLE = "inline table"
     OTHER = "other"
-    """A date or time, or what is no value (yet)."""
+    """A date or time, or something that is not a value (yet)."""
 
 
 class KeyPart(NamedTuple):
@@ -53,7 +53,7 @@ class TomlValue(NamedTuple):
     """False where its closing quote or bracket is missing."""
 
     def read(self) -> Any:
-        """Its Python value; None where it is no TOML value."""
+        """Its Python value; None where it is not a TOML value."""
         text = self.text
         if (
             self.kind is TomlKind.NUMBER
@@ -449,7 +449,7 @@ class _Scanner:
                 end = pair.end
                 at = max(self._end_of_line(pair.end), first + 1)
         blocks.append(TomlBlock(keys, tuple(pairs), start, header_end, end, double=double))
-        # behind an array that nobody closed, a comment is met twice
+        # behind an unclosed array, a comment is met twice
         comments = {comment.start: comment for comment in self._comments}
         return _Piece(tuple(blocks), tuple(comments[one] for one in sorted(comments)), self._goes_on)
 
@@ -673,7 +673,7 @@ def toml_value(value: Any) -> str:
         return toml_string(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(toml_value, value))}]"
-    raise ValueError(f"{type(value).__name__} is no value of a template parameter")
+    raise ValueError(f"{type(value).__name__} cannot be a template parameter")
 
 
 def toml_string(value: str) -> str:

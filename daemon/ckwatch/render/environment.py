@@ -40,9 +40,6 @@ from ckwatch.render.mapped_text import (
     printed,
     verbatim,
 )
-from ckwatch.render.mapped_text import (
-    printed as printed_text,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class MappingCodeGenerator(CodeGenerator):
         const = super()._output_child_to_const(node, frame, finalize)
         if isinstance(node, nodes.TemplateData):
             return verbatim(const, self._text_site(node, const))
-        return printed_text(const, self._site(node, _kind(node)))
+        return printed(const, self._site(node, _kind(node)))
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
         self._texts.append(concat(group))
@@ -429,7 +426,7 @@ def _mapping_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
 
 
 def _approximate(result: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Plain text that was made with mapped text as an argument: some of it came from there, nobody knows what."""
+    """Plain text that was made with mapped text as an argument: which part of it came from there is unknown."""
     for argument in args:
         if type(argument) is MappedText:
             return MappedText(result)

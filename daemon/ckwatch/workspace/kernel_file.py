@@ -256,7 +256,7 @@ def _sweep_names_once(problems: Problems, sweeps: Sequence[SweepPlan]) -> None:
 
 
 class _InstanceList:
-    """The instances of a file: every name once, and a word about equal parameters."""
+    """The instances of a file: every name once, and a warning about equal parameters."""
 
     def __init__(self, problems: Problems) -> None:
         self.instances: list[Instance] = []
@@ -265,7 +265,7 @@ class _InstanceList:
         self._by_parameters: dict[object, Instance] = {}
 
     def reserve(self, name: str, span: Span) -> None:
-        """An instance with problems has its name all the same."""
+        """Take the name of an instance with problems, too."""
         self._names.setdefault(name, span)
 
     def add(self, instance: Instance) -> None:

@@ -73,7 +73,7 @@ def known_runtime_type(value: str) -> str:
 def c_identifier(value: str) -> str:
     """A name that can be an argument of a C function."""
     if not _IDENTIFIER.fullmatch(value):
-        raise validator_error("invalid_name", f"`{value}` is no C identifier")
+        raise validator_error("invalid_name", f"`{value}` is not a C identifier")
     return value
 
 
@@ -85,7 +85,7 @@ def size_expression(value: Any) -> Any:
         raise validator_error("wrong_type", f"a size is an integer or a string, not {describe_value(value)}")
     if parse_size(value) is None:
         raise validator_error(
-            "invalid_size", f"`{value}` is no size: write integers, names of sizes, and + - * / % ( )"
+            "invalid_size", f"`{value}` is not a size: write integers, names of sizes, and + - * / % ( )"
         )
     return value
 

@@ -123,7 +123,7 @@ class ParameterReader:
 
     def _objection(self, name: str) -> tuple[str, str] | None:
         if not _IDENTIFIER.fullmatch(name) or keyword.iskeyword(name):
-            return "invalid-name", f"`{name}` cannot be a template parameter: it is no identifier"
+            return "invalid-name", f"`{name}` cannot be a template parameter: it is not an identifier"
         if name in RESERVED or name in self.taken:
             return "reserved-name", f"`{name}` means something else in templates; call the parameter differently"
         if near := self.replacement(name):

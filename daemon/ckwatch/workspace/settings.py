@@ -41,9 +41,7 @@ def known_arch(value: str) -> str:
 def device_arch(value: str) -> str:
     """An arch of a GPU, or `native`."""
     if known_arch(value) == HOST:
-        raise validator_error(
-            "unknown_arch", "`host` is the arch of *.cpp.j2 templates only, which have it without being told"
-        )
+        raise validator_error("unknown_arch", "`host` is the arch of *.cpp.j2 templates only, which need no `archs`")
     return value
 
 
@@ -51,7 +49,7 @@ def valid_name(value: str) -> str:
     """A name that can stand in a unit's id, `KERNEL/INSTANCE@ARCH`, and in a file's name."""
     if not _NAME.fullmatch(value) or value != value.strip() or value in (".", ".."):
         raise validator_error(
-            "invalid_name", f"`{value}` is no name: a name is not empty and has no / @ or control characters"
+            "invalid_name", f"`{value}` is not a name: a name is not empty and has no / @ or control characters"
         )
     if len(value) > NAME_LENGTH_LIMIT:
         raise validator_error(
@@ -73,7 +71,7 @@ def size_bytes(value: Any) -> Any:
     if found is None or unit is None:
         units = "B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"
         raise validator_error(
-            "invalid_size", f'`{value}` is no size; write "20 GiB" or a number of bytes; units: {units}'
+            "invalid_size", f'`{value}` is not a size; write "20 GiB" or a number of bytes; units: {units}'
         )
     return math.floor(float(found[1]) * unit)
 
@@ -117,7 +115,7 @@ def macro_value(value: Any) -> Any:
 def macro_name(value: str) -> str:
     """The name of a preprocessor macro."""
     if not _MACRO.fullmatch(value):
-        raise validator_error("invalid_macro", f"`{value}` is no name of a preprocessor macro")
+        raise validator_error("invalid_macro", f"`{value}` is not the name of a preprocessor macro")
     return value
 
 
@@ -125,7 +123,7 @@ def device_name(value: str) -> str:
     """A device: `auto`, by its number, or by its PCI address."""
     if not _DEVICE.fullmatch(value):
         raise validator_error(
-            "unknown_device", f"`{value}` is no device; write auto, hip:0, cuda:0, cpu, or a PCI address"
+            "unknown_device", f"`{value}` is not a device; write auto, hip:0, cuda:0, cpu, or a PCI address"
         )
     return value
 

@@ -46,7 +46,7 @@ class SweepAxis:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """A sweep that is free of problems as far as can be told without walking it."""
+    """A sweep that is free of problems as far as is known before it is expanded."""
 
     name: str
     path: KeyPath
@@ -157,7 +157,7 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
     except TooManyCombinationsError:
         message = f"sweep `{sweep.name}` has {sweep.product:,} combinations, and {limits.combinations:,} steps did not "
         message += (
-            "tell which of them to take; raise `combinations` under [limits] in ckwatch.toml, or narrow the sweep"
+            "decide which of them to take; raise `combinations` under [limits] in ckwatch.toml, or narrow the sweep"
         )
         problems.at_value(place, "too-many-combinations", message)
         return []

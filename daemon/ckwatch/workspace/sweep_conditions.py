@@ -97,7 +97,7 @@ def _read(problems: Problems, text: str, path: KeyPath, known: Collection[str]) 
         except (TemplateError, SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
             problem = str(error) or type(error).__name__
     if problem:
-        problems.at_value(path, "invalid-condition", f"`{text[:80]}` is no condition: {problem}")
+        problems.at_value(path, "invalid-condition", f"`{text[:80]}` is not a condition: {problem}")
         return None
     wrong = names - set(known)
     for name in sorted(wrong):

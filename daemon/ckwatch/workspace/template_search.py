@@ -26,7 +26,7 @@ from ckwatch.workspace.problems import nearest, normalized
 TEMPLATE_TEXT_LIMIT_BYTES = 16 * 1024 * 1024
 
 VARIANTS_KEPT = 4
-"""Of each file and closure: editors lend different texts for the same file, and loads for them alternate."""
+"""Of each file and closure: editors have different unsaved texts of the same file, and loads for them alternate."""
 
 UNUSED_KEPT = 1000
 """So many more than twice what a load uses are kept: other loads may use them."""
@@ -50,9 +50,9 @@ class FileIdentifiers:
 
 @dataclass(frozen=True, slots=True)
 class IncludeClosure:
-    """A template and what it includes: the files that were looked at, by template name, and all their words.
+    """A template and what it includes: the files that were read, by template name, and all their words.
 
-    `words` is None where they cannot be told: a file is missing, or a name is computed.
+    `words` is None where they are not known: a file is missing, or a name is computed.
     """
 
     texts: tuple[tuple[str, FileIdentifiers | None], ...]
@@ -181,7 +181,7 @@ class TemplateLookup(Protocol):
 
 
 class TemplateSearch:
-    """The search path as one load of a workspace sees it: `TemplateLookup`, each file looked at once.
+    """The search path as one load of a workspace sees it: `TemplateLookup`, each file read once.
 
     `overlays` are texts to use instead of files, by path. `known` is what other loads learned.
     """
@@ -224,7 +224,7 @@ class TemplateSearch:
     def words(self, name: str) -> frozenset[str] | None:
         """The identifiers in the tags of a template and of all that it includes, imports and extends.
 
-        None where that cannot be told: a file is missing, or a name is computed.
+        None where that is not known: a file is missing, or a name is computed.
         """
         if name not in self._words:
             self._words[name] = self._known.closure(name, self._text).words

@@ -88,7 +88,7 @@ def parse_values(text: str) -> ParsedValues:
 
 
 def blank(text: str) -> str:
-    """`text` with a space for each character that is no line end."""
+    """`text` with a space for each character that is not a line end."""
     return re.sub(r"[^\r\n]", " ", text)
 
 
@@ -173,7 +173,7 @@ def _statement_end(lines: list[str], first: int, at: int) -> int:
 
 
 def _describe(text: str, failure: _Failure, first: int, base: int) -> SyntaxProblem:
-    """What to tell about a statement that begins at line `first` and fails at `failure.position`."""
+    """The problem of a statement that begins at line `first` and fails at `failure.position`."""
     index = LineIndex(text)
     offset = index.offset(failure.position)
     start, line_end = index.starts[first], text.find("\n", index.starts[first])
@@ -222,10 +222,10 @@ def _invalid_value(wrong: str) -> tuple[str, str | None]:
     if wrong in ("True", "False"):
         return f"`{wrong}` is written `{wrong.lower()}` in TOML", wrong.lower()
     if WORD.fullmatch(wrong):
-        return f"`{wrong}` is no TOML value; a string needs quotes", f'"{wrong}"'
+        return f"`{wrong}` is not a TOML value; a string needs quotes", f'"{wrong}"'
     if not wrong.strip() or wrong == "#":
         return "the value is missing", None
-    return f"`{wrong}` is no TOML value", None
+    return f"`{wrong}` is not a TOML value", None
 
 
 def _join(sections: list[str], problems: list[SyntaxProblem]) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """Those who may write what is in `folders` (absolute). `anyone`: the user has said that it may be everybody.
+    """Those who may write what is in `folders` (absolute). `anyone`: the user allows everybody.
 
-    What is said of a folder is remembered: make a new one for each load of a workspace.
+    Answers are cached by folder: make a new one for each load of a workspace.
     """
 
     folders: tuple[str, ...]
@@ -46,7 +46,7 @@ class Writers:
         return cls(names, frozenset(users), frozenset(groups), anyone)
 
     def refusal(self, path: str, status: os.stat_result | None = None) -> str | None:
-        """Why the file at `path` is somebody else's code; None when it is not, or cannot be looked at.
+        """Why the file at `path` is somebody else's code; None when it is not, or cannot be examined.
 
         `status` is that of the open file where it has been opened.
         """

@@ -284,7 +284,7 @@ def _extent(text: str) -> str:
         case ast.Constant(value=int(value)):
             return str(value)
         case None:
-            raise ValueError(f"`{text}` is no size")
+            raise ValueError(f"`{text}` is not a size")
     return f"Formula({python_string(text)}, lambda sizes: {_python(tree)})"
 
 

@@ -278,5 +278,5 @@ def _begin_us(trace: Any) -> int:
     events_of(trace)
     began = trace.get("beginningOfTime", 0)
     if not isinstance(began, int):
-        raise TimeTraceError("`beginningOfTime` is no number")
+        raise TimeTraceError("`beginningOfTime` is not a number")
     return began
