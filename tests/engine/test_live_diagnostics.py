@@ -10,7 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.engine.handlers.compiler_messages import COALESCE_S, LiveDiagnostics
+from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics
+from ckwatch.model.delays import COMPILER_MESSAGES
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.text import span
@@ -28,7 +29,7 @@ def place(log: str) -> Diagnostics:
 class Reports:
     """What was reported, to wait for."""
 
-    def __init__(self, coalesce_s: float = COALESCE_S) -> None:
+    def __init__(self, coalesce_s: float = COMPILER_MESSAGES.seconds) -> None:
         self.messages: list[list[str]] = []
         self.logs: list[str] = []
         self._news = anyio.Event()

@@ -18,11 +18,9 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.scan import changed_digests
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.watch import Batch, Watcher
+from ckwatch.model.delays import WATCH_UPDATE
 
 log = logging.getLogger(__name__)
-
-WATCH_UPDATE_S = 0.25
-"""The shortest time between two updates of the set of watched files."""
 
 
 async def start_watching(
@@ -48,7 +46,7 @@ async def start_watching(
                 await reporter.compare(set(files) - followed)
             followed = set(files)
             await changed.wait()
-            await anyio.sleep(WATCH_UPDATE_S)
+            await anyio.sleep(WATCH_UPDATE.seconds)
 
     loop.on_follow = lambda: changed.set()
     tasks.start_soon(watcher.run)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from anyio import to_thread
 
+from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
 from ckwatch_lsp.commands.arguments import CommandTargets
 from ckwatch_lsp.protocol.editor_client import EditorClient
@@ -94,7 +95,7 @@ class ServerStatusNotifier(SessionListener):
         self._editor = editor
         self._sent: dict[WorkspaceFolder, ServerStatus] = {}
         self._changed: dict[WorkspaceFolder, None] = {}
-        self._debouncer = Debouncer(session.start, self._notify)
+        self._debouncer = Debouncer(session.start, self._notify, REFRESH)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # nearly all of them count
         """Notify the editor soon."""

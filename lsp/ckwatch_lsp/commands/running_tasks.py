@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 from lsprotocol import types
 
+from ckwatch.model.delays import PROGRESS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import AT_WORK
@@ -126,10 +127,6 @@ def title_of(what: str, units: Sequence[Unit]) -> str:
     return f"{what} {len(units)} units of {' and '.join(sorted(kernels)) if len(kernels) < 3 else 'several kernels'}"
 
 
-AFTER_S = 0.2
-"""The daemon's work that takes less is not shown."""
-
-
 class _BusyPeriod:
     """Units that are worked on (in the order in which they came), and those that were since the last quiet moment."""
 
@@ -147,7 +144,7 @@ class DaemonProgress(SessionListener):
         self._editor = editor
         self._tasks = tasks
         self._periods: dict[WorkspaceFolder, _BusyPeriod] = {}
-        self._debouncer = Debouncer(session.start, self._show, AFTER_S)
+        self._debouncer = Debouncer(session.start, self._show, PROGRESS)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units have begun or settled."""

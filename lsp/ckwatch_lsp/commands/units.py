@@ -7,6 +7,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from ckwatch.model.delays import REFRESH
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
@@ -95,7 +96,7 @@ class UnitsCommand(SessionListener):
         self._active = active
         self._editor = editor
         self._changed: dict[WorkspaceFolder, None] = {}
-        self._debouncer = Debouncer(session.start, self._notify)
+        self._debouncer = Debouncer(session.start, self._notify, REFRESH)
         editor.add_command("ckwatch.units", self.units)
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say

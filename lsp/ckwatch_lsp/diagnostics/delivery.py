@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import anyio
 from lsprotocol import types
 
+from ckwatch.model.delays import DIAGNOSTIC_REFRESH, PUBLISH
 from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, is_outside
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
 from ckwatch_lsp.protocol.editor_client import EditorClient
@@ -73,9 +74,6 @@ class PushDiagnostics:
 
 
 _log = logging.getLogger(__name__)
-
-REFRESH_S = 5.0
-"""After so long an editor that has not answered is asked again."""
 
 RELATED = 50
 """Other files whose diagnostics go with those of a document."""
@@ -209,14 +207,10 @@ class PullDiagnostics:
         try:
             while self._refresh_again:
                 self._refresh_again = False
-                with anyio.move_on_after(REFRESH_S):
+                with anyio.move_on_after(DIAGNOSTIC_REFRESH.seconds):
                     await self._editor.refresh("diagnostics")
         finally:
             self._refreshing = False
-
-
-DEBOUNCE_S = 0.02
-"""What happens within so many seconds is told together."""
 
 
 class DiagnosticsDelivery(SessionListener):
@@ -307,7 +301,7 @@ class DiagnosticsDelivery(SessionListener):
     async def _run(self) -> None:
         while True:
             await self._has_news.wait()
-            await anyio.sleep(DEBOUNCE_S)
+            await anyio.sleep(PUBLISH.seconds)
             self._has_news = anyio.Event()
             try:
                 await self._tell()

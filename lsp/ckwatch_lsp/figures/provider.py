@@ -11,6 +11,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from ckwatch.model.delays import REFRESH
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
@@ -221,7 +222,7 @@ class FiguresRefresher(SessionListener):
         self._informed: dict[str, object] = {}
         self._hints: dict[str, object] = {}
         self._lenses: dict[str, object] = {}
-        self._debouncer = Debouncer(session.start, self._refresh)
+        self._debouncer = Debouncer(session.start, self._refresh, REFRESH)
 
     def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are compared
         """What is known of it may come after the editor has asked."""

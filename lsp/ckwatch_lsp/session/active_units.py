@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import anyio
 
+from ckwatch.model.delays import READERS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
@@ -17,9 +18,6 @@ from ckwatch_lsp.session.session import Session
 
 MEMBERSHIP_TOPICS = frozenset({"units", "readers", "connection"})
 """Topics after which other units may belong to a document."""
-
-AGAIN_S = 0.3
-"""How long after units are others it is asked again who reads a template, where that is known."""
 
 
 class ActiveUnits(SessionListener):
@@ -167,7 +165,7 @@ class ActiveUnits(SessionListener):
 
     async def _follow_readers(self, folder: WorkspaceFolder, path: str) -> None:
         if path in self._readers:
-            await anyio.sleep(AGAIN_S)
+            await anyio.sleep(READERS.seconds)
             self._requested.discard(path)  # what changes from now on is a reason to ask once more
         with suppress(CkwatchError):
             try:

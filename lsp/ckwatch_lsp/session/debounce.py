@@ -7,21 +7,19 @@ from typing import Any
 
 import anyio
 
-DEBOUNCE_S = 0.1
+from ckwatch.model.delays import Delay
 
 
 class Debouncer:
-    """Awaits `run` `after_s` seconds after the first call since the last run; calls in between are part of it.
+    """Awaits `run` `delay` after the first call since the last run; calls in between are part of it.
 
     `start` runs a function in the background.
     """
 
-    def __init__(
-        self, start: Callable[..., Any], run: Callable[[], Awaitable[None]], after_s: float = DEBOUNCE_S
-    ) -> None:
+    def __init__(self, start: Callable[..., Any], run: Callable[[], Awaitable[None]], delay: Delay) -> None:
         self._start = start
         self._run = run
-        self._after_s = after_s
+        self._delay = delay
         self._waits = False
 
     def __call__(self) -> None:
@@ -31,6 +29,6 @@ class Debouncer:
             self._start(self._wait)
 
     async def _wait(self) -> None:
-        await anyio.sleep(self._after_s)
+        await anyio.sleep(self._delay.seconds)
         self._waits = False
         await self._run()

@@ -16,20 +16,12 @@ from anyio import to_thread
 from ckwatch.client import Client, connect
 from ckwatch.client.launch import trust
 from ckwatch.client.overlays import pauses
+from ckwatch.model.delays import DAEMON_CHANGES, PREVIOUS_DAEMON, UNIT_CHANGES
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, UntrustedError, plain_errors
 from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 
 _log = logging.getLogger(__name__)
-
-TELL_S = 0.02
-"""Changes that come within so many seconds of one another are told together."""
-
-UNITS_S = 0.15
-"""While nothing but units becomes another, as when a daemon renders thousands, that is told no more often."""
-
-FORGET_S = 0.5
-"""After a daemon has told what it knows, what only the one before knew is shown for so long."""
 
 
 class ConnectionState(enum.Enum):
@@ -179,7 +171,7 @@ class WorkspaceFolder:
 
     async def _drop_unknown(self, seen: set[str]) -> None:
         """Another daemon may not know what the one before did."""
-        await anyio.sleep(FORGET_S)
+        await anyio.sleep(PREVIOUS_DAEMON.seconds)
         for topic in [*(f"unit/{unit}" for unit in self.units), *(f"file/{path}" for path in self.files)]:
             if topic not in seen:
                 self._take(Change(seq=0, topic=topic))
@@ -246,10 +238,10 @@ class WorkspaceFolder:
             await self._has_changes.wait()
             with anyio.move_on_after(max(0.0, next_s - anyio.current_time())):
                 await self._is_urgent.wait()
-            await anyio.sleep(TELL_S)
+            await anyio.sleep(DAEMON_CHANGES.seconds)
             topics, self._changed = frozenset(self._changed), set()
             self._has_changes, self._is_urgent = anyio.Event(), anyio.Event()
-            next_s = anyio.current_time() + UNITS_S
+            next_s = anyio.current_time() + UNIT_CHANGES.seconds
             self._on_change(self, topics)
 
     async def _send_focus(self, client: Client) -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import anyio
 from anyio import to_thread
 
+from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.editor_client import EditorClient
@@ -106,15 +107,11 @@ def _write(path: Path, text: str) -> None:
         raise
 
 
-SETTLE_S = 0.1
-"""A unit that changes has more to tell; texts are fetched when it was quiet for so long."""
-
-
 class _OpenView:
     """A document that somebody has asked for."""
 
     def __init__(self, start: Callable[..., Any], renew: Callable[[_OpenView], Awaitable[None]]) -> None:
-        self.fetch_soon = Debouncer(start, partial(renew, self), SETTLE_S)
+        self.fetch_soon = Debouncer(start, partial(renew, self), VIRTUAL_TEXT)
         self.text: VirtualText | None = None
         self.state: tuple[object, ...] | None = None
         self.lock = anyio.Lock()

@@ -15,15 +15,10 @@ from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
 from ckwatch.core.effects import Check, Compile
 from ckwatch.core.events import AnyEvent, CompilerOutput
+from ckwatch.model.delays import COMPILER_MESSAGES, COMPILER_REPORTS
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import plain_errors
 from ckwatch.render.outcome import Rendered
-
-COALESCE_S = 0.02
-"""A message and its notes come in several pieces; they are waited for so long."""
-
-REPORT_INTERVAL_S = 0.25
-"""The shortest time between two reports of one compile: parsing a long log again takes a while."""
 
 PlaceLog = Callable[[str], tuple[Diagnostic, ...]]
 """Makes diagnostics of a compiler's log; for a thread."""
@@ -39,8 +34,8 @@ class LiveDiagnostics:
         place: PlaceLog,
         report: Callable[[tuple[Diagnostic, ...]], None],
         *,
-        coalesce_s: float = COALESCE_S,
-        interval_s: float = REPORT_INTERVAL_S,
+        coalesce_s: float = COMPILER_MESSAGES.seconds,
+        interval_s: float = COMPILER_REPORTS.seconds,
     ) -> None:
         self._place = place
         self._report = report

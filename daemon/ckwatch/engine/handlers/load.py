@@ -14,19 +14,13 @@ from anyio import CapacityLimiter, to_thread
 from ckwatch.core.effects import Load
 from ckwatch.core.events import MAIN, BenchmarkPolicy, KernelUnits, LoadedWorkspace, LoadFinished, ViewOverrides
 from ckwatch.engine.build_tools import BuildTools, default_jobs
+from ckwatch.model.delays import LOAD, URGENT_LOAD_WAIT
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, units_of
 from ckwatch.model.targets import HOST, NATIVE, Language, arch_has_language, language_of
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
-
-LOAD_DELAY_S = 0.3
-"""How long a load that is not urgent waits."""
-
-LOAD_WAIT_S = 2.0
-"""How long renders wait for an urgent load. It may change what is to be rendered, and beside a thousand renders it
-would take three times as long."""
 
 
 class ViewLoader:
@@ -46,7 +40,7 @@ class ViewLoader:
         """Load the workspace as the effect's view sees it."""
         read = partial(self.load, effect.work.key.scope, effect.overlays, effect.options)
         if not effect.urgent:
-            await anyio.sleep(LOAD_DELAY_S)
+            await anyio.sleep(LOAD.seconds)
             return await self._finished(effect, read)
         loaded = self._urgent[effect.work.number] = anyio.Event()
         try:
@@ -62,9 +56,9 @@ class ViewLoader:
             return LoadFinished(effect.work, None, str(error), at=time.time())
 
     async def wait_for_urgent(self) -> None:
-        """Return when no urgent load runs, or when the wait takes too long."""
+        """Return when no urgent load runs, or the wait takes too long: beside renders a load is three times slower."""
         if self._urgent:
-            with anyio.move_on_after(LOAD_WAIT_S):
+            with anyio.move_on_after(URGENT_LOAD_WAIT.seconds):
                 for loaded in list(self._urgent.values()):
                     await loaded.wait()
 

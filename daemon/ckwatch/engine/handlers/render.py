@@ -24,6 +24,7 @@ from ckwatch.core.effects import Check, Compile, LookUp, Render
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.delays import RENDER_CACHE
 from ckwatch.model.diagnostics import Source
 from ckwatch.model.kernels import Unit
 from ckwatch.render.cache import RenderCache
@@ -38,10 +39,8 @@ TEXTS_KEPT = 500
 
 READS_KEPT = 50
 
-CACHE_DELAY_S = 0.2
-"""A render is written to disk so long after it, unless more than `FEW_RENDERS` wait: each holds its text."""
-
 FEW_RENDERS = 20
+"""Renders are written to disk at once while more wait for it: each holds its text."""
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -136,7 +135,7 @@ class RenderHandler:
             return
         try:
             if len(self._to_cache) <= FEW_RENDERS:
-                await anyio.sleep(CACHE_DELAY_S)
+                await anyio.sleep(RENDER_CACHE.seconds)
         finally:
             cache = self._to_cache.pop(effect.work.number)
         await to_thread.run_sync(cache, limiter=self._threads)

@@ -20,6 +20,7 @@ from ckwatch.engine.file_diagnostics import file_diagnostics, fold_diagnostics, 
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import unit_to_wire, workspace_to_wire
+from ckwatch.model.delays import CHANGE_FEED
 from ckwatch.wire import state as wire
 
 SENT_UNITS_KEPT = 1000
@@ -27,9 +28,6 @@ SENT_UNITS_KEPT = 1000
 
 TOPICS_AT_ONCE = 200
 """Topics that one answer of `changes` holds at most: two milliseconds of work."""
-
-CHANGES_DELAY_S = 0.01
-"""Changes that follow one another within this time are sent together."""
 
 TopicState = wire.Unit | wire.File | wire.Workspace
 
@@ -134,7 +132,7 @@ class SnapshotQueries:
                 # What changes may be other clients' views only.
                 await feed.wait(feed.seq)
                 found = feed.after(scope, after, TOPICS_AT_ONCE)
-            await anyio.sleep(CHANGES_DELAY_S)
+            await anyio.sleep(CHANGE_FEED.seconds)
         async with self._turns:  # fifty followers that wake up together take turns on the event loop
             await anyio.lowlevel.checkpoint()
             found = feed.after(scope, after, TOPICS_AT_ONCE)

@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from ckwatch.model.delays import CHECKOUT_PAUSE, LARGE_BATCH_LIMIT, LARGE_BATCH_QUIET
+
 TEMPORARY_NAMES: dict[str, str] = {
     r".*~": "backup: Vim, Emacs, Kate, gedit, nano",
     r"\..*\.sw[a-z]": "swap file: Vim, Neovim",
@@ -43,16 +45,11 @@ def is_temporary(name: str) -> bool:
 LARGE_BATCH = 50
 """More changed paths than this are a checkout or a generator at work, not an editor."""
 
-LARGE_QUIET_S = 0.15
-LARGE_LIMIT_S = 2.0
-"""How long a large gathering waits for quiet, and how long at most in all."""
-
 SMALL_LIMIT_STEPS = 5
 """A small gathering that never becomes quiet is reported after this many steps."""
 
 SEVERAL_PATHS = 5
-CHECKOUT_PAUSE_S = 0.5
-"""Changes so soon after a batch of several paths belong to the same checkout, whose process had to pause."""
+"""After a batch of several paths, changes within `CHECKOUT_PAUSE` belong to the same checkout, which had to pause."""
 
 PATHS_LIMIT = 50_000
 """More distinct paths than this are not kept: the batch then says "everything"."""
@@ -104,9 +101,9 @@ class PendingChanges:
 
     def due_s(self) -> float:
         """When to report, if nothing else happens until then."""
-        continued = self.reported >= SEVERAL_PATHS and self.first_s - self.reported_s < CHECKOUT_PAUSE_S
+        continued = self.reported >= SEVERAL_PATHS and self.first_s - self.reported_s < CHECKOUT_PAUSE.seconds
         if len(self.paths) > LARGE_BATCH or self.lost or continued:
-            quiet_s, limit_s = LARGE_QUIET_S, LARGE_LIMIT_S
+            quiet_s, limit_s = LARGE_BATCH_QUIET.seconds, LARGE_BATCH_LIMIT.seconds
         else:
             quiet_s, limit_s = self.step_s, SMALL_LIMIT_STEPS * self.step_s
         return min(self.last_s + quiet_s, self.first_s + limit_s)

@@ -1,4 +1,4 @@
-"""Events of folders, by the `watchfiles` library in a process of its own; and what to say when its limits are reached."""
+"""Events of folders, by the `watchfiles` library in a process of its own, and messages about its limits."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from typing import TypeAlias
 
 from ckwatch.engine.watch import notify_process
 from ckwatch.engine.watch.snapshot import Hints
+from ckwatch.model.delays import WATCH_SINGLE_STEP, WATCH_STEP
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessStartError
 from ckwatch.system.python_process import module_environment
-
-TREE_STEP_MS = 30
-SINGLE_STEP_MS = 50
-"""How often the library looks for events, of folders with everything in them and of single ones. A save is reported
-one to two steps later. An idle process takes 0.12 % of a core at 30 ms, 0.08 % at 50 ms."""
 
 Notify: TypeAlias = Callable[[Collection[str], bool], AbstractAsyncContextManager[AsyncIterator[Hints]]]
 """Watches folders (real paths), with everything in them if so asked. Entered, it watches. What is iterated are paths at
@@ -37,15 +33,11 @@ async def watchfiles_process(folders: Collection[str], recursive: bool) -> Async
         "library": list(library.submodule_search_locations or ()) if library is not None else [],
         "folders": list(folders),
         "recursive": recursive,
-        "step_ms": TREE_STEP_MS if recursive else SINGLE_STEP_MS,
+        "step_ms": round(1000 * (WATCH_STEP if recursive else WATCH_SINGLE_STEP).seconds),
     }
     try:
-        process = await start_process(
-            (sys.executable, "-I", "-S", notify_process.__file__),
-            environment=module_environment(),
-            stdin=PIPE,
-            stderr=None,
-        )
+        command = (sys.executable, "-I", "-S", notify_process.__file__)
+        process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
     except ProcessStartError as error:
         raise OSError(errno.EIO, str(error)) from error
     try:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 from anyio import to_thread
 
+from ckwatch.model.delays import FIRST_ANSWER, KERNEL_FILE_ANSWERS, PARAMETER_VALUES
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position
 from ckwatch.wire.language import KeyDescription, ParameterValue, TemplateDetail
@@ -92,15 +93,6 @@ def subject_of(file: KernelFileText, position: Position, parameter: str) -> Inst
     return next((one for one in file.instances if one.name and parameter not in one.parameters), None)
 
 
-PATIENCE_S = 0.012
-"""How long a list of values waits for the daemon's judgement; the editor asks again when it comes later."""
-
-FIRST_S = 5.0
-"""How long an answer waits for what the daemon has never told."""
-
-AGAIN_S = 0.5
-"""What may be another is asked for no more often: while a daemon renders a workspace, everything may be."""
-
 VALUES_KEPT_S = 30.0
 VALUES_KEPT = 200
 
@@ -126,7 +118,7 @@ class _Judged:
 class DaemonAnswers(SessionListener):
     """The daemons' answers, by workspace. What may be out of date is requested again after `again_s` seconds."""
 
-    def __init__(self, session: Session, *, again_s: float = AGAIN_S) -> None:
+    def __init__(self, session: Session, *, again_s: float = KERNEL_FILE_ANSWERS.seconds) -> None:
         self._session = session
         self._again_s = again_s
         self._kept: dict[tuple[WorkspaceFolder, str], _Kept[Any]] = {}
@@ -186,7 +178,7 @@ class DaemonAnswers(SessionListener):
         parameter: str,
         parameters: Mapping[str, Any],
         *,
-        wait_s: float = PATIENCE_S,
+        wait_s: float = PARAMETER_VALUES.seconds,
     ) -> tuple[Sequence[ParameterValue], bool]:
         """What the rules say of a parameter's values, the others being `parameters`; and whether that is all.
 
@@ -227,7 +219,7 @@ class DaemonAnswers(SessionListener):
             self._asking[key] = anyio.Event()
             self._session.start(self._ask, key, ask)
         if kept is None:
-            with anyio.move_on_after(FIRST_S):
+            with anyio.move_on_after(FIRST_ANSWER.seconds):
                 await self._asking[key].wait()
             kept = self._kept.get(key)
         return None if kept is None else kept.answer

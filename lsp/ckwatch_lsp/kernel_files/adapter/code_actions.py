@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 from lsprotocol import types
 
+from ckwatch.model.delays import CODE_ACTIONS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.model.toml import toml_value
@@ -42,9 +43,6 @@ from ckwatch_lsp.session.session import Session
 OFFERED = 3
 """Accepted values of one parameter that are offered."""
 
-WAIT_S = 2.0
-"""How long an offer waits for the daemon."""
-
 SWEPT_LIMIT = 200
 """Instances of a sweep that are written out at most."""
 
@@ -74,7 +72,7 @@ class KernelFileActions:
             found += self._rewrites(folder, document, file, within.start)
             instance = file.instance_at(within.start)
             if folder is not None and instance is not None and _on_name(file, instance, within.start):
-                with anyio.move_on_after(WAIT_S), suppress(CkwatchError):
+                with anyio.move_on_after(CODE_ACTIONS.seconds), suppress(CkwatchError):
                     found += await self._best(folder, document, file, instance)
         return found
 
@@ -92,7 +90,7 @@ class KernelFileActions:
         if unit is None:
             return []
         parameters = await self._parameters(folder, file, position, unit.id)
-        values, _ = await self._answers.values(folder, unit, name, parameters, wait_s=WAIT_S)
+        values, _ = await self._answers.values(folder, unit, name, parameters, wait_s=CODE_ACTIONS.seconds)
         instance = file.instance(unit.instance)
         made = []
         for one in [each for each in values if each.accepted][:OFFERED]:

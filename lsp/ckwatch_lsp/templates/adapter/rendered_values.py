@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 from anyio import to_thread
 
+from ckwatch.model.delays import HOVER, NEWER_HOVER
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.language import TemplateDetail
@@ -25,12 +26,6 @@ _log = logging.getLogger(__name__)
 
 KEPT = 16
 """Units and templates of which something is kept."""
-
-PATIENCE_S = 0.25
-"""So long somebody who points at something waits for the daemon's first answer about it."""
-
-AGAIN_S = 0.015
-"""So long for a newer one: what is known will do, and the newer one is there the next time."""
 
 SHOWN_VALUES = 4
 """Different texts of one expression that are shown."""
@@ -83,7 +78,7 @@ class RenderedValues:
         stamp: object,
         ask: Callable[[], Awaitable[Answer]],
         *,
-        again_s: float = AGAIN_S,
+        again_s: float = NEWER_HOVER.seconds,
     ) -> Answer | None:
         if kept.stamp == stamp and kept.answer is not None:
             return kept.answer
@@ -91,7 +86,7 @@ class RenderedValues:
         if asked is None:
             asked = kept.asked = anyio.Event()
             self._session.start(_fetch, kept, stamp, ask, asked)
-        with anyio.move_on_after(PATIENCE_S if kept.answer is None else again_s):
+        with anyio.move_on_after(HOVER.seconds if kept.answer is None else again_s):
             await asked.wait()
         return kept.answer
 

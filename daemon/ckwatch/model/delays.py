@@ -1,0 +1,80 @@
+"""Every delay between a keystroke or a save and its answer.
+
+A delay merges what follows closely into one piece of work. The delays on one way add up (`total_s`), so that each new
+one is paid for by the user: the work itself comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+Way = Literal["diagnostics", "compiler errors", "hints", "rendered source", "build"]
+"""From a keystroke to what the editor shows of it; `build` is from a save to the unit's render."""
+
+
+class Delay(NamedTuple):
+    """`adds_to` names each way once for every time that the delay occurs on it; none for what only limits the rate of
+    repeated work, bounds a wait, or puts off work that no answer waits for."""
+
+    seconds: float
+    why: str
+    adds_to: tuple[Way, ...] = ()
+
+
+# A save, as the daemon sees it.
+WATCH_STEP: Final = Delay(
+    0.03,
+    "watchfiles looks for events at this interval, and reports them after one without more; 0.12 % of a core, idle",
+    ("build", "build"),
+)
+WATCH_SINGLE_STEP: Final = Delay(0.05, "the same, for folders whose subfolders are not watched")
+SETTLE: Final = Delay(0.02, "a file may still be changing: the default of `daemon.settle_ms`", ("build",))
+LARGE_BATCH_QUIET: Final = Delay(0.15, "a checkout writes many files: a batch of them ends with this quiet")
+LARGE_BATCH_LIMIT: Final = Delay(2.0, "such a batch waits no longer")
+CHECKOUT_PAUSE: Final = Delay(0.5, "changes so soon after a batch belong to the same checkout")
+WATCH_UPDATE: Final = Delay(0.25, "the set of watched files is updated no more often")
+
+# The daemon's work.
+URGENT_LOAD_WAIT: Final = Delay(2.0, "renders wait no longer for a load that may change what is to be rendered")
+LOAD: Final = Delay(0.3, "a load that no render needs leaves the processors to renders")
+RENDER_CACHE: Final = Delay(0.2, "renders are written to disk after the compiler has started")
+COMPILER_MESSAGES: Final = Delay(0.02, "a message and its notes come in several pieces", ("compiler errors",))
+COMPILER_REPORTS: Final = Delay(0.25, "a long log is parsed no more often")
+CHANGE_FEED: Final = Delay(
+    0.01, "changes of several units go in one answer", ("diagnostics", "compiler errors", "hints", "rendered source")
+)
+
+# The language server.
+DAEMON_CHANGES: Final = Delay(
+    0.02,
+    "features handle several changes of a workspace at once",
+    ("diagnostics", "compiler errors", "hints", "rendered source"),
+)
+UNIT_CHANGES: Final = Delay(0.15, "while nothing but units changes, as in a first render of thousands, no more often")
+PUBLISH: Final = Delay(
+    0.02, "what features add to the daemon's diagnostics is published with them", ("diagnostics", "compiler errors")
+)
+REFRESH: Final = Delay(0.1, "a refresh of hints, lenses, units or status concerns all documents", ("hints",))
+VIRTUAL_TEXT: Final = Delay(
+    0.1, "a unit changes several times in a row, and its text is requested once", ("rendered source",)
+)
+PROGRESS: Final = Delay(0.2, "work of the daemon that takes less is not shown")
+READERS: Final = Delay(0.3, "the daemon is asked again which units read a template no more often")
+KERNEL_FILE_ANSWERS: Final = Delay(0.5, "the daemon is asked again about keys and templates no more often")
+PREVIOUS_DAEMON: Final = Delay(0.5, "what only the previous daemon has reported is shown for so long")
+
+# Waits for the daemon within an answer to the editor.
+FIRST_ANSWER: Final = Delay(5.0, "for keys and templates that are not known yet")
+PARAMETER_VALUES: Final = Delay(0.012, "for the rules' judgement of values; the editor asks again when it comes later")
+CODE_ACTIONS: Final = Delay(2.0, "for accepted values and measured instances")
+HOVER: Final = Delay(0.25, "for the first answer about a unit or template")
+NEWER_HOVER: Final = Delay(0.015, "for a newer answer; the known one will do")
+DIAGNOSTIC_REFRESH: Final = Delay(5.0, "for the editor's answer to a refresh; after that the next one is sent")
+
+DELAYS: Final[Mapping[str, Delay]] = {name: one for name, one in globals().items() if isinstance(one, Delay)}
+
+
+def total_s(way: Way) -> float:
+    """The sum of the delays on a way."""
+    return sum(delay.seconds * delay.adds_to.count(way) for delay in DELAYS.values())
