@@ -68,9 +68,9 @@ gemm_f16/v3_128x128x64_intrawave@gfx942, artifact 0123456789ab
     registers  189 VGPR, 33 SGPR
     spills     none
     memory     32 KiB LDS, no scratch, 168 B of arguments
-    workgroup  at most 256 lanes, in waves of 64
+    workgroup  at most 256 threads, in waves of 64
     occupancy  2 waves per SIMD, limited by VGPR (each alone: VGPR 2, LDS 2, waves 8)
-               2 workgroups of 256 lanes per CU
+               2 workgroups of 256 threads per CU
                21 VGPR fewer → 3 waves
     main loop  95 instructions: 32 mfma, 20 wait, 16 lds read, 10 valu, 8 lds write, 8 global load, 1 branch
                each wave, each time: 16 KiB read from LDS, 8 KiB written to LDS, 8 KiB loaded, 524288 FLOP, 64.0 per byte of global memory
@@ -156,7 +156,7 @@ def test_prediction_and_measurement_stand_together() -> None:
     assert (
         "    4096, cold     roofline 105.1 µs  at best 124.8 µs (1101 TFLOP/s)  predicted 131.7 µs (1044 TFLOP/s)"
         "  limited by main loop  measured 263.3 µs on hip:0 (2.00 × predicted)\n"
-        "      the main loop keeps the matrix units 95 % busy\n      tail: 1024 workgroups"
+        "      the main loop keeps the matrix units 95 % busy\n      wave quantization: 1024 workgroups"
     ) in found
     assert "      the parameters do not say the tile" in found
     assert found.endswith("clocks below the highest")
@@ -207,7 +207,7 @@ def test_a_ranking_as_text() -> None:
 gemm_f16, 4096, gfx942: predicted for MI300X, cold cache, not measured
      instance  predicted     ×  TFLOP/s   at best  limited by
   1  full       124.8 µs  1.00     1101  124.8 µs  matrix units
-      the matrix units are busy all the time; tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the SIMDs' time used
+      the matrix units are busy all the time; wave quantization: 1024 workgroups on 304 CUs fill them 3 times and leave 112 for the end, 84 % of the SIMDs' time used
   2  alone      131.7 µs  1.05     1044  124.8 µs  main loop
       matrix use of the loop 95 % against 100 %
   no prediction:

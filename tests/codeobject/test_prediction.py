@@ -46,7 +46,7 @@ ROOFLINE_US = 2 * 4096**3 / 1307.4e6
 """105.1 µs."""
 
 
-def test_the_tail_is_part_of_the_bound() -> None:
+def test_wave_quantization_is_part_of_the_bound() -> None:
     # 1024 workgroups of 128×128 on 304 CUs: one has 4, as if there were 1216
     found = on_mi300x(None, SQUARE)
     assert found.roofline_us == pytest.approx(ROOFLINE_US)
@@ -55,7 +55,7 @@ def test_the_tail_is_part_of_the_bound() -> None:
     assert found.time_us is None
     assert found.notes == ("it is not compiled: only a bound",)
     assert found.why == (
-        "tail: 1024 workgroups on 304 CUs: 3 full rounds and 112 in the last, 84 % of the SIMDs' time used",
+        "wave quantization: 1024 workgroups on 304 CUs fill them 3 times and leave 112 for the end, 84 % of the SIMDs' time used",
     )
 
 
@@ -67,7 +67,7 @@ def test_padding_is_part_of_the_bound() -> None:
     assert found.roofline_by == "memory"
     assert found.why == (
         "padding: 88 % of the work is thrown away",
-        "tail: 64 workgroups on 304 CUs leave 240 idle, 21 % of the SIMDs' time used",
+        "wave quantization: 64 workgroups on 304 CUs leave 240 idle, 21 % of the SIMDs' time used",
     )
 
 
@@ -100,7 +100,7 @@ def test_waves_that_are_not_there_fill_no_gaps() -> None:
 
 
 def test_small_workgroups_are_counted_as_they_are_launched() -> None:
-    # compiled for 256 lanes, launched with 64: 1024 workgroups of one wave, of which the busiest CU has 4, one per SIMD;
+    # compiled for 256 threads, launched with 64: 1024 workgroups of one wave, of which the busiest CU has 4, one per SIMD;
     # the 128·128·64·2 FLOP of a round are 4 iterations of that wave
     parameters: dict[str, ParameterValue] = {**TILE_128, "BlockSize": 64}
     found = on_mi300x(report(kernel(waves=2)), SQUARE, parameters)

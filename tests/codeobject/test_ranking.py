@@ -34,7 +34,9 @@ def test_the_fastest_is_first_and_others_say_what_they_lose() -> None:
     first, second, third = ranked(slow, alone, full)
     assert [(row.name, row.place) for row in (first, second, third)] == [("full", 1), ("alone", 2), ("slow", 3)]
     assert first.ratio == 1.0
-    assert first.because.startswith("the matrix units are busy all the time; tail: 1024 workgroups on 304 CUs")
+    assert first.because.startswith(
+        "the matrix units are busy all the time; wave quantization: 1024 workgroups on 304 CUs"
+    )
     assert second.ratio == pytest.approx(1080 / 1024, rel=1e-3)
     assert second.because == "matrix use of the loop 95 % against 100 %"
     assert third.because == "matrix use of the loop 51 % against 100 %"
@@ -47,7 +49,7 @@ def test_the_factor_that_costs_most_comes_first() -> None:
     first, second = ranked(padded, fits)
     assert (first.name, second.name) == ("fits", "padded")
     assert second.because == (
-        "CUs in use (tail) 21 % against 84 %, matrix use of the loop 95 % against 100 %, "
+        "CUs in use (wave quantization) 21 % against 84 %, matrix use of the loop 95 % against 100 %, "
         "work that is not padding 68 % against 100 %"
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch.codeobject.tiles import LaunchGrid, Tile, WorkgroupSpread, lanes_of, tile_of
+from ckwatch.codeobject.tiles import LaunchGrid, Tile, WorkgroupSpread, threads_of, tile_of
 from ckwatch.model.kernels import ParameterValue
 
 TILE = Tile(m=128, n=128, k=64)
@@ -35,7 +35,7 @@ def test_tiles_of_parameters(parameters: dict[str, ParameterValue], expected: Ti
     [({}, 256), ({"BlockSize": 64}, 64), ({"BlockSize": 512}, 256), ({"BlockSize": 0}, 256), ({"BlockSize": "B"}, 256)],
 )
 def test_workgroups_may_be_smaller_than_they_could_be(parameters: dict[str, ParameterValue], expected: int) -> None:
-    assert lanes_of(parameters, 256) == expected
+    assert threads_of(parameters, 256) == expected
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def _resource_rows(found: KernelResources) -> list[list[str]]:
         ["registers", f"{found.vgprs} VGPR{agprs}, {found.sgprs} SGPR"],
         ["spills", " and ".join(spills) or "none"],
         ["memory", f"{size(found.lds_bytes)} LDS, {scratch}{stack}, {found.kernarg_bytes} B of arguments"],
-        ["workgroup", f"at most {found.workgroup_size} lanes, in waves of {found.wavefront_size}"],
+        ["workgroup", f"at most {found.workgroup_size} threads, in waves of {found.wavefront_size}"],
     ]
 
 
@@ -156,7 +156,7 @@ def _occupancy_rows(found: Occupancy | None, resources: KernelResources) -> list
     text = f"{count(found.waves_per_simd, 'wave')} per SIMD, limited by {found.limited_by}"
     rows = [
         ["occupancy", text + (f" (each alone: {alone})" if alone else "")],
-        ["", f"{count(found.workgroups_per_cu, 'workgroup')} of {resources.workgroup_size} lanes per CU"],
+        ["", f"{count(found.workgroups_per_cu, 'workgroup')} of {resources.workgroup_size} threads per CU"],
     ]
     return [*rows, ["", found.next_step]] if found.next_step else rows
 

@@ -166,8 +166,8 @@ def print_report(report: DoctorReport, console: Console) -> None:
     for check in report.checks:
         mark, style = _MARKS[check.state]
         _print_line(console, (mark, style), check.name.ljust(width), check.detail)
-        if check.mend:
-            console.print(Text(f"{'':{width + 3}}→ {check.mend}", "cyan"))
+        if check.fix:
+            console.print(Text(f"{'':{width + 3}}→ {check.fix}", "cyan"))
     for device in report.devices:
         where = f" at {device.pci}" if device.pci else ""
         _print_line(console, ("✓", "green"), device.name.ljust(width), f"{device.description}{where}")

@@ -23,7 +23,7 @@ from statistics import fmean, median
 
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
 from ckwatch.codeobject.supported_shapes import slices_of, unsupported_reason
-from ckwatch.codeobject.tiles import LaunchGrid, WorkgroupSpread, lanes_of, tile_of
+from ckwatch.codeobject.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
@@ -261,7 +261,7 @@ def _spread(
     """Without a kernel: as if a workgroup had a wave for each SIMD."""
     waves = SIMDS_PER_CU
     if kernel is not None and kernel.resources.workgroup_size > 0 and kernel.resources.wavefront_size > 0:
-        waves = -(-lanes_of(parameters, kernel.resources.workgroup_size) // kernel.resources.wavefront_size)
+        waves = -(-threads_of(parameters, kernel.resources.workgroup_size) // kernel.resources.wavefront_size)
     return WorkgroupSpread(
         workgroups=grid.workgroups,
         waves_per_workgroup=waves,
@@ -415,22 +415,23 @@ def _losses(known: Prediction) -> tuple[str, ...]:
         return ()
     losses = []
     if found.balance < FULL_USE:
-        losses.append((found.balance, _tail(found)))
+        losses.append((found.balance, _quantization_text(found)))
     if found.useful < FULL_USE:
         losses.append((found.useful, f"padding: {100 * (1 - found.useful):.0f} % of the work is thrown away"))
     return tuple(text for _, text in sorted(losses))
 
 
-def _tail(found: TileQuantization) -> str:
+def _quantization_text(found: TileQuantization) -> str:
     units, groups = found.compute_units, found.workgroups
     what = f"{groups} workgroup{'' if groups == 1 else 's'} on {units} CUs"
+    used = f"{100 * found.balance:.0f} % of the SIMDs' time used"
     if groups < units:
-        return f"tail: {what} leave {units - groups} idle, {100 * found.balance:.0f} % of the SIMDs' time used"
+        return f"wave quantization: {what} leave {units - groups} idle, {used}"
     if not found.in_tail:
-        return f"tail: {what}, too few waves for all SIMDs: {100 * found.balance:.0f} % of their time used"
-    rounds = groups // units
-    full = f"{rounds} full round{'' if rounds == 1 else 's'}"
-    return f"tail: {what}: {full} and {found.in_tail} in the last, {100 * found.balance:.0f} % of the SIMDs' time used"
+        return f"wave quantization: {what}, too few waves for all SIMDs, {used}"
+    times = groups // units
+    fill = f"fill them {'once' if times == 1 else f'{times} times'}"
+    return f"wave quantization: {what} {fill} and leave {found.in_tail} for the end, {used}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,6 @@ def _factors(found: Prediction) -> dict[str, float]:
     """What the peak is multiplied by where computing is the limit; none of them is 0."""
     factors = {"matrix use of the loop": found.matrix_use or 1.0}
     if found.quantisation is not None:
-        factors["CUs in use (tail)"] = found.quantisation.balance
+        factors["CUs in use (wave quantization)"] = found.quantisation.balance
         factors["work that is not padding"] = found.quantisation.useful
     return factors

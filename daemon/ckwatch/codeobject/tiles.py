@@ -35,11 +35,11 @@ def tile_of(parameters: Mapping[str, ParameterValue]) -> Tile | None:
     return None
 
 
-def lanes_of(parameters: Mapping[str, ParameterValue], most: int) -> int:
-    """How many lanes a workgroup of an instance has: its `BlockSize`, or `most`, the largest size that the kernel was
-    compiled for, which may be larger (CK compiles for 256 lanes whatever it launches)."""
-    lanes = parameters.get("BlockSize")
-    return lanes if isinstance(lanes, int) and not isinstance(lanes, bool) and 0 < lanes <= most else most
+def threads_of(parameters: Mapping[str, ParameterValue], most: int) -> int:
+    """How many threads a workgroup of an instance has: its `BlockSize`, or `most`, the largest size that the kernel was
+    compiled for, which may be larger (CK compiles for 256 threads whatever it launches)."""
+    threads = parameters.get("BlockSize")
+    return threads if isinstance(threads, int) and not isinstance(threads, bool) and 0 < threads <= most else most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

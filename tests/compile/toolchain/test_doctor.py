@@ -45,7 +45,7 @@ def make_tree(root: Path, *, status: int = 0, ck: bool = True) -> Path:
 async def states(root: Path, home: Path, **options: tuple[str, ...]) -> dict[str, tuple[CheckState, str, str | None]]:
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
     report = await examine(FixedToolchainChoice(rocm=root), env, **options)  # type: ignore[arg-type]
-    return {check.name: (check.state, check.detail, check.mend) for check in report.checks}
+    return {check.name: (check.state, check.detail, check.fix) for check in report.checks}
 
 
 async def test_all_that_is_needed_is_there(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_without_a_compiler_the_report_is_still_one(home: Path) -> None:
     report = await examine(None, {"HOME": str(home), "PATH": "/usr/bin:/bin"})
     assert not report.ok
     assert report.checks[0].name == "compiler"
-    assert "ckwatch toolchain install" in (report.checks[0].mend or "")
+    assert "ckwatch toolchain install" in (report.checks[0].fix or "")
 
 
 def test_the_command_and_its_status(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

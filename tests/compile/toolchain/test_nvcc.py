@@ -96,9 +96,9 @@ async def test_the_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     make_program(tmp_path / "host/g++", "echo 'g++ 12.2.0'")
     env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/host", "CUDA_HOME": str(make_cuda(tmp_path / "cuda"))}
     nvcc, cutlass, bindings = cuda_checks(env, [H200])
-    assert nvcc.there
+    assert nvcc.state is CheckState.OK
     assert nvcc.detail.startswith("nvcc 13.0.88, CUDA_HOME: ")
-    assert (cutlass.there, cutlass.mend) == (False, "pip install nvidia-cutlass")
+    assert (cutlass.state, cutlass.fix) == (CheckState.NOTE, "pip install nvidia-cutlass")
     assert bindings.name == "cuda-bindings"
     for archs, state in ((("gfx942",), CheckState.NOTE), (("sm_90a",), CheckState.MISSING)):
         report = await examine(FixedToolchainChoice(), env, archs=archs)

@@ -122,7 +122,7 @@ def discover(
 ) -> Toolchain:
     """The toolchain that this workspace and environment lead to.
 
-    Raises `ToolchainError` when there is none, with what was looked at and the command that mends it; and when the
+    Raises `ToolchainError` when there is none, with what was looked at and the command that fixes it; and when the
     workspace names a folder that does not hold what it should.
     """
     choice = choice if choice is not None else FixedToolchainChoice()

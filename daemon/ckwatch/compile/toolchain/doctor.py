@@ -24,38 +24,6 @@ from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 
 
-@dataclass(frozen=True, slots=True)
-class CudaCheck:
-    """One thing that was looked at. `mend` is what to do where it is not `there`."""
-
-    name: str
-    there: bool
-    detail: str
-    mend: str | None = None
-
-
-def cuda_checks(env: Mapping[str, str], devices: Sequence[DetectedDevice]) -> tuple[CudaCheck, ...]:
-    """nvcc first; then what matters only with it, or with an NVIDIA GPU. Starts processes."""
-    try:
-        found = find_nvcc(env)
-    except ToolchainError as error:
-        checks = [CudaCheck("CUDA", False, " ".join(error.message.split()), error.hint or CUDA_INSTALL_HINT)]
-    else:
-        detail = f"nvcc {found.version}, {found.source}: {found.nvcc}; host compiler {found.host_version}"
-        checks = [CudaCheck("CUDA", True, detail)]
-        if found.cutlass is None:
-            checks.append(CudaCheck("CUTLASS", False, "no headers found", CUTLASS_HINT))
-        else:
-            headers = found.cutlass
-            checks.append(CudaCheck("CUTLASS", True, f"{headers.version}, {headers.origin}: {headers.folder}"))
-    if any(device.name.startswith("cuda:") for device in devices):
-        mend = "pip install cuda-bindings nvidia-ml-py"
-        there = _is_importable("cuda.bindings")
-        said = "importable" if there else "not installed: kernels cannot be timed"
-        checks.append(CudaCheck("cuda-bindings", there, said, None if there else mend))
-    return tuple(checks)
-
-
 def _is_importable(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
@@ -77,12 +45,12 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing that was looked at; `mend` is a command or an instruction when something is to be done."""
+    """One thing that was checked; `fix` is a command or an instruction when something is to be done."""
 
     name: str
     state: CheckState
     detail: str
-    mend: str | None = None
+    fix: str | None = None
 
 
 ExtraCheck = Callable[[Toolchain], Awaitable[DoctorCheck]]
@@ -121,7 +89,7 @@ class DoctorReport:
             },
             "archs": list(self.archs),
             "devices": [asdict(device) for device in self.devices],
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [{**asdict(check), "mend": check.fix} for check in self.checks],
         }  # fmt: skip
 
 
@@ -139,7 +107,9 @@ async def examine(
     Missing things are in the report; nothing is raised for them.
     """
     devices = await anyio.to_thread.run_sync(find_devices, env)
-    cuda = await anyio.to_thread.run_sync(_checks_of_cuda, env, devices, archs)
+    # Notes, unless an arch of NVIDIA is to be compiled for.
+    absent = CheckState.MISSING if any(arch.startswith("sm_") for arch in archs) else CheckState.NOTE
+    cuda = await anyio.to_thread.run_sync(cuda_checks, env, devices, absent)
     try:
         toolchain = await anyio.to_thread.run_sync(discover, choice, env)
     except ToolchainError as error:
@@ -203,10 +173,10 @@ async def _host_check(toolchain: Toolchain) -> DoctorCheck:
         return DoctorCheck("host C++", CheckState.MISSING, "clang finds no GCC on this machine", "apt-get install g++")
     lacks = "its libraries cannot be linked" if found.headers else "its C++ headers are missing"
     package = f"libstdc++-{found.gcc.partition('.')[0]}-dev"
-    mend = f"apt-get install g++ {package}"
+    fix = f"apt-get install g++ {package}"
     if toolchain.source is ToolchainSource.INSTALLED:
-        mend += ", or without root: ckwatch toolchain install --force"
-    return DoctorCheck("host C++", CheckState.MISSING, f"clang uses GCC {found.gcc}; {lacks}", mend)
+        fix += ", or without root: ckwatch toolchain install --force"
+    return DoctorCheck("host C++", CheckState.MISSING, f"clang uses GCC {found.gcc}; {lacks}", fix)
 
 
 def _openmp_check(toolchain: Toolchain) -> DoctorCheck:
@@ -246,13 +216,34 @@ async def _compile(toolchain: Toolchain, name: str, text: str, arch: str) -> Doc
     )
 
 
-def _checks_of_cuda(
-    env: Mapping[str, str], devices: tuple[DetectedDevice, ...], archs: tuple[str, ...]
-) -> list[DoctorCheck]:
-    """Notes, unless an arch of NVIDIA is to be compiled for."""
-    absent = CheckState.MISSING if any(arch.startswith("sm_") for arch in archs) else CheckState.NOTE
-    checks = cuda_checks(env, devices)
-    return [DoctorCheck(one.name, CheckState.OK if one.there else absent, one.detail, one.mend) for one in checks]
+def cuda_checks(
+    env: Mapping[str, str], devices: Sequence[DetectedDevice], absent: CheckState = CheckState.NOTE
+) -> tuple[DoctorCheck, ...]:
+    """nvcc first; then what matters only with it, or with an NVIDIA GPU. `absent` is the state of what is not there.
+
+    Starts processes.
+    """
+    try:
+        found = find_nvcc(env)
+    except ToolchainError as error:
+        checks = [DoctorCheck("CUDA", absent, " ".join(error.message.split()), error.hint or CUDA_INSTALL_HINT)]
+    else:
+        detail = f"nvcc {found.version}, {found.source}: {found.nvcc}; host compiler {found.host_version}"
+        checks = [DoctorCheck("CUDA", CheckState.OK, detail)]
+        if found.cutlass is None:
+            checks.append(DoctorCheck("CUTLASS", absent, "no headers found", CUTLASS_HINT))
+        else:
+            headers = found.cutlass
+            checks.append(
+                DoctorCheck("CUTLASS", CheckState.OK, f"{headers.version}, {headers.origin}: {headers.folder}")
+            )
+    if any(device.name.startswith("cuda:") for device in devices):
+        if _is_importable("cuda.bindings"):
+            checks.append(DoctorCheck("cuda-bindings", CheckState.OK, "importable"))
+        else:
+            fix = "pip install cuda-bindings nvidia-ml-py"
+            checks.append(DoctorCheck("cuda-bindings", absent, "not installed: kernels cannot be timed", fix))
+    return tuple(checks)
 
 
 def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
@@ -262,8 +253,8 @@ def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
             where = "/dev/kfd is there, its topology has no GPU"
         return [DoctorCheck("AMD GPU", CheckState.NOTE, f"none in this machine; {where}")]
     if not os.access("/dev/kfd", os.R_OK | os.W_OK):
-        mend = "sudo usermod -aG render,video $USER, then log in again"
-        return [DoctorCheck("AMD GPU", CheckState.NOTE, "you may not open /dev/kfd", mend)]
+        fix = "sudo usermod -aG render,video $USER, then log in again"
+        return [DoctorCheck("AMD GPU", CheckState.NOTE, "you may not open /dev/kfd", fix)]
     if not has_hip_python():
         return [
             DoctorCheck(

@@ -57,7 +57,7 @@ async def install(
 ) -> installations.ToolchainManifest:
     """Install a toolchain and make it the one in use; with one there already and no `force`, return that.
 
-    Raises `ToolchainError` for everything that a user can mend: no apt, no mirror, no network, a wrong signature or
+    Raises `ToolchainError` for everything that a user can fix: no apt, no mirror, no network, a wrong signature or
     hash, packages that do not fit together, a full disk.
     """
     folder = installations.toolchains_folder(os.environ)
