@@ -1,11 +1,13 @@
-"""From a save to the batch that tells of it, and what waiting for one costs, against `watchfiles.awatch`.
+"""From a save to the batch that reports it, and what waiting for one costs, against `watchfiles.awatch` as it is.
 
-watchfiles runs with the step that the watcher has (20 ms). Everything is measured in this process, one after the
-other, on a workspace of 1,000 folders with 1,200 followed headers in 200 more.
+The watcher asks watchfiles in processes of its own, and compares what that reports; the alternative is watchfiles in
+this process with a step of 20 ms, which is the quiet that the watcher waits for. One after the other is measured, on a
+workspace of 1,000 folders with 1,200 followed headers in 200 more.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,8 +21,10 @@ import anyio
 import watchfiles
 from watchfiles._rust_notify import RustNotify
 
+from benchmarks.idle import family, ran_s
 from benchmarks.reporting import Row, row, write
 from ckwatch.engine.watch import Batch, Watcher
+from ckwatch.server.daemon import SWITCH_S
 
 SAVES = 50
 MANY = 10_000
@@ -56,7 +60,7 @@ class Places:
 
 
 class Arrivals:
-    """Paths as they are told, whoever tells them."""
+    """Paths as they are reported, whoever reports them."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
@@ -112,7 +116,7 @@ async def theirs(places: Places) -> AsyncIterator[Arrivals]:
 
 
 async def latencies_ms(places: Places, arrivals: Arrivals) -> list[float]:
-    """From just before a save until it is told, in ms; saves at odd times."""
+    """From just before a save until it is reported, in ms; saves at odd times."""
     times: list[float] = []
     path = places.workspace / "t7/gemm.hip.j2"
     for number in range(SAVES):
@@ -126,15 +130,16 @@ async def latencies_ms(places: Places, arrivals: Arrivals) -> list[float]:
 
 
 async def idle_percent(_: Places, __: Arrivals) -> list[float]:
-    """Processor time of this process while nothing happens, in percent of one core."""
+    """Processor time of this process and those that it has started while nothing happens, in percent of one core."""
     await anyio.sleep(1)
-    began_s = time.process_time()
+    processes = family(os.getpid())
+    began_s = ran_s(processes)
     await anyio.sleep(IDLE_S)
-    return [(time.process_time() - began_s) / IDLE_S * 100]
+    return [(ran_s(processes) - began_s) / IDLE_S * 100]
 
 
 async def many_ms(places: Places, arrivals: Arrivals) -> list[float]:
-    """From the last of many files written by another process until all are told, in ms."""
+    """From the last of many files written by another process until all are reported, in ms."""
     folder = places.workspace / "t1"
     arrivals.batches = 0
     arrivals.paths.clear()
@@ -202,19 +207,19 @@ async def compare(places: Places) -> list[Row]:
             *figures["latency"],
             reference_name=name,
             unit="ms",
-            goal="under 40 ms",
-            met=lambda ms, _: ms < 40,
+            goal="under 70 ms",
+            met=lambda ms, _: ms < 70,
         ),
         row(
             "watching while nothing happens",
             *figures["idle"],
             reference_name=name,
             unit="% of a core",
-            goal="under 0.1 % for the daemon",
-            met=lambda percent, _: percent < 0.1,
+            goal="under 0.35 %, 0.4 % for the daemon",
+            met=lambda percent, _: percent < 0.35,
         ),
         row(
-            f"{MANY} files written to all told",
+            f"{MANY} files written to all reported",
             *figures["many"],
             reference_name=name,
             unit="ms",
@@ -234,6 +239,7 @@ async def compare(places: Places) -> list[Row]:
 
 def measure() -> list[Row]:
     """Four rows; takes two minutes."""
+    sys.setswitchinterval(SWITCH_S)  # as in a daemon's own process
     with tempfile.TemporaryDirectory() as folder:
         return anyio.run(compare, Places(Path(folder).resolve()))
 

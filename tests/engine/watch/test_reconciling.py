@@ -28,7 +28,7 @@ class Silent:
         self.go = anyio.Event()
 
     @asynccontextmanager
-    async def __call__(self, folders: Collection[str], recursive: bool) -> AsyncGenerator[AsyncIterator[Hints], None]:
+    async def __call__(self, _folders: Collection[str], _recursive: bool) -> AsyncGenerator[AsyncIterator[Hints], None]:
         self.begun += 1
         yield self._hints()
 

@@ -37,7 +37,8 @@ class Failing:
 
     async def _break_off(self, error: OSError) -> AsyncIterator[Hints]:
         await self.go.wait()
-        raise error
+        if self.go.is_set():
+            raise error
         yield {}
 
 

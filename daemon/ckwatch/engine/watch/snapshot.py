@@ -1,7 +1,7 @@
 """What is known of everything that is watched, compared with the disk.
 
 For each folder that is watched with everything in it the snapshot has a listing with a stamp of each name, for each
-file that is followed by its name a stamp and its turns. Whether a place was named by an event or is met by a scan, it is
+file that is followed by its name a stamp and its turns. Whether an event named a place or a scan came to it, it is
 reported exactly when it differs from the snapshot, which then has what is there now. So an event may come twice, late,
 under another name or not at all: what it says is found out anyway, once.
 
@@ -111,11 +111,15 @@ class Snapshot:
         """Of followed files."""
         self._turns: dict[str, dict[str, set[str]]] = {}
         """Real folder → name in it → what takes this turn."""
+        self._needed = Coverage()
+        self._moved = True
+        """Whether other folders may be needed."""
 
     def follow(self, request: WatchRequest) -> Differences:
         """Watch something else; what differs of that which was watched before and still is."""
         found = Differences()
         before, self.request = self.request, request
+        self._moved = True
         if request.folders != before.folders:
             self._survey(found)
             kept = before.folders & request.folders
@@ -133,6 +137,7 @@ class Snapshot:
     def scan(self) -> Differences:
         """Compare everything."""
         found = Differences()
+        self._moved = True
         self._survey(found)
         now_ns = time.time_ns()
         other = {path for path, old in self._stamps.items() if old is None or _stamp(path, now_ns) != old}
@@ -148,6 +153,7 @@ class Snapshot:
         lost_tops: set[str] = set()
         survey = False
         tops = self.tree.tops()
+        self._moved |= any(hints.values())
         for path, gone in hints.items():
             folder, name = os.path.split(path)
             folder = self._real(folder)
@@ -183,8 +189,22 @@ class Snapshot:
             self._walk(walked, found)
         return found
 
+    def concerns(self, path: str) -> bool:
+        """Whether something may differ if something happens there. Not known while a comparison runs."""
+        folder, name = os.path.split(path)
+        return (
+            folder in self.tree.folders
+            or name in self._turns.get(folder, ())
+            or path in self._turns
+            or path in self.tree.folders
+            or (bool(self.tree.links) and is_below(folder, self.tree.links.keys()))
+        )
+
     def needed(self) -> Coverage:
-        """The folders from which events are needed, as they are now."""
+        """The folders from which events are needed, as they were when something differed last."""
+        if not self._moved:
+            return self._needed
+        self._moved = False
         tops = self.tree.tops()
         singles = set(self._turns)
         if self.one_by_one:
@@ -193,7 +213,8 @@ class Snapshot:
         tops = {top for top in tops if top in self.tree.folders and not is_below(os.path.dirname(top), tops - {top})}  # noqa: PTH120
         # One folder that may not be read would end the beginning of all.
         singles = {folder for folder in singles if not is_below(folder, tops) and os.access(folder, os.R_OK)}
-        return Coverage(_identities(tops), _identities(singles))
+        self._needed = Coverage(_identities(tops), _identities(singles))
+        return self._needed
 
     # Folders with everything in them
 
@@ -202,7 +223,7 @@ class Snapshot:
         old, new = self.tree, survey_tree(self.request.folders, self._stopped, self.tree.folders)
         if self._stopped():
             return
-        self.tree = new
+        self.tree, self._moved = new, True
         self._compare(old.folders, new.folders, old, found)
         for name, root in new.roots.items():
             if name in old.roots and (old.roots[name] != root or (root is not None and root.real in lost_tops)):
@@ -262,6 +283,7 @@ class Snapshot:
 
     def _walk(self, places: set[str], found: Differences) -> None:
         """Compare folders with everything below that are in a watched folder or are watched themselves."""
+        self._moved = True
         links = len(self.tree.links)
         old = self.tree.drop(places)
         new: dict[str, Listing] = {}
@@ -295,6 +317,7 @@ class Snapshot:
             elif path in anchors and resolution.exists and os.path.isdir(path):  # noqa: PTH112
                 resolution = PathResolution(resolution.turns[:-1], exists=True)  # the folder itself is covered anyway
             if self._resolutions.get(path) != resolution:
+                self._moved = True
                 self._leave(path)
                 self._resolutions[path] = resolution
                 for folder, name in resolution.turns:

@@ -207,9 +207,6 @@ class Watcher:
             if scan or self._scan_due_s == math.inf:
                 now_s = anyio.current_time()
                 self._scan_due_s = now_s + self._delays.scan_pause_s(now_s - began_s, poll=self._polls())
-            if self._hinted >= OVERFLOW_PATHS:
-                self._hinted = 0
-                self._scan_wanted = True
             self._gather(found)
             self._cover_needed(needed, renew=found.renew)
             self._looking = False
@@ -328,8 +325,13 @@ class Watcher:
                     async for hints in batches:
                         self._hinted += len(hints)
                         for path, gone in hints.items():
-                            self._hints[path] = gone or self._hints.get(path, False)
-                        self._wakeup.set()
+                            if self._looking or self._snapshot.concerns(path):
+                                self._hints[path] = gone or self._hints.get(path, False)
+                        if self._hinted >= OVERFLOW_PATHS:
+                            self._hinted = 0
+                            self._scan_wanted = True
+                        if self._hints or self._scan_wanted:
+                            self._wakeup.set()
         except OSError as error:
             if not begun:
                 raise
@@ -372,9 +374,8 @@ class Watcher:
                     self._hints.update(dict.fromkeys(self._gathering.young - self._hints.keys(), False))
                     self._gathering.young = set()
                     self._wakeup.set()
-                if (self._looking or self._scan_wanted or self._hints) and now_s < (
-                    hold_s := min(hold_s, now_s + self._delays.hold_s)
-                ):
+                hold_s = min(hold_s, now_s + self._delays.hold_s)
+                if now_s < hold_s and (self._looking or self._scan_wanted or self._hints):
                     with anyio.CancelScope(deadline=hold_s):
                         await self._looked.wait()
                 else:
