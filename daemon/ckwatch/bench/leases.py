@@ -44,12 +44,12 @@ class Lease:
 def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str], None]) -> Lease | None:
     """Take the device with this identity (`DeviceFacts.identity`), None when it is still in use after `wait_s`.
 
-    `holder` is what others are told, one line; `waiting` is called with the present holder's line when one has to
-    wait, and again when it is another. Raises DeviceError when no lease can be taken here at all.
+    `holder` is the line that others are shown; `waiting` is called with the present holder's line when one has to
+    wait, and again when the holder changes. Raises DeviceError when no lease can be taken here at all.
     """
     path = _folder() / _name(identity)
     deadline = time.monotonic() + wait_s
-    told: str | None = None
+    reported: str | None = None
     while True:
         try:
             descriptor = try_lock(path, _open, follow_symlinks=False)
@@ -62,8 +62,8 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
             _sign(descriptor, holder)
             return Lease(descriptor)
         present = held_by(identity)
-        if present != told:
-            told = present
+        if present != reported:
+            reported = present
             waiting(present)
         left_s = deadline - time.monotonic()
         if left_s <= 0:
@@ -142,4 +142,4 @@ def _sign(descriptor: int, holder: str) -> None:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, holder.encode(errors="replace")[: _HOLDER_BYTES - 1] + b"\n", 0)
     except OSError:
-        pass  # locked for reading only, or no space: who holds it is then not told
+        pass  # locked for reading only, or no space: others then see no holder

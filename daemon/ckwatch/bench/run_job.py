@@ -59,7 +59,7 @@ _OTHERS_POLL_S = 0.25
 
 @dataclass(slots=True)
 class _Progress:
-    """What is being done, for whoever is told of a failure."""
+    """What is being done, for the report of a failure."""
 
     tell: SendMessage
     stage: str = ""
@@ -127,13 +127,13 @@ def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -
 
 
 def _wait_for_others(job: Job, runtime: DeviceRuntime, deadline: float, whereabouts: _Progress) -> tuple[str, ...]:
-    """Until nobody else computes on the device. What is to be noted."""
-    told: tuple[str, ...] = ()
+    """Wait until no other process computes on the device. Returns what is to be noted."""
+    reported: tuple[str, ...] = ()
     while others := runtime.others():
         if job.shared:
             return (f"measured beside other processes on the device: {', '.join(others)}",)
-        if others != told:
-            told = others
+        if others != reported:
+            reported = others
             whereabouts.tell(WaitingForDevice(holder=", ".join(others)))
         if time.monotonic() >= deadline:
             raise BenchmarkError(
@@ -156,7 +156,7 @@ def _or_failure(whereabouts: _Progress, do: Callable[[], _Answer]) -> _Answer | 
     except MemoryError as error:
         what = f"{whereabouts.stage}: the worker's machine has too little memory"
         return _failure(whereabouts, FailureKind.NO_MEMORY, what, "A smaller shape fits.", str(error))
-    except Exception as error:  # noqa: BLE001  # a bug of ours: told, not lost
+    except Exception as error:  # noqa: BLE001  # a bug of ours: reported, not lost
         what = f"the worker failed while {whereabouts.stage or 'starting'}: {type(error).__name__}: {error}"
         return _failure(whereabouts, FailureKind.BROKEN, what, "This is a bug in ckwatch.", traceback.format_exc())
 
@@ -180,7 +180,7 @@ def _user() -> str:
 
 
 OnStage = Callable[[str, str], None]
-"""Is told the stage that begins, and whose it is (empty: nobody's)."""
+"""Gets the stage that begins, and whose it is (empty: of no contestant)."""
 
 USUAL_FLUSH_BYTES = 256 << 20
 """What Triton's `do_bench` writes before each launch on a GPU. Under a power limit a kernel's clock depends on how long

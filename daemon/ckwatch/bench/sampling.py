@@ -97,7 +97,7 @@ class Sampler:
         at: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` is told what is done.
+        """`flush` is memory of at least twice the last-level cache; `at(stage, contestant)` gets what is done.
 
         `slowed` counts of all `blocks` those during which the device was slowed down, by the reason.
         """

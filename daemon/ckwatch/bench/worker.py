@@ -76,9 +76,9 @@ def _answer(questions: BinaryIO, answers: BinaryIO) -> BenchmarkReport | Devices
     from ckwatch.bench import run_job
 
     if ask.job is None:
-        return run_job.list_devices(lambda told: _send(answers, told))
+        return run_job.list_devices(lambda answer: _send(answers, answer))
     artifacts = [frame.content for frame in frames[1:]]
-    return run_job.run_job(ask.job, artifacts, lambda told: _send(answers, told))
+    return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))
 
 
 def _receive(questions: BinaryIO) -> list[PipeFrame]:
@@ -123,8 +123,8 @@ def _be_expendable() -> None:
         file.write("1000")
 
 
-def _send(answers: BinaryIO, told: Message) -> None:
-    view = memoryview(message(told))
+def _send(answers: BinaryIO, answer: Message) -> None:
+    view = memoryview(message(answer))
     while view:
         view = view[answers.write(view) :]
 

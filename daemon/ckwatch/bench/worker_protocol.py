@@ -37,14 +37,14 @@ class WorkerHello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingForDevice:
-    """The device is leased by somebody else, as far as that can be told."""
+    """Somebody else holds the lease of the device; `holder` is what they wrote of themselves."""
 
     holder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStage:
-    """What the worker does now: a hang and a crash are told with it. `contestant` where it is one's own."""
+    """What the worker does now, which the report of a hang or a crash names. `contestant` where it is one's own."""
 
     name: str
     contestant: str = ""
@@ -98,7 +98,7 @@ class GarbledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PipeFrame:
-    """A frame as it was received: its content is whole, but not looked at."""
+    """A frame as it was received: its content is whole, but not decoded."""
 
     kind: bytes
     content: bytes

@@ -80,8 +80,8 @@ async def measure(
 
     `launcher` is put in front of `command`; both are run in `folder`, with `environment` or this process's own.
     `time_limit_s` bounds the start, and the work after that, without the time of waiting for the device. `on_message`
-    gets what the worker tells meanwhile, each stage of each contestant once. Nothing is raised for what a worker does.
-    Cancelling ends it.
+    gets what the worker reports meanwhile, each stage of each contestant once. Nothing is raised for what a worker
+    does. Cancelling ends it.
     """
     session = _Session(
         WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts)),

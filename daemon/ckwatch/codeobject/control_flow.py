@@ -43,7 +43,7 @@ class NaturalLoop:
 
 @dataclass(frozen=True, slots=True)
 class ControlFlow:
-    """A function's control flow. `indirect` are instructions that go where it cannot be told, `irreducible` counts
+    """A function's control flow. `indirect` are instructions whose target is not known, `irreducible` counts
     branches backwards that make no natural loop."""
 
     blocks: tuple[BasicBlock, ...]

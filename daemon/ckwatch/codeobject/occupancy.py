@@ -229,7 +229,7 @@ def _next_step(kernel: _Kernel, limits: ArchLimits, waves: int, workgroups: int)
 
 
 def _fewer(kernel: _Kernel, limits: ArchLimits, workgroups: int) -> list[str]:
-    """What is too much of each resource for so many workgroups; empty where it cannot be told."""
+    """What is too much of each resource for so many workgroups; empty where it is not known."""
     waves = -(-workgroups * kernel.waves // limits.simds)
     found = []
     vgprs = limits.vgprs // waves // limits.vgpr_block * limits.vgpr_block

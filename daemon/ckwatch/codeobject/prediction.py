@@ -150,7 +150,7 @@ class Bottleneck(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileQuantization:
-    """What whole tiles cost: `useful` of the work is not padding, `balance` of the SIMDs' time is used (tail)."""
+    """What whole tiles cost: `useful` of the work is not padding, `balance` of the SIMDs' time is used."""
 
     workgroups: int
     rounds: int
@@ -163,7 +163,7 @@ class TileQuantization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What can be said of an instance on one shape of a part. Times in microseconds; what cannot be told is None, and
+    """What can be said of an instance on one shape of a part. Times in microseconds; what is not known is None, and
     `notes` say why.
 
     `roofline_us` knows only the part, `bound_us` the tiles too, `time_us` the compiled loop as well; `bound_tflops` and

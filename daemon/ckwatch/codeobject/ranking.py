@@ -101,7 +101,7 @@ def _slower(found: Prediction, first: Prediction) -> str:
     """What explains most of the difference: another limit, or the factor of the computing time that differs most."""
     computing = (Bottleneck.LOOP, Bottleneck.MATRIX)
     if found.limited_by not in computing or first.limited_by not in computing:
-        # what loses the work is told too, where that is what makes computing the limit
+        # what loses the work is reported too, where that is what makes computing the limit
         return "; ".join(found.why)
     ours, theirs = _factors(found), _factors(first)
     worst = max(ours, key=lambda name: log(theirs[name] / ours[name]), default="")

@@ -97,7 +97,7 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeObjectReport:
-    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be looked at, why."""
+    """All kernels of a code object but CK's helpers, the largest first. `notes`: what could not be analysed, why."""
 
     arch: str
     kernels: tuple[KernelReport, ...]

@@ -25,7 +25,7 @@ class KernelFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureChange:
-    """A figure before and now. `worse`: None where it cannot be told, or where both are equal."""
+    """A figure before and now. `worse`: None where it is not known, or where both are equal."""
 
     name: str
     before: str
@@ -85,8 +85,8 @@ FIGURES = (
         name="predicted MFMA use", of=_in_loop(lambda loop: _percent(loop.matrix_use)), unit=" %", more_is_worse=False
     ),
 )
-"""All that is compared, in the order in which it is told. Figures of a loop are of one iteration of one wave: whether
-more of them is worse depends on how much one iteration does."""
+"""All that is compared, in the order in which it is reported. Figures of a loop are of one iteration of one wave:
+whether more of them is worse depends on how much one iteration does."""
 
 KERNEL_KEYS: tuple[Callable[[KernelReport], str], ...] = (
     lambda kernel: kernel.resources.symbol,
@@ -94,7 +94,7 @@ KERNEL_KEYS: tuple[Callable[[KernelReport], str], ...] = (
 )
 
 OCCUPANCY_INPUTS = frozenset({"VGPR", "AGPR", "SGPR", "LDS", "workgroup"})
-"""Where one of these changes, the occupancy is told even if it stays: that it stays is news too."""
+"""Where one of these changes, the occupancy is reported even if it stays: that it stays is news too."""
 
 
 def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChange, ...]:
@@ -104,8 +104,8 @@ def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChan
     for figure in FIGURES:
         old, new = figure.of(before), figure.of(now)
         old_text, new_text = _figure_text(old, figure.unit), _figure_text(new, figure.unit)
-        told = figure.name == "occupancy" and old is not None and bool(names & OCCUPANCY_INPUTS)
-        if old_text != new_text or told:
+        is_news = figure.name == "occupancy" and old is not None and bool(names & OCCUPANCY_INPUTS)
+        if old_text != new_text or is_news:
             names.add(figure.name)
             found.append(
                 FigureChange(

@@ -68,9 +68,9 @@ def symbolizer_calls(code_object: str, addresses: Iterable[int]) -> Iterator[tup
 
     Several calls, because for a GEMM of CK it prints some 7 KB for each address. They may run side by side.
     """
-    told = [f"{address:#x}" for address in addresses]
-    for first in range(0, len(told), _ADDRESSES_PER_CALL):
-        yield (*_SYMBOLIZER_ARGUMENTS, f"--obj={code_object}", *told[first : first + _ADDRESSES_PER_CALL])
+    words = [f"{address:#x}" for address in addresses]
+    for first in range(0, len(words), _ADDRESSES_PER_CALL):
+        yield (*_SYMBOLIZER_ARGUMENTS, f"--obj={code_object}", *words[first : first + _ADDRESSES_PER_CALL])
 
 
 def call_chains_of(printed: str) -> dict[int, CallChain]:
@@ -86,10 +86,10 @@ def call_chains_of(printed: str) -> dict[int, CallChain]:
         head, _, symbols = line.partition('"Symbol":')
         frames = known.get(symbols)
         try:
-            told = json.loads(line if frames is None else head + '"Symbol":[]}')
-            address = int(told["Address"], 0)
+            answer = json.loads(line if frames is None else head + '"Symbol":[]}')
+            address = int(answer["Address"], 0)
             if frames is None:
-                frames = known[symbols] = _call_chain(told["Symbol"])
+                frames = known[symbols] = _call_chain(answer["Symbol"])
         except (ValueError, TypeError, KeyError, AttributeError):
             continue
         if frames:

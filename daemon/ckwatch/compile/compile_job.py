@@ -36,7 +36,7 @@ _CRASH_SIGNALS = frozenset(
 @dataclass(slots=True)
 class CompileJob:
     """The processes of one compile in its `folder`, whose spellings are `prefixes`; `rename` maps other paths to the
-    names under which they are to be told."""
+    names under which they are reported."""
 
     request: CompileRequest
     toolchain: CompilerToolchain
@@ -91,7 +91,7 @@ class CompileJob:
         return finished
 
     def command_at(self, command: CompilerCommand, offset_s: float) -> CompilerCommand:
-        """`command` as told by a clock that was started so much later."""
+        """`command` as measured by a clock that was started so much later."""
         begun_s = None if command.begun_s is None else command.begun_s + offset_s
         return replace(command, begun_s=begun_s)
 

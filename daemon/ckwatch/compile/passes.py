@@ -65,7 +65,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
         more=() if header is None else header.use,
     )
     if header is not None:
-        # Its text begins as the source does: what was included there is told as included here.
+        # Its text begins as the source does: what was included there is reported as included here.
         job.rename[str(header.source)] = job.request.language.source_name
     finished = await job.run(command)
     complaint = None if header is None else _complaint(finished, header)
@@ -84,7 +84,7 @@ def joined_log(passes: list[PassResult]) -> str:
 
 
 def failed(passes: list[PassResult]) -> CompileOutcome | None:
-    """What is to be told when a pass has failed: everything that all of them have said; None when none has.
+    """What is reported when a pass has failed: everything that all of them have said; None when none has.
 
     A fault of the host wins: it says nothing of the kernel.
     """

@@ -239,7 +239,7 @@ class PrecompiledHeaderStore:
         return (since is None or time.monotonic() - since > _IN_USE_S) and self.refusal() is None
 
     def refuse(self, message: str) -> None:
-        """The compiler does not take what it has made: none is made or used until it is another."""
+        """The compiler does not take what it has made: none is made or used until the compiler changes."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             content = json.dumps({"identity": self._identity, "message": message})
@@ -248,8 +248,8 @@ class PrecompiledHeaderStore:
     def refusal(self) -> str | None:
         """Why this compiler's precompiled headers are not used, None when they are."""
         try:
-            told = json.loads((self.folder / REFUSED_NAME).read_bytes())
-            return str(told["message"]) if told["identity"] == self._identity else None
+            found = json.loads((self.folder / REFUSED_NAME).read_bytes())
+            return str(found["message"]) if found["identity"] == self._identity else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -85,7 +85,7 @@ class StagedCompiler:
         """Why a compile was not taken apart; None as long as none was not."""
 
     async def plan(self, request: CompileRequest) -> CompilePlan | None:
-        """How hipcc compiles requests of these flags; None when that cannot be told, or not taken apart."""
+        """How hipcc compiles requests of these flags; None when that is not known, or cannot be taken apart."""
         if request.language is not Language.HIP:
             return None
         # All of the command that differs between requests, but for the id of the source.
@@ -204,7 +204,7 @@ class StagedCompiler:
     async def _device_pass(
         self, job: CompileJob, plan: CompilePlan, look: ContentSnapshot | None, *, force: bool
     ) -> PassResult:
-        """The device pass, from the store where only host code is another than in an earlier compile."""
+        """The device pass, from the store where only host code changed since an earlier compile."""
         reuse = stored_device_pass(job.request, self._toolchain, self._store)
         if reuse is None:
             return await self._pass(job, PassSide.DEVICE, plan, look)

@@ -16,6 +16,11 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
+def script_command(script: str) -> tuple[str, ...]:
+    """The command that runs a file in this Python with the standard library alone, which starts fastest."""
+    return (sys.executable, "-I", "-S", script)
+
+
 def module_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """A copy of `environment` (default: this process's) without the entries of PYTHONPATH that mean a folder relative
     to the working folder."""

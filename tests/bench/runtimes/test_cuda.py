@@ -158,6 +158,7 @@ def test_a_gate_holds_the_stream_back(runtime: DeviceRuntime, driver: StandIn) -
 def test_a_host_that_waits_behind_the_gate_is_let_go(
     runtime: DeviceRuntime, driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert isinstance(runtime, cuda.CudaRuntime)
     monkeypatch.setattr(runtime._gate, "_patience_s", 0.02)
     ran: list[str] = []
     for number in range(GIVEN_UP):

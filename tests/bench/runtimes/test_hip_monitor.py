@@ -61,7 +61,7 @@ def test_an_older_table_is_read(rocm: Path, tmp_path: Path) -> None:
             "memory_clock_mhz": 1600.0,
             "power_w": 280.0,
             "temperature_c": 55.0,
-            "throttled_by": ["a limit that is not told"],
+            "throttled_by": ["an unnamed limit"],
         }
     ]
 

@@ -236,7 +236,7 @@ async def test_what_becomes_of_llvm_mcas_failures(answers: list[ProcessResult], 
         (finished(), (), ("the kernel is not in the disassembly",)),
         (
             finished("0000000000002000 <another>:\n" + BODY, dropped=1),
-            ("the disassembly is too long: the end of it was not looked at",),
+            ("the disassembly is too long: its end was not analysed",),
             ("the kernel is not in the disassembly",),
         ),
         (disassembly("\t\t...\n"), (), ("no instructions in the disassembly",)),

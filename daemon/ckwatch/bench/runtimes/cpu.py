@@ -30,7 +30,7 @@ ARCH = "host"
 
 _ALIGNMENT = 4096
 _NEIGHBOUR_LIMIT = 0.05
-"""Of the processors' time: what others use beyond it is told."""
+"""Of the processors' time: what others use beyond it is reported."""
 
 _LIBRARY_DTYPES: dict[str, np.dtype[Any]] = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
@@ -160,7 +160,7 @@ class CpuRuntime:
         return nullcontext()
 
     def reading(self) -> DeviceReading:
-        """The lowest clock of the processors, their temperature, and what slows them down, as far as it is told."""
+        """The lowest clock of the processors, their temperature, and what slows them down, where the system says."""
         before, self._throttled = self._throttled, processors.throttle_count(self._cpus)
         slowed = {
             "heat or power": self._throttled > before,

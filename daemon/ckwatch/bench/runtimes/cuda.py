@@ -229,7 +229,7 @@ def _facts(ordinal: int, version: str) -> DeviceFacts:
 
 
 def _ordinal_of(device: DeviceFacts) -> int:
-    """CUDA's number of the device now: its PCI address tells. BenchmarkError (NO_DEVICE) when it is not there."""
+    """CUDA's number of the device now: found by its PCI address. BenchmarkError (NO_DEVICE) when it is not there."""
     if device.pci is None:
         return int(device.name.partition(":")[2])
     for ordinal in range(int(call("cuDeviceGetCount"))):

@@ -62,7 +62,7 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "CUDA_ERROR_OPERATING_SYSTEM": (_LOST, "the operating system refused what the driver needs"),
     "CUDA_ERROR_UNKNOWN": (_LOST, "the driver failed"),
 }
-"""What each error says; all others mean that CUDA was called wrongly, which is ours to mend."""
+"""What each error says; all others mean that CUDA was called wrongly, which is a bug of ours."""
 
 HINTS: Mapping[FailureKind, str] = {
     FailureKind.NO_DEVICE: "does nvidia-smi show a device, and does CUDA_VISIBLE_DEVICES leave one?",

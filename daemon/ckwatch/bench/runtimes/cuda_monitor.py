@@ -66,7 +66,7 @@ class NvmlReadings:
         )
 
     def highest_clocks_mhz(self) -> tuple[float, float]:
-        """The highest clocks of processors and memory that the specification allows; 0 for what is not told."""
+        """The highest clocks of processors and memory that the specification allows; 0 for what is not reported."""
         nvml, handle = self._nvml, self._handle
         if handle is None:
             return 0.0, 0.0
@@ -102,7 +102,7 @@ class NvmlReadings:
 
 
 def _read(ask: Callable[[], Any]) -> float | None:
-    """A number that NVML tells; None where this device has none or the call fails."""
+    """A number that NVML reports; None where this device has none or the call fails."""
     try:
         return float(ask())
     except Exception:  # noqa: BLE001  # a reading that fails is one that says nothing

@@ -52,7 +52,7 @@ ERRORS: Mapping[str, tuple[FailureKind, str]] = {
     "hipErrorRuntimeOther": (FailureKind.LOST, "the runtime below HIP failed"),
     "hipErrorUnknown": (FailureKind.LOST, "the runtime below HIP failed"),
 }
-"""What each error says; all others mean that HIP was called wrongly, which is ours to mend."""
+"""What each error says; all others mean that HIP was called wrongly, which is a bug of ours."""
 
 HINTS: Mapping[FailureKind, str] = {
     FailureKind.NO_DEVICE: "is /dev/kfd there, may this user open it (groups render and video), and do "

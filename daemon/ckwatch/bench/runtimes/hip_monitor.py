@@ -103,7 +103,7 @@ class AmdsmiReadings:
             name for key, name in RESIDENCIES.items() if self._residency.get(key, 0) > before.get(key, sys.maxsize)
         )
         unnamed = not self._residency and any(metrics.get(key) is True for key in STATUSES)
-        return named or (("a limit that is not told",) if unnamed else ())
+        return named or (("an unnamed limit",) if unnamed else ())
 
 
 def _first(metrics: Mapping[str, Any], *keys: str) -> float | None:

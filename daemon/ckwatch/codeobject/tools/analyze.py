@@ -50,10 +50,10 @@ _PROCESSES = max(2, min(4, os.cpu_count() or 2))
 async def analyze(
     code_object: Path, tools: LlvmTools, arch: str, *, launcher: Launcher = run_process
 ) -> CodeObjectReport:
-    """What can be told of the kernels of an AMDGPU code object without running it.
+    """Analyse the kernels of an AMDGPU code object without running it.
 
     `arch` is used where the file does not tell its own. A file that cannot be read, or is none, gives a report without
-    kernels; what else could not be looked at is in the notes of the report or of the kernel. Raises nothing of its own.
+    kernels; what else could not be analysed is in the notes of the report or of the kernel. Raises nothing of its own.
     """
     try:
         data = await anyio.to_thread.run_sync(code_object.read_bytes)
@@ -98,7 +98,7 @@ class _Analysis:
         if not succeeded(finished):
             return finished.stdout, (f"llvm-objdump failed: {failure_text(finished)}",)
         if finished.dropped_bytes:
-            return finished.stdout, ("the disassembly is too long: the end of it was not looked at",)
+            return finished.stdout, ("the disassembly is too long: its end was not analysed",)
         return finished.stdout, ()
 
     async def _reports(

@@ -159,7 +159,7 @@ class ContentHashes:
 class ContentSnapshot:
     """Looks at each file once, so that eight units that read the same thousand headers cost a thousand `stat` calls.
 
-    What changes after it was looked at is not seen: make a new one for each build.
+    What changes after it was read is not seen: make a new one for each build.
     """
 
     def __init__(self, contents: ContentHashes) -> None:

@@ -131,7 +131,7 @@ class TraceSummary:
 
     @property
     def traced_s(self) -> float:
-        """All that the trace tells of."""
+        """All that the trace holds."""
         return sum(self.stages.values())
 
 

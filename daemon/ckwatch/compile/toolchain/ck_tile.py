@@ -64,8 +64,8 @@ def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
 def fetch(target: Path, settings: IndexSettings, *, checkpoint: Callable[[int], None] = lambda _: None) -> None:
     """Put the source distribution at `target`, its hash checked; nothing is fetched when it is there already.
 
-    `checkpoint` is told the bytes that have arrived. Raises `ToolchainError` when no index has the file, when the
-    network fails, and when the hash differs.
+    `checkpoint` gets the number of bytes that have arrived. Raises `ToolchainError` when no index has the file, when
+    the network fails, and when the hash differs.
     """
     if is_intact(target):
         return

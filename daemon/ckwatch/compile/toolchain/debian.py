@@ -230,7 +230,7 @@ class PrivateApt:
             return False
 
     async def download(self, packages: Sequence[AptPackage], *, on_bytes: Callable[[int], None]) -> None:
-        """Fetch what is not there yet into `archives`; `on_bytes` is told how many bytes are there."""
+        """Fetch what is not there yet into `archives`; `on_bytes` gets how many bytes are there."""
         names = {package.file_name for package in packages}
 
         async def watch() -> None:

@@ -122,8 +122,8 @@ def discover(
 ) -> Toolchain:
     """The toolchain that this workspace and environment lead to.
 
-    Raises `ToolchainError` when there is none, with what was looked at and the command that fixes it; and when the
-    workspace names a folder that does not hold what it should.
+    Raises `ToolchainError` when there is none, with the places that were searched and the command that fixes it; and
+    when the workspace names a folder that does not hold what it should.
     """
     choice = choice if choice is not None else FixedToolchainChoice()
     env = env if env is not None else os.environ

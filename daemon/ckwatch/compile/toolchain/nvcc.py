@@ -83,8 +83,8 @@ class NvccToolchain:
 def find_nvcc(env: Mapping[str, str] | None = None, *, usual: Path = Path("/usr/local/cuda")) -> NvccToolchain:
     """The nvcc that this environment leads to.
 
-    Raises `ToolchainError` when there is none, with what was looked at, when it does not run, and when it has no host
-    compiler.
+    Raises `ToolchainError` when there is none, with the places that were searched, when it does not run, and when it
+    has no host compiler.
     """
     env = os.environ if env is None else env
     looked: list[str] = []

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from ckwatch.engine.watch.snapshot import Hints
 from ckwatch.model.delays import WATCH_SINGLE_STEP, WATCH_STEP
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessStartError
-from ckwatch.system.python_process import module_environment
+from ckwatch.system.python_process import module_environment, script_command
 
 Notify: TypeAlias = Callable[[Collection[str], bool], AbstractAsyncContextManager[AsyncIterator[Hints]]]
 """Watches folders (real paths), with everything in them if so asked. Entered, it watches. What is iterated are paths at
@@ -36,7 +35,7 @@ async def watchfiles_process(folders: Collection[str], recursive: bool) -> Async
         "step_ms": round(1000 * (WATCH_STEP if recursive else WATCH_SINGLE_STEP).seconds),
     }
     try:
-        command = (sys.executable, "-I", "-S", notify_process.__file__)
+        command = script_command(notify_process.__file__)
         process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
     except ProcessStartError as error:
         raise OSError(errno.EIO, str(error)) from error
