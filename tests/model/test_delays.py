@@ -34,7 +34,7 @@ OTHERS = {
 
 @pytest.mark.parametrize(
     ("way", "ms"),
-    [("diagnostics", 50), ("compiler errors", 70), ("hints", 130), ("rendered source", 130), ("build", 80)],
+    [("diagnostics", 50), ("compiler errors", 70), ("hints", 130), ("rendered source", 130), ("build", 60)],
 )
 def test_delays_add_up_to(way: Way, ms: int) -> None:
     """Whoever adds a delay changes this number."""

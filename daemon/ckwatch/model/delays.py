@@ -29,7 +29,7 @@ WATCH_STEP: Final = Delay(
     ("build", "build"),
 )
 WATCH_SINGLE_STEP: Final = Delay(0.05, "the same, for folders whose subfolders are not watched")
-SETTLE: Final = Delay(0.02, "a file may still be changing: the default of `daemon.settle_ms`", ("build",))
+SETTLE: Final = Delay(0.02, "a file may still change: the default of `daemon.settle_ms`; over when watchfiles reports")
 LARGE_BATCH_QUIET: Final = Delay(0.15, "a checkout writes many files: a batch of them ends with this quiet")
 LARGE_BATCH_LIMIT: Final = Delay(2.0, "such a batch waits no longer")
 CHECKOUT_PAUSE: Final = Delay(0.5, "changes so soon after a batch belong to the same checkout")
