@@ -23,7 +23,6 @@ from ckwatch.cli.inspect import (
     loop_words,
     rank_json,
     rank_lines,
-    size,
     with_rate,
 )
 from ckwatch.codeobject.prediction import (
@@ -36,6 +35,7 @@ from ckwatch.codeobject.prediction import (
 )
 from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
+from ckwatch.model.amounts import size
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking
 from fake_engine import unit_of
 from kernel_reports import TILE_128, kernel, loop, problem, report

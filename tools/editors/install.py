@@ -104,12 +104,14 @@ async def _build(editor: Editor, folder: Path, archives: Path, packages: Sequenc
         await anyio.to_thread.run_sync(_finish, editor, work, final)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    started = await run_tool([final / "bin" / editor.program, *_VERSION[editor.name]], env=os.environ, timeout_s=60)
-    if started.status:
-        raise ToolchainError(f"{editor.name} does not run here: {(started.errors or started.output).strip()}")
+    started = await run_tool(
+        [final / "bin" / editor.program, *_VERSION[editor.name]], environment=os.environ, timeout_s=60
+    )
+    if started.exit_status:
+        raise ToolchainError(f"{editor.name} does not run here: {(started.stderr or started.stdout).strip()}")
     done = Installed(
         editor.name,
-        started.output.splitlines()[0].strip(),
+        started.stdout.splitlines()[0].strip(),
         str(final / "bin" / editor.program),
         tuple((package.name, package.version, package.sha256) for package in packages),
     )
