@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from typing import BinaryIO
 
@@ -37,7 +38,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO, before: HandedOverState | Non
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # it writes every message into the log
     unread = b"" if before is None else base64.b64decode(before.unread)
     reader, writer = await message_source(stdin, unread), MessageWriter(stdout)
-    with young_only():
+    with closing(reader), young_only():
         async with anyio.create_task_group() as tasks:
             files = VirtualFiles()
             session = Session(tasks, files.virtual_at)

@@ -113,7 +113,7 @@ def add_commands(
     BuildCommands(editor, targets, tasks)
     CompareCommands(editor, targets)
     ChooseInstanceCommand(session, active, editor, targets)
-    DaemonCommands(editor, targets)
+    DaemonCommands(editor, targets, documents.files)
     session.listeners += [
         UnitsCommand(session, active, editor),
         ServerStatusNotifier(session, editor),

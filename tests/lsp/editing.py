@@ -1,4 +1,8 @@
-"""An editor for tests: it speaks to a real `ckwatch lsp`, message by message, and waits for what it is told."""
+"""An editor for tests: it speaks to the language server message by message, and waits for what the server reports.
+
+The server is `serve` with a socket, on the event loop of the test: a process takes half a second to start. Daemons are
+processes.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,23 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import pytest
 from anyio import to_thread
-from anyio.abc import Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.wire.endpoint import endpoint_of, owner
+from ckwatch_lsp.main import serve
 from patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -83,20 +92,32 @@ class LspError(Exception):
         self.code: int = error["code"]
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server. `pid` is that of its process, 0 for a task; `wait` returns its exit status."""
+
+    stdin: ByteSendStream
+    stdout: ByteReceiveStream
+    wait: Callable[[], Awaitable[int]]
+    hang_up: Callable[[], Awaitable[None]]
+    pid: int = 0
+
+
 class Editor:
     """One editor and its server. `heard` are all notifications and requests that came, in order."""
 
-    def __init__(self, process: Process, settings: Mapping[str, Any] | None) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process = process
+    def __init__(self, server: Connection, settings: Mapping[str, Any] | None) -> None:
+        self.server = server
         self.settings: dict[str, Any] = {"buildFirst": "none"} | dict(settings or {})
         self.choices: list[str] = []
         """Titles of actions that are chosen in messages, in this order."""
+        self.unanswered: set[str] = set()
+        """Methods of requests that get no answer."""
         self.heard: list[dict[str, Any]] = []
         self.ended = False
-        self._stdin, self._stdout = process.stdin, BufferedByteReceiveStream(process.stdout)
+        self._stdin, self._stdout = server.stdin, BufferedByteReceiveStream(server.stdout)
         self._number = 0
+        self._turns = anyio.Lock()
         self.answers: dict[int | str, dict[str, Any]] = {}
         self._changed = anyio.Condition()
         self._versions: dict[str, int] = {}
@@ -106,7 +127,8 @@ class Editor:
 
     async def send_bytes(self, data: bytes) -> None:
         """Anything at all."""
-        await self._stdin.send(data)
+        async with self._turns:
+            await self._stdin.send(data)
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """One message."""
@@ -178,7 +200,7 @@ class Editor:
             self.answers[message["id"]] = message
             return
         self.heard.append(message)
-        if "id" in message:
+        if "id" in message and message["method"] not in self.unanswered:
             await self.send({"jsonrpc": "2.0", "id": message["id"], "result": self._result(message)})
 
     def _result(self, message: Mapping[str, Any]) -> Any:
@@ -303,18 +325,20 @@ async def editor(
     options: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     initialize: bool = True,
+    process: bool = False,
 ) -> AsyncIterator[Editor]:
     """An editor with these workspace folders, which must be trusted already if a daemon shall be started.
 
     Nothing is compiled unless `settings` say so (`buildFirst`). The server must end by itself, with status 0, when the
     context is left without an error; daemons of the folders are stopped, but for those of `lasting` workspaces.
+    `process`: the server is `ckwatch lsp`, in a process of its own.
     """
     own = {name: value for name, value in os.environ.items() if name != "CKWATCH_NO_DAEMON"} | dict(environment or {})
-    command = [sys.executable, "-m", "ckwatch", "lsp"]
-    async with await anyio.open_process(command, env=own, stderr=None) as process, anyio.create_task_group() as tasks:
-        made = Editor(process, settings)
-        tasks.start_soon(made.listen)
-        try:
+    running = server_process(own) if process else server_task(own)
+    try:
+        async with running as server, anyio.create_task_group() as tasks:
+            made = Editor(server, settings)
+            tasks.start_soon(made.listen)
             if initialize:
                 await start(made, *roots, able=able, options=options)
             yield made
@@ -322,16 +346,65 @@ async def editor(
                 await made.request("shutdown")
                 await made.notify("exit")
                 with anyio.fail_after(PATIENCE_S):
-                    assert await process.wait() == 0
+                    assert await server.wait() == 0
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            for root in roots:
+                if root not in _lasting:
+                    await stop_daemon(root, own)
+
+
+@asynccontextmanager
+async def server_process(environment: Mapping[str, str]) -> AsyncIterator[Connection]:
+    """`ckwatch lsp`, which is killed when the context is left."""
+    command = [sys.executable, "-m", "ckwatch", "lsp"]
+    async with await anyio.open_process(command, env=environment, stderr=None) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Connection(process.stdin, process.stdout, process.wait, process.stdin.aclose, process.pid)
         finally:
             with anyio.CancelScope(shield=True):
                 with suppress(ProcessLookupError):
                     process.send_signal(signal.SIGKILL)
                 await process.wait()
-                for root in roots:
-                    if root not in _lasting:
-                        await stop_daemon(root, own)
-            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def server_task(environment: Mapping[str, str]) -> AsyncIterator[Connection]:
+    """The same server as a task, which is cancelled when the context is left."""
+    ours, theirs = socket.socketpair()
+    status: list[int] = []
+    ended = anyio.Event()
+
+    async def run() -> None:
+        stdin, stdout = os.fdopen(os.dup(theirs.fileno()), "rb"), os.fdopen(os.dup(theirs.fileno()), "wb", buffering=0)
+        with theirs, stdout:
+            try:
+                found = await serve(stdin, stdout)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.lowlevel.checkpoint()  # the event loop closes the input
+        assert isinstance(found, int)
+        status.append(found)
+        ended.set()
+
+    async def wait() -> int:
+        await ended.wait()
+        return status[0]
+
+    async with await SocketStream.from_socket(ours) as stream, anyio.create_task_group() as tasks:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in os.environ.keys() - environment.keys():
+                patch.delenv(name)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            tasks.start_soon(run)
+            try:
+                yield Connection(stream, stream, wait, stream.send_eof)
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 async def start(

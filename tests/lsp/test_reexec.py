@@ -65,7 +65,7 @@ async def test_an_upgrade_is_survived_with_what_is_not_saved(tmp_path: Path, ins
     trust(root)
     path = root / "gemm_f16.kernel.toml"
     own = {"PYTHONPATH": str(installed)}
-    async with editor(root, environment=own) as made:
+    async with editor(root, environment=own, process=True) as made:
         await made.open(path)
         await made.replace(path, "MPerBlock = 128", "MPerBlock = 96")
         await made.diagnosed(path, lambda told: any(one["code"] == "rule/m-per-block" for one in told))
@@ -78,7 +78,7 @@ async def test_an_upgrade_is_survived_with_what_is_not_saved(tmp_path: Path, ins
         heard = len(made.all("experimental/serverStatus"))
         await upgraded(made, version, version.read_text() + "# another version\n")
 
-        assert "--resume" in arguments(made.process.pid)
+        assert "--resume" in arguments(made.server.pid)
         await made.until(lambda: any(one["quiescent"] for one in made.all("experimental/serverStatus")[heard:]))
         since = [each for each in made.all("textDocument/publishDiagnostics")[shown:] if each["uri"] == made.uri(path)]
         assert all(any(one["code"] == "rule/m-per-block" for one in each["diagnostics"]) for each in since)

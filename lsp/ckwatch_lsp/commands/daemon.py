@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from anyio import to_thread
@@ -20,7 +18,7 @@ from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
-from ckwatch_lsp.virtual_documents.store import runtime_folder
+from ckwatch_lsp.virtual_documents.store import VirtualFiles
 
 LINES = 2000
 """How much of a log is shown."""
@@ -29,10 +27,10 @@ LINES = 2000
 class DaemonCommands:
     """Commands on daemons, and not on units."""
 
-    def __init__(self, editor: EditorClient, targets: CommandTargets) -> None:
+    def __init__(self, editor: EditorClient, targets: CommandTargets, files: VirtualFiles) -> None:
         self._editor = editor
         self._targets = targets
-        self._logs: tempfile.TemporaryDirectory[str] | None = None
+        self._files = files
         editor.add_command("ckwatch.trust", self.trust)
         editor.add_command("ckwatch.restartDaemon", self.restart_daemon)
         editor.add_command("ckwatch.showLog", self.show_log)
@@ -61,18 +59,9 @@ class DaemonCommands:
         folder = next((each for each in folders if each.client is not None), folders[0])
         text = await folder.ready.log(LINES)
         if self._editor.capabilities.shows_documents:
-            path = await to_thread.run_sync(self._write, folder.root.name, text)
+            path = await to_thread.run_sync(self._files.write_log, folder.root.name or "ckwatch", text)
             await self._editor.show_document(uri_of(path), take_focus=True)
         return text
-
-    def _write(self, name: str, text: str) -> Path:
-        if self._logs is None:
-            self._logs = tempfile.TemporaryDirectory(
-                prefix="ckwatch-logs-", dir=runtime_folder(), ignore_cleanup_errors=True
-            )
-        path = Path(self._logs.name) / f"{name or 'ckwatch'}.log"
-        path.write_text(text, "utf-8", "replace")
-        return path
 
 
 STATUS_METHOD = "experimental/serverStatus"

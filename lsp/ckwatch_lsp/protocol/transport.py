@@ -40,6 +40,9 @@ class MessageSource(Protocol):
     async def next(self) -> dict[str, Any] | None:
         """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
 
+    def close(self) -> None:
+        """Read no more."""
+
 
 async def message_source(stream: BinaryIO, unread: bytes = b"") -> MessageSource:
     """What reads from `stream`, after `unread`: the event loop itself where that can wait for it, as for pipes and
@@ -93,8 +96,12 @@ class PipeReader:
         self._transport.pause_reading()
         self._reader.feed_eof()
         rest = self._head + await self._reader.read()
-        self._transport.close()
+        self.close()
         return rest
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._transport.close()
 
 
 class ThreadReader:
@@ -135,6 +142,9 @@ class ThreadReader:
             if body is None:
                 return None
             return await _message_in(body)
+
+    def close(self) -> None:
+        """The thread ends with the process."""
 
     def _run(self) -> None:
         try:

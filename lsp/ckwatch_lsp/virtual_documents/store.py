@@ -33,7 +33,7 @@ from ckwatch_lsp.virtual_documents.texts import VirtualText, isa_text, outdated,
 
 
 class VirtualFiles:
-    """One file for each document that was shown this way."""
+    """Files in a private folder, for editors that show files only: one for each document that was shown."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -53,19 +53,19 @@ class VirtualFiles:
         return path
 
     async def update(self, virtual: VirtualUri, text: str) -> None:
-        """Another text, if there is a file."""
+        """Write another text, if there is a file."""
         if virtual in self._paths:
             await self.show(virtual, text)
 
     def state_to_hand_over(self) -> dict[str, Any]:
-        """Where they are, for whoever takes the place of this process: the folder, and the files by URI."""
+        """The folder, and the files by URI."""
         if self._folder is None:
             return {}
         shown = {virtual.uri: str(path) for virtual, path in self._paths.items()}
         return {"folder": str(self._folder), "files": shown}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """They are ours from now on."""
+        """Take over the previous version's files."""
         if state:
             self._folder = Path(state["folder"])
         for uri, path in state.get("files", {}).items():
@@ -74,25 +74,32 @@ class VirtualFiles:
                 self._paths[virtual] = Path(path)
 
     def remove(self) -> None:
-        """Remove all of them."""
+        """Remove all files."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def write_log(self, name: str, text: str) -> Path:
+        """A file with the end of a daemon's log; for a thread."""
+        folder = self._private_folder() / "logs"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{name}.log"
+        path.write_text(text, "utf-8", "replace")
+        return path
+
     def _place(self, virtual: VirtualUri) -> Path:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="ckwatch-views-", dir=runtime_folder()))
         # workspaces may have units of the same name
-        folder = self._folder / secrets.token_hex(4) / virtual.view
+        folder = self._private_folder() / secrets.token_hex(4) / virtual.view
         path = folder / virtual.file_name
         path.parent.mkdir(parents=True, mode=0o700)
         return path
 
-
-def runtime_folder() -> str | None:
-    """The user's private folder for temporary files; None where there is none."""
-    folder = os.environ.get("XDG_RUNTIME_DIR")
-    return folder if folder and os.access(folder, os.W_OK) else None
+    def _private_folder(self) -> Path:
+        if self._folder is None:
+            runtime = os.environ.get("XDG_RUNTIME_DIR")
+            usable = runtime if runtime and os.access(runtime, os.W_OK) else None
+            self._folder = Path(tempfile.mkdtemp(prefix="ckwatch-views-", dir=usable))
+        return self._folder
 
 
 def _write(path: Path, text: str) -> None:

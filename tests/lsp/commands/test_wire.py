@@ -253,10 +253,10 @@ async def test_a_daemon_is_trusted_restarted_and_its_log_shown(root: Path) -> No
         await known(made)
 
 
-async def test_nothing_is_told_that_was_not_asked_for(trusted: Path) -> None:
+async def test_nothing_is_told_that_was_not_asked_for(shared: Path) -> None:
     able = capabilities(window__workDoneProgress=None, experimental=None, workspace__inlayHint=None)
-    async with editor(trusted, able=able) as made:
-        await made.open(trusted / "k.kernel.toml")
+    async with editor(shared, able=able) as made:
+        await made.open(shared / "k.kernel.toml")
         await made.until(lambda: made.all(LENSES))
         await made.command("ckwatch.build", unit="k/one")
         methods = {message["method"] for message in made.heard}

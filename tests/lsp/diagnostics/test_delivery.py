@@ -45,18 +45,31 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
+def with_own_template(folder: Path) -> Path:
     """A kernel of twelve instances with a template of its own."""
-    root = copy_of("hip", tmp_path)
+    root = copy_of("hip", folder)
     (root / "gemm_bf16_bias_silu.kernel.toml").unlink()
     (root / "templates").mkdir()
     template = Path(ckwatch_templates.__file__).parent / "hip/gemm_tiled.hip.j2"
     (root / "templates/own.hip.j2").write_text(template.read_text())
     file = root / "gemm_f8_row_scales.kernel.toml"
     file.write_text(file.read_text().replace("hip/gemm_tiled.hip.j2", "own.hip.j2"))
+    return root
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Such a kernel, for tests that write files."""
+    root = with_own_template(tmp_path)
     trust(root)
     return root
+
+
+@pytest.fixture(scope="module")
+def shared_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Such a kernel, for tests that only edit documents; its daemon outlives a test."""
+    with lasting(with_own_template(tmp_path_factory.mktemp("own"))) as root:
+        yield root
 
 
 def codes(*wanted: str) -> Callable[[list[dict[str, Any]]], bool]:
@@ -141,9 +154,9 @@ def _is_daemon(command: Path, root: Path) -> bool:
     return b"ckwatch.server" in words and os.fsencode(root) in words
 
 
-async def test_a_template_is_rendered_as_it_is_typed(own: Path) -> None:
-    file = own / "templates/own.hip.j2"
-    async with editor(own) as made:
+async def test_a_template_is_rendered_as_it_is_typed(shared_own: Path) -> None:
+    file = shared_own / "templates/own.hip.j2"
+    async with editor(shared_own) as made:
         await made.open(file)
         await made.replace(file, '{{ globals("hip") }}', '{{ globalz("hip") }}')
         (found,) = await made.diagnosed(file, lambda found: "instances" in found[0]["message"] if found else False)
@@ -233,19 +246,10 @@ async def test_workspace_diagnostics_are_answered_when_there_is_something_new(ow
         await made.ask("workspace/diagnostic", {"previousResultIds": previous(known)})
 
 
-async def test_an_editor_that_leaves_a_question_unanswered_ends_well(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    take = Editor._take
-
-    async def mute(made: Editor, message: dict[str, Any]) -> None:
-        if message.get("method") == "workspace/diagnostic/refresh":
-            message = {"jsonrpc": "2.0", "method": message["method"]}
-        await take(made, message)
-
-    monkeypatch.setattr(Editor, "_take", mute)
+async def test_an_editor_that_leaves_a_request_unanswered_ends_well(shared: Path) -> None:
     file = shared / "gemm_f16.kernel.toml"
     async with editor(shared, initialize=False) as made:
+        made.unanswered.add("workspace/diagnostic/refresh")
         await start(made, shared, able=PULLS)
         await made.open(file)
         await made.replace(file, GOOD, BAD)
@@ -255,7 +259,7 @@ async def test_an_editor_that_leaves_a_question_unanswered_ends_well(
             with pytest.raises(LspError, match="shutting down"):
                 await made.of("textDocument/foldingRange", file)
         await made.notify("exit")
-        assert await made.process.wait() == 0
+        assert await made.server.wait() == 0
 
 
 def previous(known: dict[str, str]) -> list[dict[str, str]]:
@@ -306,9 +310,9 @@ async def actions_for(made: Editor, path: Path, one: dict[str, Any], **context: 
     return [each for each in found or [] if each["kind"] == "quickfix" and each.get("diagnostics")]
 
 
-async def test_two_workspaces_in_one_editor(shared: Path, own: Path) -> None:
-    file, template = shared / "gemm_f16.kernel.toml", own / "templates/own.hip.j2"
-    async with editor(shared, own) as made:
+async def test_two_workspaces_in_one_editor(shared: Path, shared_own: Path) -> None:
+    file, template = shared / "gemm_f16.kernel.toml", shared_own / "templates/own.hip.j2"
+    async with editor(shared, shared_own) as made:
         await made.open(file)
         await made.open(template)
         await made.replace(file, GOOD, BAD)
@@ -341,9 +345,9 @@ def is_from_elsewhere(one: dict[str, Any]) -> bool:
     return any("where it was found" in related["message"] for related in one.get("relatedInformation", ()))
 
 
-async def test_a_mistake_that_is_made_again_at_once_is_shown_again(own: Path) -> None:
-    file = own / "templates/own.hip.j2"
-    async with editor(own) as made:
+async def test_a_mistake_that_is_made_again_at_once_is_shown_again(shared_own: Path) -> None:
+    file = shared_own / "templates/own.hip.j2"
+    async with editor(shared_own) as made:
         await made.open(file)
         for _ in range(12):
             await made.replace(file, "{{", "{{ Undefined }}{{")

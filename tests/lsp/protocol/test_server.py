@@ -22,28 +22,27 @@ async def test_nothing_is_answered_before_the_beginning() -> None:
 
 
 async def test_nothing_is_answered_after_the_end() -> None:
-    async with editor(initialize=False) as made:
+    async with editor(initialize=False, process=True) as made:
         await start(made)
         assert await made.request("shutdown") is None
         with pytest.raises(LspError, match="shutting down"):
             await made.request("textDocument/hover", {})
         await made.notify("exit")
-        assert await made.process.wait() == 0
+        assert await made.server.wait() == 0
 
 
 async def test_an_exit_that_nobody_announced_is_a_failure() -> None:
-    async with editor(initialize=False) as made:
+    async with editor(initialize=False, process=True) as made:
         await start(made)
         await made.notify("exit")
-        assert await made.process.wait() == 1
+        assert await made.server.wait() == 1
 
 
 async def test_an_editor_that_goes_away_takes_the_server_with_it() -> None:
-    async with editor(initialize=False) as made:
+    async with editor(initialize=False, process=True) as made:
         await start(made)
-        assert made.process.stdin is not None
-        await made.process.stdin.aclose()
-        assert await made.process.wait() == 1
+        await made.server.hang_up()
+        assert await made.server.wait() == 1
 
 
 MALFORMED = [

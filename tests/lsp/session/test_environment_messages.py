@@ -80,11 +80,11 @@ async def test_each_folder_has_its_daemon(tmp_path: Path) -> None:
 
 async def test_no_process_is_left_behind(root: Path) -> None:
     trust(root)
-    async with editor(root, able=capabilities(window__workDoneProgress=None)) as made:
+    async with editor(root, able=capabilities(window__workDoneProgress=None), process=True) as made:
         await made.open(root / "gemm_f16.kernel.toml")
         await made.replace(root / "gemm_f16.kernel.toml", "MPerBlock = 128", "MPerBlock = 96")
         await made.diagnosed(root / "gemm_f16.kernel.toml")
-        assert children_of(made.process.pid) == []
+        assert children_of(made.server.pid) == []
 
 
 def children_of(process: int) -> list[str]:
