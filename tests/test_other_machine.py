@@ -18,7 +18,7 @@ import json, os, subprocess, sys
 if sys.argv[1:]:
     os.sched_setaffinity(0, {0})
 from ckwatch.bench.runtimes import processors
-cpus = processors.chosen(None)
+cpus = processors.choose(None)
 print(json.dumps([os.cpu_count(), cpus, processors.last_level_cache_bytes(cpus) / 2**20, os.environ.get("SEEN")]))
 """
 
