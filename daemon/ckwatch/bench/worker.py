@@ -1,6 +1,6 @@
 """The benchmark worker: `python -m ckwatch.bench.worker` reads one job from stdin, answers on stdout, and exits.
 
-The code it runs may crash, hang or kill it at any moment; whoever started it expects that. It exits when its stdin
+The code it runs may crash, hang or kill it at any moment; its parent expects that. It exits when its stdin
 closes, even in the middle of a kernel, so that nothing keeps running where a launcher led to and lost touch. What
 kernels print goes to stderr: the descriptors of stdin and stdout are no longer theirs.
 """
@@ -43,7 +43,7 @@ def main() -> None:
             ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
         if answer is not None:
             _send(answers, answer)
-    except BrokenPipeError:  # whoever asked has gone
+    except BrokenPipeError:  # the client has gone
         os._exit(1)
     # Drivers that were left in a bad state crash or hang when they are closed.
     os._exit(0)
@@ -60,7 +60,7 @@ def _answer(questions: BinaryIO, answers: BinaryIO) -> BenchmarkReport | Devices
             hint="The launcher must pass bytes on as they are, without a terminal.",
         )
     if not isinstance(ask, WorkerRequest):
-        return None  # nobody asks
+        return None  # no request
     if ask.protocol != PROTOCOL:
         return BenchmarkFailure(
             kind=FailureKind.GARBLED,
@@ -95,7 +95,7 @@ def _receive(questions: BinaryIO) -> list[PipeFrame]:
 
 
 def _end_with(questions: BinaryIO) -> None:
-    """End the process at the end of its input. Nothing more is said there."""
+    """End the process at the end of its input. No more requests follow."""
     with suppress(OSError):
         while questions.read(_CHUNK_BYTES):
             pass

@@ -180,7 +180,7 @@ class _Session:
                 tasks.start_soon(self._read_stdout, process)
                 tasks.start_soon(self._write, process)
                 await process.wait()
-                # What it said is in the pipes already; a child that it left may hold them open.
+                # Its output is in the pipes already; a child that it left may hold them open.
                 self._allow(_LAST_WORDS_S)
                 tasks.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
                 self._greeted.set()

@@ -48,7 +48,7 @@ SLICES: Mapping[str, tuple[str, str, str]] = {
 def thread_cluster_finding(
     requirement: FailedRequirement, message: ClangMessage, parameters: InstanceParameters, statements: Sequence[str]
 ) -> CkFinding | None:
-    """What a failed condition on a thread cluster says about the instance; None when it is another condition."""
+    """What a failed condition on a thread cluster says about the instance; None for any other condition."""
     names = requirement.names
     about_slice = "BlockSliceLengths" in names
     if not about_slice and not any(name.startswith("thread_cluster_desc") for name in names):

@@ -126,7 +126,7 @@ class _Bench:
         unbuilt = {outcomes.get(unit) for unit in self.unbuilt}
         skipped = [(unit, shape) for units in self._skipped.values() for unit, own in units.items() for shape in own]
         kernels = self._kernels_fault or "failed" in unbuilt
-        # one that is built and has no shapes is nobody's fault
+        # one that is built and has no shapes is not a failure
         machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
         status = 1 if kernels else 2 if machines else 0
         if self._output.json:

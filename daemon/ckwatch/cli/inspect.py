@@ -108,7 +108,7 @@ def kernel_json(kernel: KernelReport) -> dict[str, Any]:
 
 
 def prediction_json(prediction: Prediction) -> dict[str, Any]:
-    """A prediction; `predicted` is always true, so that nobody takes its numbers for measured ones."""
+    """A prediction; `predicted` is always true, so that its numbers are not taken for measured ones."""
     return {"predicted": True, **asdict(prediction)}
 
 

@@ -76,7 +76,7 @@ class LogFollower:
         parts = []
         if self._file is not None:
             if os.fstat(self._file.fileno()).st_size < self._file.tell():
-                self._file.seek(0)  # somebody emptied it
+                self._file.seek(0)  # the file was truncated
             parts.append(self._file.read())
         if self._was_moved():
             if self._file is not None:

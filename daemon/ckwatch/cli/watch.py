@@ -40,7 +40,7 @@ Show = Callable[[WatchFeed, TaskGroup], Awaitable[None]]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Watch until `q`, Ctrl-C, or until somebody stops the daemon."""
+    """Watch until `q`, Ctrl-C, or until the daemon is stopped."""
     root = find_workspace(start_of(options, options.words))
     require_trust(root, given=options.trust)
     _, patterns = patterns_of(options.words, working_folder(), root)

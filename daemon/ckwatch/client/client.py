@@ -175,7 +175,7 @@ class Client:
     ) -> AsyncIterator[LineIterator[BuildLine]]:
         """Build units and see them settle: lines `start`, `unit` for each, `done`.
 
-        Leaving the context before the end, by whatever way, cancels what nobody else waits for. `force` compiles what
+        Leaving the context before the end, in any way, cancels what no other client waits for. `force` compiles what
         the store has; `check_only` compiles nothing.
         """
         from ckwatch.wire.messages import BuildLine, BuildRequest
@@ -188,7 +188,7 @@ class Client:
             yield LineIterator(exchange, BuildLine, "build")
 
     async def build(self, *patterns: str, force: bool = False, check_only: bool = False) -> BuildResult:
-        """Build units and wait for fresh results. Being cancelled cancels what nobody else waits for."""
+        """Build units and wait for fresh results. Being cancelled cancels what no other client waits for."""
         try:
             return await self._built(patterns, force=force, check_only=check_only)
         except DaemonGoneError:
@@ -333,7 +333,7 @@ class Client:
         device: str | None = None,
         force: bool = False,
     ) -> AsyncIterator[LineIterator[BenchLine]]:
-        """Build units and time them; leaving the context gives up what nobody else wants.
+        """Build units and time them; leaving the context gives up what no other client wants.
 
         `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
         """
@@ -475,7 +475,7 @@ class Client:
         """What the instance rules say of values of a parameter: accepted ones first, then the nearest.
 
         Without `values` those that the parameter may have, or some near its present one. `parameters`: all parameters
-        of the instance, where they are others than the daemon knows.
+        of the instance, where they differ from those that the daemon knows.
         """
         from ckwatch.wire.language import ParameterValue, ValuesRequest
 

@@ -49,7 +49,7 @@ class Connection:
         self.restore: Callable[[], Awaitable[None]] | None = None
         """Gives a new daemon the client's unsaved text, focus and view, before a request is sent again."""
         self.has_stopped_it = False
-        """The daemon ends because this client has asked for it: nobody restarts it unasked."""
+        """The daemon ends because this client has asked for it: it is not restarted until the next request."""
 
     async def reach(self, *, start: bool) -> None:
         """Make sure that a daemon answers. `start`: one may be started for this."""

@@ -160,7 +160,7 @@ class Events:
         loss = self._loss
         await anyio.sleep(next(loss.pauses))
         try:
-            # whoever stopped the daemon wants it to stay stopped until somebody asks for something
+            # a daemon that was stopped on purpose stays stopped until the next request
             await self._connection.reach(start=not loss.stopped)
             await self._state_sync.settle()
             if self._state_sync.has_sent:

@@ -44,7 +44,7 @@ def target_of(segments: Sequence[str], query: Query = ()) -> str:
 
 
 class Exchange:
-    """An answer that is being read. Whoever opens one has to `close` it; dropping it does that too, sooner or later."""
+    """An answer that is being read. The caller has to `close` it; dropping it does that too, sooner or later."""
 
     def __init__(self, connection: socket, limit_s: float = ANSWER_LIMIT_S) -> None:
         self.status = 0
@@ -69,7 +69,7 @@ class Exchange:
     ) -> Exchange:
         """Send a request to the socket at `path` and read the head of the answer.
 
-        Raises DaemonGoneError if nobody listens or the daemon goes away first, DaemonSilentError if it does nothing for
+        Raises DaemonGoneError if no daemon listens or it goes away first, DaemonSilentError if it does nothing for
         `limit_s`, and ProtocolError for an answer that is no HTTP. So does reading.
         """
         exchange = cls(await connection_to(path), limit_s)
@@ -113,7 +113,7 @@ class Exchange:
     def close(self) -> None:
         """Close the connection; the daemon stops what it does for this request.
 
-        Whoever waits for more at this moment gets ClosedResourceError.
+        A task that waits for more at this moment gets ClosedResourceError.
         """
         if self._socket.fileno() >= 0:
             anyio.notify_closing(self._socket)
@@ -193,7 +193,7 @@ class Exchange:
 
 
 async def connection_to(path: str | os.PathLike[str]) -> socket:
-    """A connection to the Unix socket at `path`. Raises DaemonGoneError if nobody listens."""
+    """A connection to the Unix socket at `path`. Raises DaemonGoneError if no daemon listens."""
     await anyio.lowlevel.checkpoint_if_cancelled()
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
     try:

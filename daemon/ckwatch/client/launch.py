@@ -1,6 +1,6 @@
 """Finds the daemon of a workspace, starts it, and waits for its end.
 
-A daemon that is being started reports over a pipe when it is ready, or why it cannot start: nobody has to guess when to
+A daemon that is being started reports over a pipe when it is ready, or why it cannot start: no one has to guess when to
 retry, and its errors reach the user. If several clients start one at the same time, one daemon lives, the others report
 that, and all clients connect to the one.
 """
@@ -32,7 +32,7 @@ STOP_LIMIT_S = 10.0
 """How long a daemon may take to end."""
 
 PAUSES_S = (0.01, 0.02, 0.05, 0.1)
-"""Seconds between attempts to meet a daemon that somebody else has started; the last goes on."""
+"""Seconds between attempts to reach a daemon that another process has started; the last is repeated."""
 
 DAEMON = module_command("ckwatch.server")
 

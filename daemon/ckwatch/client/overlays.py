@@ -266,7 +266,7 @@ class ClientStateSync:
             await anyio.sleep(pause_s)
             if self._lease is not None or not self.state.requests():
                 return
-            # whoever stopped the daemon wants it to stay stopped until somebody asks for something
+            # a daemon that was stopped on purpose stays stopped until the next request
             with suppress(CkwatchError):
                 await self._settle_once(start=not stopped)
                 return

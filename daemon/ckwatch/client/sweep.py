@@ -17,7 +17,7 @@ from ckwatch.model.kernels import ParameterValue, value_in_name
 from ckwatch.model.toml import toml_value
 
 COMBINATIONS_LIMIT = 100_000
-"""Most combinations that are looked at; ckwatch.toml has a lower limit of its own for instances."""
+"""The largest number of combinations that a sweep may have; ckwatch.toml has its own, lower limit for instances."""
 
 Parameters = Mapping[str, ParameterValue]
 Values = ParameterValue | Iterable[ParameterValue]

@@ -1,7 +1,7 @@
 """Reads llvm-objdump's disassembly, and says what each instruction does as far as a loop's figures need it.
 
-A line is `\t<instruction>  // <address>: <words>`, and a branch's ends in `<symbol+offset>`. Where a branch goes is
-told by the lower half of its word: a signed number of 4-byte words from the instruction that follows (formats SOPP and
+A line is `\t<instruction>  // <address>: <words>`, and a branch's ends in `<symbol+offset>`. A branch's target
+is in the lower half of its word: a signed number of 4-byte words from the instruction that follows (formats SOPP and
 SOPK of all AMDGPU ISAs).
 
 Mnemonics are LLVM's (AMDGPU assembler reference). Those of GFX11 and later say `load` and `b128` where older ones say

@@ -65,7 +65,7 @@ def mca_source(body: Sequence[Instruction], left_out: Collection[int] = (), *, n
 
 
 def rejected_instructions(stderr: str, body: Sequence[Instruction], left_out: Collection[int] = ()) -> dict[int, str]:
-    """The places in `body` of instructions that llvm-mca would not take, and what it said of them."""
+    """The places in `body` of instructions that llvm-mca rejected, and its message for each."""
     kept = [place for place in range(len(body)) if place not in left_out]
     found: dict[int, str] = {}
     for line, message in _PARSE_ERROR.findall(stderr):

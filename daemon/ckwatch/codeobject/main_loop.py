@@ -5,7 +5,7 @@ rounds, as long as nothing says how many there are; where no loop has matrix ins
 bytes. Every instruction of it counts once with all lanes of the wave, whatever branches and EXEC say.
 
 *Waits.* Each memory instruction counts up, `s_waitcnt vmcnt(N)` waits until at most N are under way, and they end in
-order: so the last one that a wait waits for is the (N+1)-th before it. Which instruction counts where is told by LLVM's
+order: so the last one that a wait waits for is the (N+1)-th before it. Which instruction counts where is in LLVM's
 AMDGPU usage ("Memory Counters"): stores have a counter of their own from GFX10 on, scalar loads and LDS from GFX12 on.
 Scalar loads may end out of order; here they do not.
 """

@@ -138,7 +138,7 @@ SAME_TIME = 0.999
 
 
 class Bottleneck(StrEnum):
-    """What takes the time; of terms that take the same, the first is said to."""
+    """What takes the time; of terms that take the same, the first."""
 
     MATRIX = "matrix units"
     LOOP = "main loop"
@@ -163,7 +163,7 @@ class TileQuantization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What can be said of an instance on one shape of a part. Times in microseconds; what is not known is None, and
+    """What is predicted for an instance on one shape of a part. Times in microseconds; what is not known is None, and
     `notes` say why.
 
     `roofline_us` knows only the part, `bound_us` the tiles too, `time_us` the compiled loop as well; `bound_tflops` and

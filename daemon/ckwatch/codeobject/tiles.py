@@ -1,6 +1,6 @@
 """Tile quantization: a result is computed in whole tiles, and each tile by one workgroup on one compute unit.
 
-Two losses follow that no kernel with these tiles avoids. *Padding*: tiles at the edges compute what nobody wants.
+Two losses follow that no kernel with these tiles avoids. *Padding*: tiles at the edges compute unused elements.
 *Tail*: W workgroups on C compute units leave some with ceil(W / C) of them, and the launch ends when those do.
 Workgroups that share a compute unit share its matrix units, so that a higher occupancy does not change either.
 """

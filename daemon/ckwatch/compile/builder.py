@@ -85,7 +85,7 @@ _CompileIn = Callable[[Path, "PendingHostPass | None"], Awaitable[CompileOutcome
 
 @dataclass(slots=True)
 class _Claim:
-    """A key that is nobody else's for now: what the store has of it, or an empty folder to compile in."""
+    """A key that this build has locked: what the store has of it, or an empty folder to compile in."""
 
     lock: int | None
     found: BuildOutcome | None
@@ -178,7 +178,7 @@ class Builder:
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
-        `look` is a view of the header files that was taken before; without one they are looked at now. `on_start` is
+        `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
         called when a compiler is about to start, `on_said` with each line that it writes; neither for what is in the
         store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
         `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be
@@ -273,7 +273,7 @@ class Builder:
                 artifact = None
                 if outcome.status is not CompileStatus.TRANSIENT:
                     publish = partial(self._publish, key, request, outcome, folder, force)
-                    # What has been compiled is stored, also when nobody waits for it any more.
+                    # What has been compiled is stored, even when no client waits for it any more.
                     with anyio.CancelScope(shield=True):
                         artifact, outcome = await anyio.to_thread.run_sync(publish)
             finally:
@@ -285,7 +285,7 @@ class Builder:
     async def _undisturbed(
         self, compile_in: _CompileIn, folder: Path, checked: PendingHostPass | None
     ) -> CompileOutcome:
-        """What came of a compile, unless the store was deleted under it: then nothing that was said counts."""
+        """What came of a compile, unless the store was deleted under it: then its messages do not count."""
         try:
             outcome = await compile_in(folder, checked)
         except (OSError, CkwatchError):

@@ -59,7 +59,7 @@ class CompileJob:
         return text
 
     def hand_on(self, line: str) -> None:
-        """Give a line to whoever listens."""
+        """Pass a line to `on_line`, if it is set."""
         if self.on_line is not None and not line.startswith(_ECHOED_COMMAND):
             self.on_line(self.own_names(line))
 

@@ -1,6 +1,6 @@
 """Compiles the device code of a source with line tables, from which its source lines are read.
 
-Line tables change no instruction (whoever uses them checks that), so artifacts have none: they would make every code
+Line tables change no instruction (callers check that), so artifacts have none: they would make every code
 object ten times as large. One with them is kept in the store under a key of its own.
 """
 

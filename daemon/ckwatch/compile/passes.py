@@ -84,9 +84,9 @@ def joined_log(passes: list[PassResult]) -> str:
 
 
 def failed(passes: list[PassResult]) -> CompileOutcome | None:
-    """What is reported when a pass has failed: everything that all of them have said; None when none has.
+    """What is reported when a pass has failed: the output of all of them; None when none has failed.
 
-    A fault of the host wins: it says nothing of the kernel.
+    A fault of the host wins: it says nothing about the kernel.
     """
     failures = [one.failure for one in passes if one.failure is not None]
     if not failures:

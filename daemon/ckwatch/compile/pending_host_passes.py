@@ -25,7 +25,7 @@ LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class HostPassReport:
-    """What the host pass alone has said. `transient`: it could not be run, which says nothing of the kernel."""
+    """What the host pass alone has reported. `transient`: it could not be run, which says nothing about the kernel."""
 
     ok: bool
     log: str

@@ -3,7 +3,7 @@
 Nothing here knows the store. Everything is written into one private folder (`work_folder`).
 
 With nvcc the CUDA runtime is linked statically (nvcc's own way): the shared object needs the driver and nothing else,
-and uses the primary context of the current device, as whoever loads it does.
+and uses the primary context of the current device, as the program that loads it does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides when code objects are analyzed: after a compile, and for units that are edited, in focus or requested.
 
 The store keeps most figures of an artifact on disk with it (`AnalysisDepth.KEPT`). They are read for units that
-somebody wants: thousands of units that a daemon finds at its start cost nothing, and little when a client wants
+a client wants: thousands of units that a daemon finds at its start cost nothing, and little when a client wants
 everything. Figures that are not kept take LLVM's tools a fraction of a second (`AnalysisDepth.WHOLE`). One analysis
 runs at a time, beside compilers; those that no client waits for run when no compiler does.
 
@@ -96,7 +96,7 @@ def _rank(state: State, unit: UnitState) -> int:
 
 
 def analyze_requested(state: State, out: Effects, event: AnalyzeRequested) -> None:
-    """Somebody wants figures of units that are built; the others are analyzed after their build."""
+    """A client wants figures of units that are built; the others are analyzed after their build."""
     for name in event.units:
         unit = state.seen(event.scope, name)
         result = None if unit is None else unit.compile.result

@@ -18,7 +18,7 @@ from ckwatch.model.unit_patterns import select_units
 
 
 def build_requested(state: State, out: Effects, event: BuildRequested) -> None:
-    """Somebody wants fresh results. The files on disk are scanned first."""
+    """A client wants fresh results. The files on disk are scanned first."""
     force = event.force and not event.check_only
     request = PendingBuild(event.request, event.scope, event.patterns, force, event.check_only)
     state.requests[event.request] = request

@@ -111,7 +111,7 @@ def client_lost(state: State, out: Effects, event: ClientLost) -> None:
 
 
 def apply_demand(state: State, out: Effects) -> None:
-    """Act on some of the units that somebody wants, or does not want any more."""
+    """Act on some of the units that a client wants, or does not want any more."""
     for _ in range(state.units_at_once):
         if not state.unwanted:
             break

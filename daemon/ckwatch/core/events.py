@@ -301,7 +301,7 @@ class AnalyzeFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class AnalyzeRequested(Event):
-    """Somebody wants the figures of units that are built; with `again` also where they are known, because what they are
+    """A client wants the figures of units that are built; with `again` also where they are known, because what they are
     compared with has changed."""
 
     scope: str
@@ -320,7 +320,7 @@ class MeasureFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequested(Event):
-    """Somebody wants timings of units that are built, on these shapes (None: all), on `device` (None: the workspace's
+    """A client wants timings of units that are built, on these shapes (None: all), on `device` (None: the workspace's
     choice); with `force` also where they are known. Requests are numbered from 1."""
 
     number: int
@@ -420,7 +420,7 @@ class FocusChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class BuildRequested(Event):
-    """Somebody waits for fresh results of units."""
+    """A client waits for fresh results of units."""
 
     request: str
     """The request's name."""

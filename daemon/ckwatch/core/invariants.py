@@ -39,7 +39,7 @@ def check_invariants(state: State) -> None:
 
 
 def is_at_rest(state: State) -> bool:
-    """Whether nothing is left to do: then every unit is settled and nobody waits."""
+    """Whether nothing is left to do: then every unit is settled and no client waits."""
     return not state.busy and is_quiet(state)
 
 

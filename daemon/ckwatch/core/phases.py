@@ -2,7 +2,7 @@
 
 Every input of a unit takes the same way, once: WAITING for a renderer, RENDERING, LOOKING in the store for what the
 tokens compile to, QUEUED for a compiler, COMPILING. It ends in one of two settled phases: DONE, with a result, errors
-included, or IDLE, when the store has no result and nobody wants one. A short cut ends earlier: an error before the
+included, or IDLE, when the store has no result and no client wants one. A short cut ends earlier: an error before the
 compiler, or tokens whose result is known.
 
 A new input starts over: every phase leads back to WAITING. The unit's generation grows, its render or look-up is
@@ -32,7 +32,7 @@ class Phase(StrEnum):
     LOOKING = "looking"
     """For the result in the store; the look-up waits for its turn or runs."""
     IDLE = "idle"
-    """Rendered and checked. The store has no result, and nobody wants one or there is no compiler."""
+    """Rendered and checked. The store has no result, and no client wants one or there is no compiler."""
     QUEUED = "queued"
     """For a compiler."""
     COMPILING = "compiling"

@@ -137,9 +137,9 @@ class View:
     loading: Work | None = None
     """The running load."""
     urgent: bool = False
-    """Somebody waits for it."""
+    """A client waits for it."""
     load_again: bool | None = None
-    """Set while a load runs and another is due; True when somebody waits for that."""
+    """Set while a load runs and another is due; True when a client waits for that."""
     aside: LoadedWorkspace | None = None
     """A client's load, to be taken over after MAIN's own that is under way."""
 
@@ -164,12 +164,12 @@ class Invalidation:
     recompile: bool
     """Equal tokens do not prove that the last result holds."""
     edit: bool
-    """Somebody changed a file just now."""
+    """A file changed just now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
-    """A unit that somebody does not want any more."""
+    """A unit that a client does not want any more."""
 
     scope: str
     unit: str
@@ -282,9 +282,9 @@ class State:
     compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
     """Units of clients' views that may differ from MAIN's, or not any more."""
     wants: deque[tuple[str, str, Cause]] = field(default_factory=deque)
-    """Units that somebody wants since a moment ago."""
+    """Units that a client has just begun to want."""
     unwanted: deque[Unwanted] = field(default_factory=deque)
-    """Units that somebody does not want since a moment ago."""
+    """Units that a client has just stopped wanting."""
     newly_settled: deque[UnitKey] = field(default_factory=deque)
     """Units that may have to be timed now; empty after each step."""
     continuing: bool = False

@@ -83,7 +83,7 @@ def _forget(state: State, out: Effects, unit: UnitState) -> None:
 
 
 def measure_requested(state: State, out: Effects, event: MeasureRequested) -> None:
-    """Somebody wants timings. Known ones are measured again only by `force`."""
+    """A client wants timings. Known ones are measured again only by `force`."""
     state.measure_requests = event.number
     for name in event.units:
         unit = state.main.units.get(name)

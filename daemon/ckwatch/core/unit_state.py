@@ -27,7 +27,7 @@ class TimingRequest:
     """How a shape is to be timed."""
 
     requested: bool = False
-    """Somebody asked for it, so that no budget counts."""
+    """A client asked for it, so that no budget counts."""
     force: bool = False
     """Measure again what the history has."""
     device: str | None = None

@@ -308,7 +308,7 @@ def failed(state: State, out: Effects, unit: UnitState, work: Work, fault: str, 
 
 
 def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
-    """Somebody wants the unit compiled: an idle one goes on, a waiting one may move up."""
+    """A client wants the unit compiled: an idle one goes on, a waiting one may move up."""
     if unit.phase is Phase.IDLE and can_compile(state, unit) and is_wanted(state, unit):
         unit.cause = cause
         queue_look_up(state, out, unit)

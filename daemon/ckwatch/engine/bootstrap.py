@@ -79,7 +79,7 @@ async def open_engine(
     """The daemon for the workspace in the folder `root`, running until the context is left.
 
     Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
-    Whoever opens an engine comes through here: a daemon, a command with `--no-daemon`, a script. `launch` starts
+    Everything that opens an engine calls this: a daemon, a command with `--no-daemon`, a script. `launch` starts
     compilers, `find_toolchain` finds them; tests pass others.
     """
     await to_thread.run_sync(require_trusted, root)

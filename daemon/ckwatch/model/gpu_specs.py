@@ -118,7 +118,7 @@ def specs_of(facts: DeviceFacts) -> GpuSpecs | None:
     """The part that a device is, or None where it is not known, of the CPU always.
 
     A device with fewer compute units than its part (a partition of it) has its share of the peaks, but all of the
-    bandwidth and cache, since those may be its own while nobody else is busy.
+    bandwidth and cache, since the other partitions may be idle.
     """
     if facts.kind == "hip":
         return _amd_specs(facts)

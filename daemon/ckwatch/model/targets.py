@@ -58,7 +58,7 @@ ARCHS: dict[str, tuple[str, ...]] = {
 }
 
 CUDA_ARCH = "sm_90a"
-"""What `*.cu.j2` templates are compiled for where nothing is said and no NVIDIA GPU is there: Hopper."""
+"""What `*.cu.j2` templates are compiled for where no arch is set and there is no NVIDIA GPU: Hopper."""
 
 NATIVE = "native"
 """The archs of the devices in this machine, resolved when a unit is compiled."""

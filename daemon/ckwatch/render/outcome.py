@@ -101,7 +101,7 @@ class PackedSourceMap(SourceMap):
 
 def map_of(text: MappedText, fallback: Site) -> PackedSourceMap:
     """The map of `text`; `fallback` is the site of characters that no site printed."""
-    # Sites are told apart by identity: the generated code hands out the same object for the same place.
+    # Sites are distinguished by identity: the generated code hands out the same object for the same place.
     numbers: dict[int, int] = {}
     rows: list[tuple[Any, ...]] = []
     frames: list[tuple[int, int, int]] = []

@@ -37,7 +37,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with suppress(BrokenPipeError):  # whoever asked has gone
+    with suppress(BrokenPipeError):  # the client has gone
         serve(tuple(Path(argument) for argument in sys.argv[1:]), sys.stdin.buffer, answers)
     os._exit(0)  # there is nothing to close but that pipe
 

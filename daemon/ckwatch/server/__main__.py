@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.ready_fd is not None:
         os.set_inheritable(options.ready_fd, False)
         if os.fork():
-            os._exit(0)  # whoever started it waits for this process only
+            os._exit(0)  # the starting process waits for this process only
     return _run(root, options.ready_fd, options.idle_exit_s)
 
 
@@ -79,7 +79,7 @@ def _serve(root: Path, idle_exit_s: float | None, on_ready: Callable[[], None]) 
 
 
 def _run_and_leave() -> NoReturn:
-    """Be the daemon and end the process at once: all is closed by then, and whoever waits for its end waits less."""
+    """Run the daemon and end the process at once: all is closed by then, so clients that wait for its end wait less."""
     status = main()
     with suppress(OSError):
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 """A daemon's life: it gets the workspace's lock, opens the engine, serves it, and closes everything in order.
 
-It ends by a signal, on request, when nobody has used it for a while, and when nobody can find it any more: its lock
+It ends by a signal, on request, when it has been idle for a while, and when no client can find it any more: its lock
 file is gone, so that another may have taken its place, or its code was changed, so that clients look for one of the new
 code. A second signal cuts the closing short. It may be killed at any moment; the next one replaces the socket that it
 left.

@@ -22,7 +22,7 @@ class BenchmarkEngine(Protocol):
     def bench(
         self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
-        """The lines of a benchmark; leaving the context before `done` gives up what nobody else wants."""
+        """The lines of a benchmark; leaving the context before `done` gives up what no other client wants."""
         ...
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]: ...
@@ -89,7 +89,7 @@ class Engine(Protocol):
     def build(
         self, client: str | None, patterns: Sequence[str] | None, *, force: bool, check_only: bool
     ) -> AbstractAsyncContextManager[AsyncIterator[BuildLine]]:
-        """The lines of a build; leaving the context before `done` gives up what nobody else wants."""
+        """The lines of a build; leaving the context before `done` gives up what no other client wants."""
         ...
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]: ...

@@ -252,7 +252,7 @@ class Handlers:
         return PlainTextResponse((await self._engine.log(query.lines)).encode(errors="replace"))
 
     async def build(self, request: BuildRequest) -> Response:
-        """Build units and follow them; closing the connection gives up what nobody else wants."""
+        """Build units and follow them; closing the connection gives up what no other client wants."""
         begin = partial(
             self._engine.build, request.client, request.units, force=request.force, check_only=request.check_only
         )
@@ -325,7 +325,7 @@ class Handlers:
         return json_response(await self._benchmarks.devices(again=query.again))
 
     async def bench(self, request: BenchRequest) -> Response:
-        """Build units, time them and follow that; closing the connection gives up what nobody else wants."""
+        """Build units, time them and follow that; closing the connection gives up what no other client wants."""
         begin = partial(
             self._benchmarks.bench, request.units, request.shapes, device=request.device, force=request.force
         )

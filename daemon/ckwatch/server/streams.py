@@ -55,7 +55,7 @@ class SerializedStates:
         data = json_bytes(state)
         if len(self._kept) >= self._limit:
             del self._kept[next(iter(self._kept))]
-        self._kept[id(state)] = (state, data)  # the state is kept, too: its id is nobody else's meanwhile
+        self._kept[id(state)] = (state, data)  # the state is kept, too, so that its id is not reused
         return data
 
     def line(self, change: Change) -> bytes:

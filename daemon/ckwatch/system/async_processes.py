@@ -107,7 +107,7 @@ class AsyncProcess:
 
     async def end_politely(self, grace_s: float) -> bool:
         """Close its standard input, and end the process if it still runs after `grace_s`: by SIGTERM, then by SIGKILL.
-        What it leaves behind is killed. Returns whether it had to be signalled, after some seconds at most, whoever is
+        What it leaves behind is killed. Returns whether it had to be signalled, after some seconds at most, even when
         cancelled; `poll` is None for one that does not even end when it is killed."""
         with anyio.CancelScope(shield=True):
             if self._process.stdin is not None:
@@ -123,7 +123,7 @@ class AsyncProcess:
         return signalled
 
     async def kill(self) -> None:
-        """Kill the whole group, and wait for the process, whoever is cancelled."""
+        """Kill the whole group, and wait for the process, even when cancelled."""
         with anyio.CancelScope(shield=True):
             self._process.signal_group(signal.SIGKILL)
             await self._ended_within(_KILLED_S)
@@ -168,12 +168,12 @@ async def start_process(
     stdin: int = DEVNULL,
     stderr: int | None = PIPE,
 ) -> AsyncProcess:
-    """Start `arguments` with a pipe for its output; see `processes.start`. Whoever calls it ends and closes it.
+    """Start `arguments` with a pipe for its output; see `processes.start`. The caller ends and closes it.
 
     Raises ProcessStartError.
     """
     how = partial(start, arguments, environment=environment, folder=folder, stdin=stdin, stderr=stderr)
-    # A cancellation inside would leave a process that nobody knows of.
+    # A cancellation inside would leave a process that nothing tracks.
     with anyio.CancelScope(shield=True):
         process = await to_thread.run_sync(how)
     return AsyncProcess(process)
@@ -263,7 +263,7 @@ async def run_process(
                         others.start_soon(meanwhile)
                     await process.wait()
                     others.cancel_scope.cancel()
-                # Whoever still holds the pipes is not the compiler: its last words are in them already.
+                # A process that still holds the pipes is not the compiler: its last words are in them already.
                 await process.sweep(0.0)
                 swept = True
                 readers.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S

@@ -1,7 +1,7 @@
 """File locks that end with their process.
 
-They rest on `flock`: the kernel lets go of the lock when the process ends, however it ends. A lock file may be deleted
-by its holder, so whoever gets the lock checks that the name still leads to the file it holds.
+They rest on `flock`: the kernel releases the lock when the process ends, however it ends. A lock file may be deleted
+by its holder, so a process that gets the lock checks that the name still leads to the file it holds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_in_place(path: Path, descriptor: int, *, follow_symlinks: bool = True) ->
 
 
 def unlock(path: Path, descriptor: int) -> None:
-    """Delete the lock file, unless it is another's by now, and let go of it."""
+    """Delete the lock file, unless another process has replaced it, and release the lock."""
     try:
         if is_in_place(path, descriptor):
             path.unlink(missing_ok=True)
@@ -67,7 +67,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the lock; shares it for a moment where nobody does. No file is no lock, and neither is a
+    """Whether a process holds the lock; shares it for a moment where none does. No file is no lock, and neither is a
     symbolic link. Raises OSError for a file that cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -148,7 +148,7 @@ def _popen(
 
 
 class ProcessHandle:
-    """A process that somebody else has started, by a descriptor, which never comes to mean another process as a number
+    """A process that was started elsewhere, by a descriptor, which never comes to mean another process as a number
     does; it becomes readable when the process ends. Raises ProcessLookupError when the process has ended already."""
 
     def __init__(self, pid: int) -> None:
@@ -170,7 +170,7 @@ class ProcessHandle:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is a process with this number, whoever's it is."""
+    """Whether there is a process with this number, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -218,7 +218,7 @@ def kill_processes_in(folder: Path) -> None:
         try:
             working_folder = os.readlink(entry / "cwd")  # noqa: PTH115  # as it is, resolved or deleted
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # it has ended, or belongs to another user
         if working_folder.startswith(inside):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(int(entry.name), signal.SIGKILL)

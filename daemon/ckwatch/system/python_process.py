@@ -1,7 +1,7 @@
 """Commands and environments for Python subprocesses, which never import from the folder that they run in.
 
 `python -m` puts the working folder first on the module search path, and so does an empty entry of PYTHONPATH, which
-`export PYTHONPATH=$PYTHONPATH:/opt/x` leaves behind. A `types.py` beside somebody's kernel files would be executed.
+`export PYTHONPATH=$PYTHONPATH:/opt/x` leaves behind. A `types.py` beside a user's kernel files would be executed.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _unreadable(path: str, source: Source, why: str) -> Diagnostic:
 
 
 def writable_by_others(path: str, source: Source, refusal: str) -> Diagnostic:
-    """A file that somebody else can write (`Writers.refusal`)."""
+    """A file that another user can write (`Writers.refusal`)."""
     place = Span(path, Position(0, 0), Position(0, 0))
     message = f"not used: {refusal}, and what it says would run here; {SHARED_HINT}"
     kind = "template" if source is Source.JINJA else source.value

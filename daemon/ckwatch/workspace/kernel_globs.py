@@ -168,7 +168,7 @@ class _Search:
                     yield inside + name, real
 
     def _note_outside(self, path: str, real: str) -> None:
-        """A link to a folder elsewhere is worth a word when kernel files seem to be meant; no more is looked at."""
+        """Note a link to a folder outside if that folder has kernel files itself; its subfolders are not searched."""
         try:
             with os.scandir(real) as entries:
                 if any(entry.name.endswith(self._ends) for entry in entries if self._ends != ("",)):

@@ -33,7 +33,7 @@ def is_trusted(root: Path) -> bool:
 
 
 def is_shared(root: Path) -> bool:
-    """Whether the user has said that others may write to the real folder behind `root`, or to one above it."""
+    """Whether the user has declared that others may write to the real folder behind `root`, or to one above it."""
     real = _real(root)
     lines = (line.removeprefix(SHARED) for line in _read(_trust_file()) if line.startswith(SHARED + b"/"))
     return any(real.is_relative_to(os.fsdecode(line)) for line in lines)
@@ -103,7 +103,7 @@ def _read(path: Path) -> list[bytes]:
 
 
 def _edit(change: Callable[[list[bytes]], list[bytes]]) -> None:
-    """Replace the file in one step; nobody else edits it meanwhile."""
+    """Replace the file in one step, under a lock that keeps other processes from editing it."""
     path = _trust_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 Trusting a workspace trusts those who can write its folder, and the folders that its `ckwatch.toml` names: their owners,
 and the members of their groups where a group may write. Whoever else can write one of their files, or the folder that
-holds it, makes it somebody else's code. A group that has no other member, as Debian and Fedora give to each user, does
+holds it, makes it another user's code. A group that has no other member, as Debian and Fedora give to each user, does
 not count.
 """
 
@@ -46,7 +46,7 @@ class Writers:
         return cls(names, frozenset(users), frozenset(groups), anyone)
 
     def refusal(self, path: str, status: os.stat_result | None = None) -> str | None:
-        """Why the file at `path` is somebody else's code; None when it is not, or cannot be examined.
+        """Why the file at `path` counts as another user's code; None when it is not, or cannot be examined.
 
         `status` is that of the open file where it has been opened.
         """

@@ -53,7 +53,7 @@ class Artifacts:
         self._database.write(work)
 
     def before(self, unit: str, artifact: str) -> str | None:
-        """The last artifact of the unit that was another than this one."""
+        """The unit's most recent artifact that differs from this one."""
         row = self._database.read(
             lambda connection: connection.execute(_BEFORE, (stored_name(unit), artifact)).fetchone()
         )

@@ -1,7 +1,7 @@
 """The git commit that a workspace is at, recorded with each timing.
 
 It says where to look; what was measured is identified by its artifact's key. So there are no errors here: without git,
-without a repository, or with one that does not answer in time or belongs to somebody else, there is no commit.
+without a repository, or with one that does not answer in time or belongs to another user, there is no commit.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def is_nan(elements: Storage, dtype: str, fnuz: bool) -> npt.NDArray[np.bool_]:
 
 
 def poison(buffer: Buffer, fnuz: bool, guard_elements: int = 0) -> Storage:
-    """A buffer's elements, and `guard_elements` behind them, such that what a kernel leaves of them can be told.
+    """A buffer's elements, and `guard_elements` behind them, filled so that those a kernel writes can be recognized.
 
     All bits are set, which is NaN in every float but the fnuz ones, whose NaN is 0x80.
     """

@@ -414,7 +414,7 @@ class Reference:
         return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
 
     def _similarity(self, found: Doubles) -> str:
-        """A line about what the result is instead, if that can be said."""
+        """A line that describes the wrong result, if it has a simple pattern."""
         if not found.any():
             return f"\nall elements of {self._y.name} are 0"
         factor = _common_factor(found, self._expected)

@@ -1,7 +1,7 @@
 """The host's processors as a device, for C++ templates and for machines without a GPU.
 
 Its stream is the calling thread: a launch returns when the kernel has ended, and an event is a reading of the monotonic
-clock. Caches are flushed by one thread on each processor, because nobody else can empty a core's private cache, and
+clock. Caches are flushed by one thread on each processor, because only a core can empty its private cache, and
 with ordinary stores: those of a large memset bypass the cache.
 """
 

@@ -37,8 +37,8 @@ def find() -> tuple[DeviceFacts, ...]:
 
 
 def open(device: DeviceFacts, *, gate: bool = True, stream: int | None = None) -> CudaRuntime:  # noqa: A001  # as each
-    """Open a device that `find` has found. `gate` False: without holding the stream back. `stream`: one of somebody
-    else's in place of an own one. BenchmarkError."""
+    """Open a device that `find` has found. `gate` False: without holding the stream back. `stream`: an existing
+    stream to use instead of creating one. Raises BenchmarkError."""
     return CudaRuntime(device, gate=gate, stream=stream)
 
 
@@ -63,7 +63,7 @@ class CudaRuntime:
 
     @property
     def facts(self) -> DeviceFacts:
-        """What `find` said of it."""
+        """What `find` reported about it."""
         return self._facts
 
     @property

@@ -1,6 +1,6 @@
 """AMD GPUs (`hip:N`) through hip-python: finding them, and the open device with its gated stream.
 
-HIP must not be initialised in a process that forks afterwards; nothing here does, and whoever opens a device must not.
+HIP must not be initialised in a process that forks afterwards; nothing here does, and callers of `open` must not.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class HipRuntime:
         self._require_launched()
 
     def _require_launched(self) -> None:
-        # A launch that failed in the artifact is told to nobody but the thread.
+        # A launch that failed in the artifact is reported only as the thread's last error.
         name = hip_api.last_error()
         if name in LAUNCH_ERRORS:
             raise hip_api.failure("a launch", name)

@@ -97,8 +97,8 @@ _STDERR_FAULTS: tuple[tuple[re.Pattern[str], FailureKind, str], ...] = tuple(
 
 
 def fault_in_stderr(standard_error: str) -> tuple[FailureKind, str] | None:
-    """What ROCm's runtime or CK said of a fault before it ended the process: whose fault it is, and a sentence with
-    the line it printed. None when it said nothing that is known."""
+    """What ROCm's runtime or CK printed about a fault before it ended the process: the kind of failure, and a sentence
+    with the line it printed. None when it printed no known message."""
     for line in reversed(standard_error.splitlines()):
         for pattern, kind, meaning in _STDERR_FAULTS:
             if pattern.search(line):

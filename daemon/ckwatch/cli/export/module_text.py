@@ -309,8 +309,8 @@ def checked_name(name: str) -> str:
 def write_module(exported: ExportedUnit, shared_object: bytes, folder: Path) -> tuple[Path, Path]:
     """Write the shared object and the module to `folder`, which is made; their paths.
 
-    The shared object comes first: a module of before then says that it is another export's. Raises CkwatchError where a
-    file cannot be written, or one that is no exported module is in the way.
+    The shared object comes first: a module from an earlier export then reports that the shared object has changed.
+    Raises CkwatchError where a file cannot be written, or one that is no exported module is in the way.
     """
     module, library = folder / f"{exported.name}.py", folder / exported.library
     text = module_text(exported)

@@ -25,7 +25,7 @@ SOUGHT_S = 0.5
 
 
 class WatchFeed:
-    """Changes queue up here until whoever shows them takes them."""
+    """Queues changes until the display takes them."""
 
     def __init__(self, client: Client, meant: UnitFilter, *, building: bool) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class WatchFeed:
         self.lost = False
         """Whether there is no daemon now."""
         self.over = False
-        """Whether there will be none: somebody stopped it."""
+        """Whether there will be none: it was stopped."""
 
     def take(self) -> list[Change]:
         """The changes since the last time."""
@@ -67,7 +67,7 @@ class WatchFeed:
         self.wake()
 
     async def attend(self) -> None:
-        """Notice when the daemon's process ends, and when there is another."""
+        """Notice when the daemon's process ends, and when a new one starts."""
         endpoint = await to_thread.run_sync(endpoint_of, self._client.root)
         while True:
             try:

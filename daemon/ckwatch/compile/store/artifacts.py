@@ -101,8 +101,8 @@ class ArtifactStore:
             return self._run_folder().new_folder()
 
     def disturbed(self, folder: Path) -> bool:
-        """Whether a work folder, or all of the store around it, has been deleted: what a compiler said there may come
-        of that."""
+        """Whether a work folder, or all of the store around it, has been deleted: a compiler's errors there may come
+        from that."""
         with self._lock:
             run = self._run
         return run is None or not run.is_there or not folder.is_relative_to(run.path) or not folder.is_dir()
@@ -451,7 +451,7 @@ class RunFolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether nobody has deleted it, as `rm -rf` of the whole store does."""
+        """Whether it still exists; `rm -rf` of the whole store deletes it."""
         return self._lock >= 0 and is_in_place(self._lock_file, self._lock) and self.path.is_dir()
 
     def new_name(self) -> Path:
@@ -476,7 +476,7 @@ class RunFolder:
 def remove_leftovers(parent: Path) -> int:
     """Remove the run folders in `parent` whose process has ended; returns how many there were.
 
-    Processes that still work there (compilers of a process that was killed) are killed: nobody waits for them.
+    Processes that still work there (compilers of a process that was killed) are killed: nothing waits for them.
     """
     removed = 0
     try:

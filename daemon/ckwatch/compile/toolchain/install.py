@@ -254,7 +254,7 @@ def _check_space(folder: Path, packages: Sequence[AptPackage], archives: Path) -
 
 
 def _sweep(folder: Path) -> None:
-    """Throw away what earlier runs left half unpacked; the lock is held, so nobody is working there."""
+    """Throw away what earlier runs left half unpacked; the lock is held, so no other process works there."""
     unfinished = [tree for tree in folder.glob("rocm-*") if not (tree / installations.MANIFEST).exists()]
     for left in (*folder.glob(".work-*"), *unfinished):
         shutil.rmtree(left, ignore_errors=True)

@@ -61,7 +61,7 @@ class Batch:
 
     `paths` are absolute, as the workspace names them: files or folders that appeared, changed or vanished. A folder
     stands for everything in it. `complete` is false when changes may be missing from `paths` (the kernel's queue
-    overflowed, a watched folder was deleted and came back, too many paths): everything has to be looked at again.
+    overflowed, a watched folder was deleted and came back, too many paths): everything has to be scanned again.
     """
 
     paths: frozenset[str]

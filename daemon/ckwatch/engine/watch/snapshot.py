@@ -72,7 +72,7 @@ class Differences:
     paths: set[str] = field(default_factory=set)
     """By the names that are watched."""
     lost: bool = False
-    """A root came back, or is another folder now."""
+    """A root came back, or was replaced by a different folder."""
     renew: bool = False
     """Something that events came from is gone, or a link leads elsewhere: events may be missing from now on."""
     new_folders: set[str] = field(default_factory=set)
@@ -219,7 +219,7 @@ class Snapshot:
     # Folders with everything in them
 
     def _survey(self, found: Differences, lost_tops: AbstractSet[str] = frozenset()) -> None:
-        """Walk all. A folder of `lost_tops` that is there is another, even if it has the inode of the old one."""
+        """Walk all. A folder of `lost_tops` that exists is a new one, even if it has the inode of the old one."""
         old, new = self.tree, survey_tree(self.request.folders, self._stopped, self.tree.folders)
         if self._stopped():
             return
