@@ -65,6 +65,10 @@ class LineIndex:
         line = bisect_right(self.starts, offset) - 1
         return Position(line, offset - self.starts[line])
 
+    def range(self, start: int, end: int) -> Range:
+        """The range of two offsets."""
+        return Range(self.position(start), self.position(end))
+
 
 def advance(position: Position, text: str) -> Position:
     """Where `position` comes to lie after `text`."""

@@ -9,8 +9,8 @@ from typing import Any
 from lsprotocol import types
 
 from ckwatch.wire.state import Diagnostic, Related, Span
-from ckwatch_lsp.diagnostics.store import range_in
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
+from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import uri_of
 from ckwatch_lsp.session.documents import TextDocument
 
@@ -201,7 +201,7 @@ def editor_range(span: Span, texts: Texts) -> types.Range:
     """The place in the editor's units."""
     document = texts.get(span.path)
     if document is not None:
-        return document.codec.encode_range(range_in(span))
+        return document.codec.encode_range(range_of(span))
     start, end = span.start, span.end
     return types.Range(types.Position(start.line, start.column), types.Position(end.line, end.column))
 

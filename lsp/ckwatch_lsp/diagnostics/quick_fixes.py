@@ -10,9 +10,10 @@ from ckwatch.model.text import Range
 from ckwatch.wire.state import Diagnostic
 from ckwatch_lsp.diagnostics.conversion import DiagnosticConverter, Texts, fix_title
 from ckwatch_lsp.diagnostics.reports import FileReports
-from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of, range_in
+from ckwatch_lsp.diagnostics.store import DiagnosticStore, paths_of
+from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.documents import TextDocument
-from ckwatch_lsp.session.providers import LanguageProvider
+from ckwatch_lsp.session.providers import LanguageProvider, is_requested
 from ckwatch_lsp.session.session import Session
 
 Edits = dict[str, list[types.TextEdit]]
@@ -31,11 +32,11 @@ class QuickFixes(LanguageProvider):
         self, document: TextDocument, within: Range, context: types.CodeActionContext
     ) -> Sequence[types.CodeAction]:
         """Quick fixes."""
-        if document.path is None or not wants(context.only, types.CodeActionKind.QuickFix):
+        if document.path is None or not is_requested(context.only, types.CodeActionKind.QuickFix):
             return ()
         converter = await self._reports.converter()
         fixable = [one for one in self._store.at(document.path) if one.fixes]
-        touched = [one for one in fixable if _meet(range_in(one.span), within)]
+        touched = [one for one in fixable if _meet(range_of(one.span), within)]
         if not touched:
             return ()
         texts = await self._reports.texts(set[str]().union(*map(paths_of, fixable)))
@@ -52,52 +53,34 @@ class QuickFixes(LanguageProvider):
     def _action(self, one: Diagnostic, converter: DiagnosticConverter, texts: Texts) -> types.CodeAction:
         edits = converter.edits(one, texts)
         return types.CodeAction(
-            title=fix_title([_text(texts, fix.span.path, range_in(fix.span)) for fix in one.fixes], _new(one)),
+            title=fix_title([_text(texts, fix.span.path, range_of(fix.span)) for fix in one.fixes], _new(one)),
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[converter.diagnostic(one, texts, self._reports.here(one))],
             is_preferred=True,
-            edit=workspace_edit(self._session, edits, texts),
+            edit=self._edit(edits),
         )
+
+    def _edit(self, edits: Edits) -> types.WorkspaceEdit:
+        return self._session.workspace_edit({self._session.uri_at(path): made for path, made in edits.items()})
 
     def _all(
         self, code: str, alike: Sequence[Diagnostic], converter: DiagnosticConverter, texts: Texts
     ) -> types.CodeAction:
         edits: Edits = {}
-        mended = []
+        fixed = []
         for one in alike:
             more = converter.edits(one, texts)
             if any(_clash(edit, other) for path in more for edit in more[path] for other in edits.get(path, ())):
                 continue
-            mended.append(converter.diagnostic(one, texts, self._reports.here(one)))
+            fixed.append(converter.diagnostic(one, texts, self._reports.here(one)))
             for path, new in more.items():
                 edits.setdefault(path, []).extend(new)
         return types.CodeAction(
-            title=f"Fix all {len(mended)} of {code} in this file",
+            title=f"Fix all {len(fixed)} of {code} in this file",
             kind=types.CodeActionKind.QuickFix,
-            diagnostics=mended,
-            edit=workspace_edit(self._session, edits, texts),
+            diagnostics=fixed,
+            edit=self._edit(edits),
         )
-
-
-def wants(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
-    """Whether an editor that asks for these kinds only asks for `kind`; an empty kind is all of them."""
-    if not only:
-        return True
-    names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only]
-    return any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
-
-
-def workspace_edit(session: Session, edits: Edits, texts: Texts) -> types.WorkspaceEdit:
-    """The edit as the editor takes it; with versions where it can."""
-    if not session.capabilities.versioned_edits:
-        return types.WorkspaceEdit(changes={session.uri_at(path): made for path, made in edits.items()})
-    documents = []
-    for path, made in edits.items():
-        document = texts.get(path)
-        version = None if document is None else document.version
-        named = types.OptionalVersionedTextDocumentIdentifier(session.uri_at(path), version)
-        documents.append(types.TextDocumentEdit(named, made))
-    return types.WorkspaceEdit(document_changes=documents)
 
 
 def _new(one: Diagnostic) -> list[str]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ckwatch.model.text import Position as OurPosition
-from ckwatch.model.text import Range
+from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Diagnostic, File, Fix, Related, Span, Unit
 from ckwatch_lsp.diagnostics.edit_tracking import EditHistory, shifted, touches
+from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.session import Session
@@ -68,15 +68,9 @@ def moved_span(span: Span, edits: EditsByPath) -> Span | None:
     own = edits.get(span.path)
     if not own or all(edit.before.start.line > span.end.line for edit in own):
         return span
-    before = range_in(span)
+    before = range_of(span)
     found = shifted(before, own)
     return None if found is None else span if found == before else span_at(span.path, found)
-
-
-def range_in(span: Span) -> Range:
-    """The place within its file."""
-    start, end = span.start, span.end
-    return Range(OurPosition(start.line, start.column), OurPosition(end.line, end.column))
 
 
 def span_at(path: str, found: Range) -> Span:
@@ -86,7 +80,7 @@ def span_at(path: str, found: Range) -> Span:
     return Span.model_validate({"path": path, **places})  # a tenth of the time that `model_construct` takes
 
 
-def _plain(position: OurPosition) -> dict[str, int]:
+def _plain(position: Position) -> dict[str, int]:
     return {"line": position.line, "column": position.column}
 
 
@@ -180,7 +174,7 @@ def _words(diagnostic: Diagnostic) -> tuple[object, ...]:
 
 def identity(diagnostic: Diagnostic) -> tuple[object, ...]:
     """What makes two diagnostics of a file the same one, as the daemon sees it."""
-    place = range_in(diagnostic.span)
+    place = range_of(diagnostic.span)
     return (diagnostic.severity, diagnostic.source, diagnostic.code, diagnostic.message, place)
 
 
@@ -217,14 +211,14 @@ def shown(known: Iterable[TrackedDiagnostic]) -> list[Diagnostic]:
         key = identity(now)
         other = found.get(key)
         found[key] = now if other is None else _joined(other, now)
-    return sorted(found.values(), key=lambda one: (range_in(one.span), one.code, one.message))
+    return sorted(found.values(), key=lambda one: (range_of(one.span), one.code, one.message))
 
 
 def _is_replaced(now: Diagnostic, new: Mapping[tuple[object, ...], Sequence[Diagnostic]]) -> bool:
     if not now.stale or now.source not in RENDERED:
         return False
-    place = range_in(now.span)
-    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_in(one.span))]
+    place = range_of(now.span)
+    here = [one for one in new.get(_kind(now), ()) if _meet(place, range_of(one.span))]
     return bool(here) and all(one.message != now.message for one in here)
 
 
@@ -284,7 +278,7 @@ def _moved_related(one: Related, edits: EditsByPath) -> Related:
 
 
 def _untouched(span: Span, edits: EditsByPath) -> Span | None:
-    place = range_in(span)
+    place = range_of(span)
     for edit in edits.get(span.path, ()):
         if touches(place, edit):
             return None
@@ -292,7 +286,7 @@ def _untouched(span: Span, edits: EditsByPath) -> Span | None:
         if after is None:
             return None
         place = after
-    return span if place == range_in(span) else span_at(span.path, place)
+    return span if place == range_of(span) else span_at(span.path, place)
 
 
 OLDER = 4

@@ -153,6 +153,12 @@ class LanguageProvider:
         return ()
 
 
+def is_requested(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
+    """Whether an editor that requests only these kinds of code actions requests `kind`; an empty one is all of them."""
+    names = [each.value if isinstance(each, types.CodeActionKind) else each for each in only or ()]
+    return not names or any(not name or kind.value == name or kind.value.startswith(f"{name}.") for name in names)
+
+
 _log = logging.getLogger(__name__)
 
 DiagnosticSource = Callable[[str], Sequence[types.Diagnostic]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +234,17 @@ class Session:
             start = types.Position(given.start.line, given.start.column)
             return types.Range(start, types.Position(given.end.line, given.end.column))
         return document.codec.encode_range(given)
+
+    def workspace_edit(self, edits: Mapping[str, Sequence[types.TextEdit]]) -> types.WorkspaceEdit:
+        """Edits by URI, with the versions of open documents where the editor takes them."""
+        if not self.capabilities.versioned_edits:
+            return types.WorkspaceEdit(changes={uri: list(made) for uri, made in edits.items()})
+        changes = []
+        for uri, made in edits.items():
+            document = self.documents.get(uri)
+            named = types.OptionalVersionedTextDocumentIdentifier(uri, None if document is None else document.version)
+            changes.append(types.TextDocumentEdit(named, list(made)))
+        return types.WorkspaceEdit(document_changes=list(changes))
 
     def providers_for(self, document: TextDocument) -> list[LanguageProvider]:
         """The providers that answer for a document."""

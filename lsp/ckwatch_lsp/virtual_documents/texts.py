@@ -10,21 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import LineIndex, Position, Range
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
 from ckwatch.wire.messages import RenderedText, Segment
 from ckwatch.wire.state import Position as WirePosition
 from ckwatch.wire.state import Span
+from ckwatch_lsp.protocol.position_encoding import range_of
 
 
 class SourceLinks:
     """The source map of a text, whose lines stand `below` lines further down in the document."""
 
     def __init__(self, text: str, segments: Sequence[Segment], below: int = 0) -> None:
-        self._starts = [0]
-        for line in text.split("\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
-        self._length = len(text)
+        self._lines = LineIndex(text)
         self._segments = segments
         self._offsets = [segment.start for segment in segments]
         self._below = below
@@ -50,8 +48,8 @@ class SourceLinks:
             return None
         if not segment.verbatim:
             return segment.span
-        start, began = segment.span.start, self._position(segment.start)
-        here = self._position(offset)
+        start, began = segment.span.start, self._lines.position(segment.start)
+        here = self._lines.position(offset)
         column = here.column if here.line > began.line else here.column - began.column + start.column
         found = WirePosition(line=start.line + here.line - began.line, column=column)
         return Span(path=segment.span.path, start=found, end=found)
@@ -77,24 +75,18 @@ class SourceLinks:
         if not segment.verbatim:
             return self._range(segment.start, segment.end)
         start = segment.span.start
-        began = self._position(segment.start)
+        began = self._lines.position(segment.start)
         lines = position.line - start.line
         column = position.column if lines else position.column - start.column + began.column
-        offset = self._starts[began.line + lines] + column
+        offset = self._lines.starts[began.line + lines] + column
         return self._range(offset, offset) if segment.start <= offset <= segment.end else None
 
     def _offset(self, position: Position) -> int | None:
         line = position.line - self._below
-        if not 0 <= line < len(self._starts) - 1:
-            return None
-        return min(self._starts[line] + position.column, self._starts[line + 1] - 1, self._length)
-
-    def _position(self, offset: int) -> Position:
-        line = min(bisect_right(self._starts, offset) - 1, len(self._starts) - 2)
-        return Position(line, offset - self._starts[line])
+        return self._lines.offset(Position(line, position.column)) if 0 <= line < len(self._lines.starts) else None
 
     def _range(self, start: int, end: int) -> Range:
-        first, last = self._position(start), self._position(end)
+        first, last = self._lines.position(start), self._lines.position(end)
         return Range(Position(first.line + self._below, first.column), Position(last.line + self._below, last.column))
 
 
@@ -106,8 +98,7 @@ def rendered_lines(ranges: Sequence[Range], below: int) -> Iterator[int]:
 
 
 def _holds(span: Span, path: str, position: Position) -> bool:
-    start, end = Position(span.start.line, span.start.column), Position(span.end.line, span.end.column)
-    return span.path == path and Range(start, end).holds(position)
+    return span.path == path and range_of(span).holds(position)
 
 
 COMMENT = {"source": "//", "isa": ";"}

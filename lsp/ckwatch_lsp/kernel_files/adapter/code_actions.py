@@ -16,7 +16,7 @@ from ckwatch.model.toml import toml_value
 from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
-from ckwatch_lsp.kernel_files.adapter.conversion import workspace_edit
+from ckwatch_lsp.kernel_files.adapter.conversion import text_edits
 from ckwatch_lsp.kernel_files.language.document import (
     CursorContext,
     CursorContextKind,
@@ -38,6 +38,7 @@ from ckwatch_lsp.kernel_files.language.edits import (
 )
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
+from ckwatch_lsp.session.providers import is_requested
 from ckwatch_lsp.session.session import Session
 
 OFFERED = 3
@@ -64,11 +65,11 @@ class KernelFileActions:
         file = await self._files.of(document)
         found: list[types.CodeAction] = []
         folder = self._session.folder_for(document)
-        if wants(context, types.CodeActionKind.QuickFix) and folder is not None:
+        if is_requested(context.only, types.CodeActionKind.QuickFix) and folder is not None:
             for diagnostic in context.diagnostics:
                 if str(diagnostic.code or "").startswith("rule/"):
                     found += await self._accepted(folder, document, file, diagnostic)
-        if wants(context, types.CodeActionKind.RefactorRewrite):
+        if is_requested(context.only, types.CodeActionKind.RefactorRewrite):
             found += self._rewrites(folder, document, file, within.start)
             instance = file.instance_at(within.start)
             if folder is not None and instance is not None and _on_name(file, instance, within.start):
@@ -184,7 +185,7 @@ class KernelFileActions:
             title=title,
             kind=kind,
             diagnostics=None if diagnostic is None else [diagnostic],
-            edit=workspace_edit(self._session, document, edits),
+            edit=self._session.workspace_edit(text_edits(document, edits)),
         )
 
 
@@ -196,12 +197,6 @@ def _refused(
         if one.code == diagnostic.code and one.span.start.line == position.line:
             return next((folder.units[name] for name in one.units if name in folder.units), None)
     return None
-
-
-def wants(context: types.CodeActionContext, kind: types.CodeActionKind) -> bool:
-    """Whether the editor asks for actions of this kind; without a word about it, for all."""
-    asked = [each.value if isinstance(each, types.CodeActionKind) else each for each in context.only or ()]
-    return not asked or any(not one or kind.value == one or kind.value.startswith(f"{one}.") for one in asked)
 
 
 def _first(ranked: Sequence[RankedTiming], shape: str) -> RankedTiming | None:

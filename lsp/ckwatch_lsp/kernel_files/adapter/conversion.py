@@ -14,7 +14,6 @@ from ckwatch_lsp.kernel_files.language.completion import CandidateKind, KernelFi
 from ckwatch_lsp.kernel_files.language.edits import KernelFileEdit
 from ckwatch_lsp.kernel_files.language.outline import KernelFileFold, KernelFileSymbol, KernelFileSymbolKind
 from ckwatch_lsp.session.documents import TextDocument
-from ckwatch_lsp.session.session import Session
 
 _ITEMS = {
     CandidateKind.KEY: types.CompletionItemKind.Property,
@@ -70,13 +69,9 @@ def fold(one: KernelFileFold) -> types.FoldingRange:
     return types.FoldingRange(one.start, one.end, kind=kind)
 
 
-def workspace_edit(session: Session, document: TextDocument, edits: Iterable[KernelFileEdit]) -> types.WorkspaceEdit:
-    """Edits of one document; with its version where the editor takes that."""
-    made: Sequence[types.TextEdit] = [types.TextEdit(document.codec.encode_range(one.range), one.text) for one in edits]
-    if not session.capabilities.versioned_edits:
-        return types.WorkspaceEdit(changes={document.uri: made})
-    named = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(named, list(made))])
+def text_edits(document: TextDocument, edits: Iterable[KernelFileEdit]) -> dict[str, list[types.TextEdit]]:
+    """Edits of a document, by its URI."""
+    return {document.uri: [types.TextEdit(document.codec.encode_range(one.range), one.text) for one in edits]}
 
 
 RULES_SHOWN = 12

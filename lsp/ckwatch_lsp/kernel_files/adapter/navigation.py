@@ -11,7 +11,7 @@ from lsprotocol import types
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles
-from ckwatch_lsp.kernel_files.adapter.conversion import workspace_edit
+from ckwatch_lsp.kernel_files.adapter.conversion import text_edits
 from ckwatch_lsp.kernel_files.language.document import (
     KernelFileText,
     NamedPlaces,
@@ -132,7 +132,7 @@ class KernelFileNavigation:
             refused = why_no_instance_name(file, name, old.name)
             if refused is not None:
                 raise CkwatchError(refused)
-            return workspace_edit(self._session, document, _instance_edits(file, old.name, name))
+            return self._session.workspace_edit(text_edits(document, _instance_edits(file, old.name, name)))
         refused = why_no_parameter_name(name)
         if refused is not None:
             raise CkwatchError(refused)
@@ -147,7 +147,9 @@ class KernelFileNavigation:
                         return edit
         if any(True for _ in file.parameter_values(name)):
             raise CkwatchError(f"the file has a parameter `{name}` already")
-        return workspace_edit(self._session, document, [KernelFileEdit(place.range, name) for place in old.places])
+        return self._session.workspace_edit(
+            text_edits(document, [KernelFileEdit(place.range, name) for place in old.places])
+        )
 
     async def _mention(self, folder: WorkspaceFolder, file: KernelFileText, name: str) -> tuple[str, Range] | None:
         template = None if file.template is None else file.template.read()

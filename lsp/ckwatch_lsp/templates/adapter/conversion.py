@@ -36,23 +36,14 @@ async def locations(session: Session, places: Iterable[tuple[str, Range]]) -> li
     return found
 
 
-async def workspace_edit(session: Session, places: Iterable[tuple[str, Range]], text: str) -> types.WorkspaceEdit:
-    """Put `text` at each place; with versions of open documents where the editor takes them."""
+async def replacements(
+    session: Session, places: Iterable[tuple[str, Range]], text: str
+) -> dict[str, list[types.TextEdit]]:
+    """Edits that put `text` at each place, by URI."""
     edits: dict[str, list[types.TextEdit]] = {}
     for location in await locations(session, places):
         edits.setdefault(location.uri, []).append(types.TextEdit(location.range, text))
-    if not session.capabilities.versioned_edits:
-        return types.WorkspaceEdit(changes=dict(edits))
-    changes = [
-        types.TextDocumentEdit(
-            types.OptionalVersionedTextDocumentIdentifier(
-                uri=uri, version=session.documents[uri].version if uri in session.documents else None
-            ),
-            list(own),
-        )
-        for uri, own in edits.items()
-    ]
-    return types.WorkspaceEdit(document_changes=list(changes))
+    return edits
 
 
 KINDS = {

@@ -12,6 +12,7 @@ from lsprotocol import types
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.kernel_files.language.document import KernelFileText, NamePlace, parameter_places
+from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.active_units import ActiveUnits
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -22,8 +23,8 @@ from ckwatch_lsp.templates.adapter.conversion import (
     document_symbols,
     locations,
     matching_symbols,
+    replacements,
     signature_information,
-    workspace_edit,
 )
 from ckwatch_lsp.templates.adapter.hover import TemplateHovers
 from ckwatch_lsp.templates.adapter.library import TemplateLibrary, TemplateSet
@@ -189,7 +190,7 @@ class TemplateProvider(LanguageProvider):
         built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
         if built_in is not None:
             raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' has this name, too")
-        return await workspace_edit(self._session, places, name)
+        return self._session.workspace_edit(await replacements(self._session, places, name))
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:
         """Names of other templates."""
@@ -284,8 +285,7 @@ class TemplateProvider(LanguageProvider):
         detail = await self._values.detail(folder, unit) if unit is not None else None
         span = detail.parameter_places.get(parameter.name) if detail is not None else None
         if span is not None:
-            start, end = span.start, span.end
-            return [(span.path, Range(Position(start.line, start.column), Position(end.line, end.column)))]
+            return [(span.path, range_of(span))]
         found = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
         return [(path, place.range) for path, place in found if place.defines]
 

@@ -11,59 +11,42 @@ from collections.abc import Iterator
 from textwrap import dedent
 from typing import NamedTuple
 
-from ckwatch.model.text import Position, Range
+from ckwatch.model.text import LineIndex, Position
 from ckwatch_lsp.templates.language.lexer import extents
 from ckwatch_lsp.templates.language.tags import BRANCHES, TagBody, tag_body
 
-_NEWLINE = re.compile("\n")
 
-
-class TextLines:
-    """Where the lines of a text begin. Offsets are code points; what lies outside the text is clamped."""
-
-    __slots__ = ("_starts", "_text")
+class TextLines(LineIndex):
+    """Where the lines of a text begin and end. Here `\r\n` ends a line, and no position is between the two."""
 
     def __init__(self, text: str) -> None:
+        super().__init__(text)
         self._text = text
-        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
 
     @property
     def count(self) -> int:
         """The number of lines, at least one."""
-        return len(self._starts)
+        return len(self.starts)
 
     def line(self, offset: int) -> int:
         """The line that `offset` is on."""
-        return bisect_right(self._starts, offset) - 1
+        return bisect_right(self.starts, offset) - 1
 
     def start(self, line: int) -> int:
         """The offset at which `line` begins; the text's end after the last line."""
-        return self._starts[line] if line < len(self._starts) else len(self._text)
+        return self.starts[line] if line < len(self.starts) else self.length
 
     def end(self, line: int) -> int:
         """The offset at which `line` ends, before its newline."""
-        if line + 1 >= len(self._starts):
-            return len(self._text)
-        end = self._starts[line + 1] - 1
-        return end - 1 if end > self._starts[line] and self._text[end - 1] == "\r" else end
+        if line + 1 >= len(self.starts):
+            return self.length
+        end = self.starts[line + 1] - 1
+        return end - 1 if end > self.starts[line] and self._text[end - 1] == "\r" else end
 
     def offset(self, position: Position) -> int:
         """The offset of `position`; past the end of a line that is the line's end."""
-        if position.line < 0:
-            return 0
-        if position.line >= len(self._starts):
-            return len(self._text)
-        return min(self._starts[position.line] + max(position.column, 0), self.end(position.line))
-
-    def position(self, offset: int) -> Position:
-        """The position of `offset`."""
-        offset = min(max(offset, 0), len(self._text))
-        line = bisect_right(self._starts, offset) - 1
-        return Position(line, offset - self._starts[line])
-
-    def range(self, start: int, end: int) -> Range:
-        """The range of [start, end)."""
-        return Range(self.position(start), self.position(end))
+        found = super().offset(position)
+        return min(found, self.end(position.line)) if 0 <= position.line < self.count else found
 
 
 DEPTH_LIMIT = 100

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +21,14 @@ from ckwatch.wire.state import Diagnostic, Span
 from ckwatch.wire.state import Position as WirePosition
 from ckwatch_lsp.kernel_files.adapter.cache import VALUES_KEPT, DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
+from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
+from ckwatch_lsp.session.session import Session
 from fake_benchmarks import timing_of
 from fake_engine import unit_of
 
 PATH = "/w/k.kernel.toml"
+URI = f"file://{PATH}"
 TEXT = """\
 template = "k.hip.j2"
 
@@ -106,20 +110,13 @@ class FakeFolder:
 
 
 @asynccontextmanager
-async def session(folder: FakeFolder) -> AsyncIterator[Any]:
+async def session(folder: Any) -> AsyncIterator[Session]:
     """A session with one folder; what it starts ends with it."""
     async with anyio.create_task_group() as tasks:
-
-        def start(run: Callable[..., Coroutine[Any, Any, object]], *arguments: Any) -> None:
-            tasks.start_soon(run, *arguments)
-
-        yield SimpleNamespace(
-            start=start,
-            documents={},
-            capabilities=SimpleNamespace(versioned_edits=True),
-            settings=SimpleNamespace(shape=""),
-            folder_for=lambda _document: folder,
-        )
+        made = Session(tasks, lambda _path: None)
+        made.capabilities = EditorCapabilities(versioned_edits=True)
+        made.folders[Path("/w")] = folder
+        yield made
         tasks.cancel_scope.cancel()
 
 
@@ -129,7 +126,7 @@ def parsed(folder: Any) -> ParsedKernelFiles:
 
 
 def document(text: str = TEXT) -> TextDocument:
-    return TextDocument(f"file://{PATH}", text, 7, types.PositionEncodingKind.Utf16)
+    return TextDocument(URI, text, 7, types.PositionEncodingKind.Utf16)
 
 
 async def test_an_answer_is_kept_and_asked_for_again_when_there_is_news() -> None:
@@ -204,7 +201,8 @@ async def titles(text: str, within: Position, folder: Any, only: str = "refactor
     async with session(folder) as made:
         actions = KernelFileActions(made, parsed(folder), DaemonAnswers(made))
         context = types.CodeActionContext(diagnostics=[], only=[only])
-        return {one.title: one for one in await actions.of(document(text), Range(within, within), context)}
+        opened = made.documents[URI] = document(text)
+        return {one.title: one for one in await actions.of(opened, Range(within, within), context)}
 
 
 def text_after(text: str, action: types.CodeAction) -> str:
@@ -259,7 +257,8 @@ async def test_a_refused_default_is_set_for_the_instance_in_which_it_is_refused(
         actions = KernelFileActions(made, parsed(folder), DaemonAnswers(made))
         context = types.CodeActionContext(diagnostics=[shown], only=["quickfix"])
         at = Position(3, 7)
-        [action] = await actions.of(document(text), Range(at, at), context)
+        made.documents[URI] = document(text)
+        [action] = await actions.of(made.documents[URI], Range(at, at), context)
     assert (action.title, action.is_preferred, action.diagnostics) == ("Set Tile to 1", True, [shown])
     assert folder.client.asked == [("values", "k/three@gfx942", "Tile", {"Tile": 1})]
     assert tomllib.loads(text_after(text, action))["instance"][2] == {"name": "three", "Tile": 1}
