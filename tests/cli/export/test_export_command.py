@@ -18,7 +18,7 @@ from ckwatch.cli import main
 from ckwatch.cli.export import python_module
 from workspaces import gemm_kernel
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/export.md"
 
 KERNEL = gemm_kernel("k.cpp.j2", {"one": {"Tile": 16}, "two": {"Tile": 32}}, dtype="f32")

@@ -10,7 +10,7 @@ import pytest
 
 from ckwatch.cli import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 torch: Any = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.toolchain,
