@@ -68,7 +68,7 @@ async def _read_all(server: CkwatchServer, reader: MessageSource) -> None:
         try:
             message = await reader.next()
         except UnreadableMessageError as error:
-            server.protocol.refuse(None, PARSE_ERROR, f"this is no message: {error}")
+            server.protocol.refuse(None, PARSE_ERROR, f"not a message: {error}")
             continue
         if message is None:
             server.end(1)

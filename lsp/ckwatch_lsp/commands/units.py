@@ -70,7 +70,7 @@ class ChooseInstanceCommand:
         offered = dict(list(names.items())[:CHOICES])
         more = f" (the first {CHOICES} of {len(units)})" if len(units) > CHOICES else ""
         now = "" if active is None else f" It is {active.id} now."
-        message = f"Which instance shall be shown?{more}{now}"
+        message = f"Which instance should be shown?{more}{now}"
         chosen = await self._editor.choose(types.MessageType.Info, message, tuple(offered))
         return None if chosen is None else offered.get(chosen)
 

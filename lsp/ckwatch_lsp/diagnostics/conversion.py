@@ -135,7 +135,7 @@ UNNECESSARY = ("kernel-file/unused-parameter", "clang/unused-", "clang/unreachab
 DEPRECATED = ("clang/deprecated",)
 
 Texts = Mapping[str, TextDocument]
-"""Files, open or not, by path; what is not there has the places that the daemon tells."""
+"""Files, open or not, by path; for others the daemon's places are used as they are."""
 
 
 class DiagnosticConverter:

@@ -22,7 +22,7 @@ from ckwatch_lsp.session.session import Session
 
 
 class PushDiagnostics:
-    """Publishes what is another, for every file, open or not."""
+    """Publishes changed diagnostics of every file, open or not."""
 
     def __init__(self, session: Session, editor: EditorClient, reports: FileReports) -> None:
         self._session = session
@@ -30,7 +30,7 @@ class PushDiagnostics:
         self._reports = reports
         self._published: dict[str, dict[str, tuple[types.Diagnostic, ...]]] = {}
         self.inherited: dict[str, list[str]] = {}
-        """By path the URIs for which the editor shows what another version has told it."""
+        """By path the URIs for which the editor shows what the previous version has published."""
 
     def state_to_hand_over(self) -> dict[str, Any]:
         """By path the URIs for which the editor shows something."""
@@ -38,10 +38,10 @@ class PushDiagnostics:
         return {"shown": {**self.inherited, **shown}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The editor shows what another version has told it, until more is known."""
+        """The editor shows what the previous version has published, until more is known."""
         self.inherited.update(state.get("shown", {}))
 
-    async def tell(self, paths: Iterable[str]) -> None:
+    async def update(self, paths: Iterable[str]) -> None:
         """These files may have other diagnostics."""
         for path in paths:
             self._publish(path, await self._reports.report(path))
@@ -66,7 +66,7 @@ class PushDiagnostics:
             del self._published[path]
 
     def _is_to_come(self, path: str) -> bool:
-        """Whether the daemon has not yet told all that it will."""
+        """Whether the daemon has more to report."""
         folder = self._session.folder_of(path)
         if folder is None or folder.connection not in (ConnectionState.STARTING, ConnectionState.READY):
             return False
@@ -186,7 +186,7 @@ class PullDiagnostics:
 
     # News.
 
-    async def tell(self, paths: Iterable[str]) -> None:
+    async def update(self, paths: Iterable[str]) -> None:
         """These files may have other diagnostics, for another reason than an edit of theirs."""
         changed = False
         for path in paths:
@@ -214,7 +214,7 @@ class PullDiagnostics:
 
 
 class DiagnosticsDelivery(SessionListener):
-    """Follows the session, and tells the editor what is wrong: it is asked to look again, or it is told."""
+    """Follows the session: publishes changed diagnostics, or has the editor pull again."""
 
     state_key: ClassVar[str] = "Diagnostics"
 
@@ -237,13 +237,13 @@ class DiagnosticsDelivery(SessionListener):
             self._pulls = PullDiagnostics(session, active, editor, self.reports, self.store, related_documents=related)
         else:
             self._pushes = PushDiagnostics(session, editor, self.reports)
-        session.diagnostics.listen(self._look_at)
+        session.diagnostics.listen(self._mark)
         session.start(self._run)
 
     def opened(self, document: TextDocument) -> None:
         """Its places are followed."""
         self.store.opened(document)
-        self._look_at([document.path] if document.path is not None else [])
+        self._mark([document.path] if document.path is not None else [])
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:
         """What is known moves with the text."""
@@ -257,18 +257,18 @@ class DiagnosticsDelivery(SessionListener):
     def closed(self, document: TextDocument) -> None:
         """The file counts."""
         self.store.closed(document)
-        self._look_at([document.path] if document.path is not None else [])
+        self._mark([document.path] if document.path is not None else [])
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """The daemon has told something."""
+        """Take the daemon's diagnostics."""
         self.store.on_daemon_change(folder, topics)
         if self._session.diagnostics:
-            self._look_at(self._of_units(folder, topics))
+            self._mark(self._of_units(folder, topics))
         if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
             files = [each.path for each in self._session.documents.values() if each.kind is DocumentKind.KERNEL_FILE]
-            self._look_at([path for path in files if path is not None and self._session.folder_of(path) is folder])
+            self._mark([path for path in files if path is not None and self._session.folder_of(path) is folder])
         if self._pushes is not None and topics & {"connection", "workspace"}:
-            self._look_at(self._pushes.inherited)
+            self._mark(self._pushes.inherited)
         if self.store.pending:
             self._has_news.set()
 
@@ -277,23 +277,23 @@ class DiagnosticsDelivery(SessionListener):
         return {} if self._pushes is None else self._pushes.state_to_hand_over()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The editor shows what the version before has told it."""
+        """The editor shows what the previous version has published."""
         if self._pushes is not None:
             self._pushes.restore(state)
 
     def configured(self) -> None:
-        """Sources may have something else to tell."""
+        """Sources may report something else."""
         if self._session.diagnostics:
-            self._look_at(self.reports.paths())
+            self._mark(self.reports.paths())
 
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
-        """The files that other parts may have something to tell of when units are others."""
+        """The files whose diagnostics from other features may change with units."""
         names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
         kernel_files = {folder.units[name].place.path for name in names if name in folder.units}
         documents = self._session.documents.values() if names else ()
         return [*kernel_files, *(each.path for each in documents if each.path is not None)]
 
-    def _look_at(self, paths: Iterable[str]) -> None:
+    def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)
         if self._dirty:
             self._has_news.set()
@@ -304,16 +304,16 @@ class DiagnosticsDelivery(SessionListener):
             await anyio.sleep(PUBLISH.seconds)
             self._has_news = anyio.Event()
             try:
-                await self._tell()
+                await self._deliver()
             except Exception:  # noqa: BLE001  # one report that cannot be made must not end all others
                 _log.exception("unexpected")
 
-    async def _tell(self) -> None:
+    async def _deliver(self) -> None:
         dirty, self._dirty = self._dirty | self.store.take(), set()
         if self.store.pending:
             self._has_news.set()
         shifted, self._shifted = self._shifted, set()
         if self._pushes is not None:
-            await self._pushes.tell(sorted(dirty | shifted))
+            await self._pushes.update(sorted(dirty | shifted))
         elif self._pulls is not None:
-            await self._pulls.tell(sorted(dirty))
+            await self._pulls.update(sorted(dirty))

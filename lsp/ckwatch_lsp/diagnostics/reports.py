@@ -33,10 +33,10 @@ def at_instances(folder: WorkspaceFolder, path: str) -> list[Diagnostic]:
     """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in."""
     units = folder.units_at(path)
     found = []
-    for other, told in folder.files.items() if units else ():
+    for other, file in folder.files.items() if units else ():
         if not is_outside(folder, other):
             continue
-        for one in told.diagnostics:
+        for one in file.diagnostics:
             concerned = set(one.units)
             unit = next((each for each in units if each.id in concerned), None)
             if unit is not None and one.severity == "error":

@@ -1,8 +1,8 @@
 """Every file's diagnostics at their places in the text as it is now.
 
 The daemon's diagnostics refer to the text that it has. When it reports a file again, most of them are as before: these
-keep the place to which edits have moved them, unless their unit was looked at anew. What it reports no more is kept
-while the unit is on its way to a result, so that nothing disappears that will be back in a moment.
+keep the place to which edits have moved them, unless their unit was rendered again. A diagnostic that it does not
+report any more is kept while the unit is on its way to a result, so that none disappears for a moment.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ EditsByPath = Mapping[str, Sequence[TextChange]]
 
 @dataclass(frozen=True, slots=True)
 class TrackedDiagnostic:
-    """A diagnostic: as it was `told`, and as it is `now`, None where its text was deleted. `kept`: it was told before,
-    and not the last time. `counted` are its units, and of how many, as they were when all had been rendered; None while
-    that was never so. `otherwise` is where it is unless it was told of an older text, which it seems to have been."""
+    """A diagnostic: as it was `reported`, and as it is `now`, None where its text was deleted. `kept`: the last report
+    did not have it. `counted` are its units, and of how many, as they were when all had been rendered; None while
+    that was never so. `otherwise` is where it is unless it was reported for an older text, as it seems."""
 
-    told: Diagnostic
+    reported: Diagnostic
     now: Diagnostic | None
     kept: bool = False
     counted: tuple[tuple[str, ...], int] | None = None
@@ -102,17 +102,17 @@ def edited(known: Iterable[TrackedDiagnostic], edits: EditsByPath) -> list[Track
 
 def taken(
     known: Sequence[TrackedDiagnostic],
-    told: Sequence[Diagnostic],
+    reported: Sequence[Diagnostic],
     *,
     places: Callable[[Diagnostic], Iterator[Diagnostic | None]],
     is_new: Callable[[Diagnostic], bool],
     waiting: Callable[[Diagnostic], tuple[str, ...] | None],
 ) -> list[TrackedDiagnostic]:
-    """What is known when the daemon tells these.
+    """What is known after this report.
 
     `places` moves one from the daemon's text to the present one, then from older texts that it may be of; that is
-    believed where the same is known to be at that place. `is_new` tells whether it was found anew, though it reads as
-    before; `waiting` gives the units for whose sake one that is not told any more is kept, None if it is not.
+    believed where the same is known to be at that place. `is_new`: whether it was found again, though it reads as
+    before; `waiting` gives the units for whose sake one that is not reported any more is kept, None if it is not.
     """
     present = {identity(one.now) for one in known if one.now is not None}
 
@@ -127,12 +127,12 @@ def taken(
         return TrackedDiagnostic(diagnostic, first, counted=count)
 
     before = _by(identity, known)
-    matched = [_first(before, identity(diagnostic)) for diagnostic in told]
+    matched = [_first(before, identity(diagnostic)) for diagnostic in reported]
     left = [one for rest in before.values() for one in rest]
-    # of a text between the last one that was told of and the present one
+    # of a text between the last reported one and the present one
     alike = _by(_words, left) if any(one is None for one in matched) else {}
     found = []
-    for diagnostic, same in zip(told, matched, strict=True):
+    for diagnostic, same in zip(reported, matched, strict=True):
         old = same
         if old is None and diagnostic.stale and (old := _first(alike, _words(diagnostic))) is not None:
             left.remove(old)
@@ -144,10 +144,10 @@ def taken(
             again = (_with_units(old.now, diagnostic), _with_units(old.otherwise, diagnostic))
             found.append(TrackedDiagnostic(diagnostic, again[0], counted=old.counted, otherwise=again[1]))
     for one in left:
-        units = waiting(one.told)
+        units = waiting(one.reported)
         if units is not None:
             now = None if one.now is None else one.now.model_copy(update={"units": units, "stale": True})
-            was = one.told.model_copy(update={"units": units, "stale": True})
+            was = one.reported.model_copy(update={"units": units, "stale": True})
             found.append(TrackedDiagnostic(was, now, kept=True, counted=one.counted))
     return found
 
@@ -157,7 +157,7 @@ def _by(
 ) -> dict[tuple[object, ...], list[TrackedDiagnostic]]:
     found: dict[tuple[object, ...], list[TrackedDiagnostic]] = {}
     for one in known:
-        found.setdefault(key(one.told), []).append(one)
+        found.setdefault(key(one.reported), []).append(one)
     return found
 
 
@@ -195,7 +195,7 @@ def shown(known: Iterable[TrackedDiagnostic]) -> list[Diagnostic]:
     """What is to be shown, in the order of the text; those that stand at the same place now are one.
 
     Units are those that were counted last, so that a message does not change with each unit that is rendered. What a
-    unit that is on its way has told is hidden by what another tells instead, of the new text.
+    unit that is on its way has reported is hidden by what another reports for the new text.
     """
     present = [one for one in known if one.now is not None]
     new: dict[tuple[object, ...], list[Diagnostic]] = {}
@@ -233,14 +233,14 @@ def _kind(now: Diagnostic) -> tuple[object, ...]:
 def units_waiting(
     diagnostic: Diagnostic,
     units: Mapping[str, Unit],
-    heard: Mapping[str, int],
+    reported_units: Mapping[str, int],
     *,
     loaded: bool,
     is_left_out: Callable[[str], bool],
 ) -> tuple[str, ...] | None:
     """The units of a diagnostic of which there is no result yet that could do without it; None if there are none.
 
-    `loaded`: the daemon knows its workspace. `heard`: units of which the file's state tells something new.
+    `loaded`: the daemon knows its workspace. `reported_units`: units of which the file's state has something new.
     `is_left_out`: of a unit that is not there, whether a mistake in its kernel file may be the reason.
     """
     if not loaded:
@@ -252,7 +252,7 @@ def units_waiting(
         if unit is None:
             if is_left_out(name):
                 found.append(name)
-        elif not unit.fresh and (unit.phase in ("waiting", "rendering") or not (rendered or name in heard)):
+        elif not unit.fresh and (unit.phase in ("waiting", "rendering") or not (rendered or name in reported_units)):
             found.append(name)
     return tuple(found) or None
 
@@ -264,10 +264,10 @@ def _joined(one: Diagnostic, other: Diagnostic) -> Diagnostic:
     return first.model_copy(update={"units": units, "unit_count": count})
 
 
-def _with_units(now: Diagnostic | None, told: Diagnostic) -> Diagnostic | None:
+def _with_units(now: Diagnostic | None, reported: Diagnostic) -> Diagnostic | None:
     if now is None:
         return None
-    return now.model_copy(update={"units": told.units, "unit_count": told.unit_count, "stale": told.stale})
+    return now.model_copy(update={"units": reported.units, "unit_count": reported.unit_count, "stale": reported.stale})
 
 
 def _moved_related(one: Related, edits: EditsByPath) -> Related:
@@ -307,63 +307,63 @@ class DiagnosticStore:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._folders: dict[Path, dict[str, _File]] = {}
-        self._journals: dict[str, EditHistory] = {}
-        self._told: dict[tuple[Path, str], None] = {}
+        self._histories: dict[str, EditHistory] = {}
+        self._reported: dict[tuple[Path, str], None] = {}
         self._settled: set[Path] = set()
         self._uncounted: dict[Path, set[str]] = {}
-        self._looked_at: set[Path] = set()
+        self._to_count: set[Path] = set()
         self._kernel_files: dict[Path, dict[str, str]] = {}
 
     @property
     def pending(self) -> bool:
-        """Whether something was told that has not been taken."""
-        return bool(self._told or self._looked_at)
+        """Whether there are reports that have not been taken."""
+        return bool(self._reported or self._to_count)
 
     def paths(self) -> Iterable[str]:
         """The files of which something is known."""
         return dict.fromkeys(path for files in self._folders.values() for path, file in files.items() if file.known)
 
     def at(self, path: str) -> list[Diagnostic]:
-        """What is wrong in a file, in the order of the text. What two workspaces tell of it is there once."""
+        """What is wrong in a file, in the order of the text. What two workspaces report for it is there once."""
         return shown(
             known for files in self._folders.values() if (file := files.get(path)) is not None for known in file.known
         )
 
     def is_moving(self, path: str) -> bool:
-        """Whether units are being rendered that may have something else to tell of the file."""
+        """Whether units are being rendered that may change the file's diagnostics."""
         return any(path in paths for paths in self._uncounted.values())
 
     def concerns(self, path: str, units: Collection[str]) -> bool:
         """Whether any of `units` has diagnostics in the file."""
         files = (files[path] for files in self._folders.values() if path in files)
-        return any(not set(one.told.units).isdisjoint(units) for file in files for one in file.known)
+        return any(not set(one.reported.units).isdisjoint(units) for file in files for one in file.known)
 
     # Documents.
 
     def opened(self, document: TextDocument) -> None:
-        """It is taken to be what is saved, as far as nobody has said otherwise."""
+        """Take its text for the saved one until it is saved."""
         if document.path is not None and document.kind is not DocumentKind.OTHER:
-            self._journals[document.path] = EditHistory(document.text)
+            self._histories[document.path] = EditHistory(document.text)
 
     def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> set[str]:
         """The files that speak of this one."""
         path = document.path
-        journal = self._journals.get(path or "")
-        if path is None or journal is None:
+        history = self._histories.get(path or "")
+        if path is None or history is None:
             return set()
-        journal.note(document.revision, edits)
+        history.note(document.revision, edits)
         return self._shift({path: edits})
 
     def saved(self, document: TextDocument) -> None:
         """The file has the document's text."""
-        journal = self._journals.get(document.path or "")
-        if journal is not None:
-            journal.saved = document.text
+        history = self._histories.get(document.path or "")
+        if history is not None:
+            history.saved = document.text
 
     def closed(self, document: TextDocument) -> None:
-        """The file counts from now on: whatever is told next is said of it."""
+        """The file counts from now on: the next report is about it."""
         path = document.path or ""
-        if self._session.open_at(path) is None and self._journals.pop(path, None) is not None:
+        if self._session.open_at(path) is None and self._histories.pop(path, None) is not None:
             for files in self._folders.values():
                 if path in files:
                     files[path].state = None
@@ -380,44 +380,44 @@ class DiagnosticStore:
     # The daemon.
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """These topics are others."""
+        """Note what changed, for `take`."""
         files = self._folders.setdefault(folder.root, {})
         kernel_files = self._kernel_files.setdefault(folder.root, {})
         for topic in topics:
             kind, _, name = topic.partition("/")
             if kind == "file":
-                self._told[folder.root, name] = None
+                self._reported[folder.root, name] = None
             elif kind == "unit" and name in folder.units:
                 kernel_files[name] = folder.units[name].place.path
         if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
             for path, file in files.items():
                 if any(one.kept for one in file.known):
-                    self._told.setdefault((folder.root, path), None)
+                    self._reported.setdefault((folder.root, path), None)
         if folder.root in self._uncounted:
-            self._looked_at.add(folder.root)
+            self._to_count.add(folder.root)
         if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
             self._settled.add(folder.root)
             for path, file in files.items():
-                if any(not one.told.units for one in file.known):
-                    self._told.setdefault((folder.root, path), None)
+                if any(not one.reported.units for one in file.known):
+                    self._reported.setdefault((folder.root, path), None)
 
     def take(self) -> set[str]:
-        """Take what was told; the files of which something else may have to be shown."""
+        """Take the daemon's reports; the files whose shown diagnostics may change."""
         found = set()
-        told, self._told = self._told, {}
+        reported, self._reported = self._reported, {}
         settled, self._settled = self._settled, set()
-        for root, path in told:
+        for root, path in reported:
             folder = self._session.folders.get(root)
             if folder is not None:
                 self._take(folder, path, settled=root in settled)
                 self._uncounted.setdefault(root, set()).add(path)
                 found.add(path)
-        self._looked_at |= {root for root, _ in told}
-        looked_at, self._looked_at = self._looked_at, set()
-        return found.union(*(self._count(root) for root in looked_at if root in self._uncounted))
+        self._to_count |= {root for root, _ in reported}
+        to_count, self._to_count = self._to_count, set()
+        return found.union(*(self._count(root) for root in to_count if root in self._uncounted))
 
     def _count(self, root: Path) -> set[str]:
-        """Count units anew if none is on its way to be rendered."""
+        """Count units again if none waits for its render."""
         folder = self._session.folders.get(root)
         if folder is None or not _is_loaded(folder) or folder.is_rendering:
             return set()
@@ -428,24 +428,28 @@ class DiagnosticStore:
         return paths
 
     def _take(self, folder: WorkspaceFolder, path: str, *, settled: bool) -> None:
-        for state, lent in folder.take_states(path):
-            self._take_state(folder, path, state, lent, settled=settled)
+        for state, revisions in folder.take_states(path):
+            self._take_state(folder, path, state, revisions, settled=settled)
 
     def _take_state(
-        self, folder: WorkspaceFolder, path: str, state: File, lent: dict[str, int], *, settled: bool
+        self, folder: WorkspaceFolder, path: str, state: File, revisions: dict[str, int], *, settled: bool
     ) -> None:
         files = self._folders.setdefault(folder.root, {})
         file = files.setdefault(path, _File())
         before = {} if file.state is None else file.state.generations
-        anew = file.state is None
+        is_first = file.state is None
         loaded = _is_loaded(folder)
         edits: dict[str, Sequence[TextChange]] = {}
         broken: dict[str, bool] = {}
-        older = [lent[path] - count for count in range(1, OLDER + 1)] if path in lent and folder.is_rendering else ()
+        older = (
+            [revisions[path] - count for count in range(1, OLDER + 1)]
+            if path in revisions and folder.is_rendering
+            else ()
+        )
 
         def places(diagnostic: Diagnostic) -> Iterator[Diagnostic | None]:
             for one in paths_of(diagnostic) - edits.keys():
-                edits[one] = self._unseen(one, lent.get(one))
+                edits[one] = self._unseen(one, revisions.get(one))
             yield moved(diagnostic, edits)
             for revision in older:
                 yield moved(diagnostic, {**edits, path: self._unseen(path, revision)})
@@ -454,7 +458,7 @@ class DiagnosticStore:
             if not diagnostic.units:
                 return settled
             present = state.generations
-            return anew or any(before.get(unit) != present[unit] for unit in diagnostic.units if unit in present)
+            return is_first or any(before.get(unit) != present[unit] for unit in diagnostic.units if unit in present)
 
         def waiting(diagnostic: Diagnostic) -> tuple[str, ...] | None:
             return units_waiting(diagnostic, folder.units, state.generations, loaded=loaded, is_left_out=is_left_out)
@@ -462,8 +466,8 @@ class DiagnosticStore:
         def is_left_out(unit: str) -> bool:
             kernel_file = self._kernel_files.get(folder.root, {}).get(unit, "")
             if kernel_file not in broken:
-                told = folder.diagnostics(kernel_file)
-                broken[kernel_file] = any(not one.units and one.severity == "error" for one in told)
+                found = folder.diagnostics(kernel_file)
+                broken[kernel_file] = any(not one.units and one.severity == "error" for one in found)
             return broken[kernel_file]
 
         file.known = taken(file.known, state.diagnostics, places=places, is_new=is_new, waiting=waiting)
@@ -471,12 +475,12 @@ class DiagnosticStore:
         if not file.known and path not in folder.files:
             del files[path]
 
-    def _unseen(self, path: str, lent: int | None) -> list[TextChange]:
-        """The edits of a file since the text that the daemon had: that of a revision that was lent, else the file's."""
-        document, journal = self._session.open_at(path), self._journals.get(path)
-        if document is None or journal is None:
+    def _unseen(self, path: str, revision: int | None) -> list[TextChange]:
+        """The edits of a file since the text that the daemon had: a revision that was sent, else the file's."""
+        document, history = self._session.open_at(path), self._histories.get(path)
+        if document is None or history is None:
             return []
-        return journal.since_saved(document.text) if lent is None else journal.since(lent)
+        return history.since_saved(document.text) if revision is None else history.since(revision)
 
 
 def _is_loaded(folder: WorkspaceFolder) -> bool:

@@ -1,1 +1,1 @@
-"""Performance figures where they are looked at: hints, lenses, hovers and Information diagnostics."""
+"""Performance figures in the editor: hints, lenses, hovers and Information diagnostics."""

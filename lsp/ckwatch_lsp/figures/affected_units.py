@@ -38,7 +38,7 @@ class AffectedUnits(SessionListener):
         return self._counts.get(document.uri, {}).get(macro, readers)
 
     def opened(self, document: TextDocument) -> None:
-        """It is looked for calls of its macros."""
+        """Count the units that its macros affect."""
         self._ask(document)
 
     def saved(self, document: TextDocument) -> None:  # noqa: ARG002  # it may call macros of any other

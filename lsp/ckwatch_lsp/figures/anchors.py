@@ -90,7 +90,7 @@ def definition_line(text: str) -> int:
 
 
 def defines_kernel(text: str) -> bool:
-    """Whether the template calls `def_kernel`, as far as the words tell."""
+    """Whether the template calls `def_kernel`, as far as the text shows."""
     return _DEFINITION.search(text) is not None
 
 
@@ -181,7 +181,7 @@ class TemplateLandmarks:
 
 
 class FigureAnchors(SessionListener):
-    """Finds them, and keeps what it has found until the text or the units are others."""
+    """Finds them, and keeps what it has found until the text or the units change."""
 
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
@@ -239,7 +239,7 @@ class FigureAnchors(SessionListener):
         """Whether a template is what kernel files name, and not only included."""
         return (document.path or "").endswith(TOP_LEVEL) or self.landmarks(document).defines
 
-    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision tells
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # the revision counts
         """What was found in the text before is of no use."""
         self._forget(document)
 

@@ -41,7 +41,7 @@ def is_running(unit: Unit, shape: str = "") -> bool:
 
 
 def change_of(timing: Timing) -> Comparison | None:
-    """Against the unit's artifact before: what the last edit did."""
+    """Against the unit's previous build: what the last edit did."""
     return comparison_with(timing.comparisons, "previous")
 
 

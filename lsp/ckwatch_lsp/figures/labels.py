@@ -37,7 +37,7 @@ STATES = {
 
 
 def unit_label(unit: Unit, shape: str = "") -> str:
-    """The timing of `shape` (of the first with one if empty), else what the code object tells, else the state."""
+    """The timing of `shape` (of the first with one if empty), else the code object's figures, else the state."""
     timing = shown_timing(unit, shape)
     if timing is not None:
         return _filled(MARKS[timing_freshness(unit, timing)] + timing_cells(timing))
@@ -170,7 +170,7 @@ def _filled(label: str, width: int = WIDTH) -> str:
 
 LENSES_LIMIT = 64
 """Instances of a file up to which each has its lenses; of more only the active one has: an editor asks for all of them
-whenever one is another."""
+whenever one changes."""
 
 
 class UnitLens(NamedTuple):
@@ -182,7 +182,7 @@ class UnitLens(NamedTuple):
 
 
 def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[UnitLens]:
-    """Those of one unit: only what can be done. `choosable`: there are others to choose from."""
+    """Those of one unit: only what can be done. `choosable`: there are more to choose from."""
     about = {"uri": uri, "unit": brief.unit.id}
     lenses = [UnitLens("run", "ckwatch.run", about)]
     if brief.running:

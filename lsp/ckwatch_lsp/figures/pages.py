@@ -122,7 +122,7 @@ class PredictedTiming:
 
 @dataclass(frozen=True, slots=True)
 class UnitHistory:
-    """What is asked for when a unit is looked at: medians by shape and cache state, the oldest first, in microseconds,
+    """What is fetched when a unit is shown: medians by shape and cache state, the oldest first, in microseconds,
     and predictions."""
 
     medians: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
@@ -133,7 +133,7 @@ NO_HISTORY = UnitHistory()
 
 
 def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY) -> list[PageBlock]:
-    """The page about a unit: its timings, their history, what its code object tells, and why something is missing."""
+    """The page about a unit: its timings, their history, what its code object shows, and why something is missing."""
     blocks: list[PageBlock] = [PageTitle(unit.id, _state(unit))]
     if unit.timings:
         blocks.append(timing_table(unit))
@@ -255,7 +255,7 @@ def _resources(unit: Unit, figures: Figures) -> list[PageBlock]:
     if figures.loop_cycles is not None:
         lines.append(f"main loop: {digits(figures.loop_cycles)} cycles an iteration, predicted for one wave")
     if figures.changes:
-        lines.append(f"since the artifact before: {', '.join(figures.changes)}")
+        lines.append(f"since the previous build: {', '.join(figures.changes)}")
     if figures.baseline_changes:
         lines.append(f"since the baseline: {', '.join(figures.baseline_changes)}")
     return [*blocks, PageLine("\n".join(lines))] if lines else blocks

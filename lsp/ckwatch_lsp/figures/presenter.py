@@ -1,4 +1,4 @@
-"""Labels and pages of figures, made once for each state of a unit, with the history of units that are looked at."""
+"""Labels and pages of figures, made once for each state of a unit, with the history of units that are shown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Stamp = tuple[object, ...]
 
 
 class UnitHistories(SessionListener):
-    """The past of units that were looked at, those of open documents among them."""
+    """The history of units that were shown, those of open documents among them."""
 
     def __init__(self, session: Session, active: ActiveUnits) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class UnitHistories(SessionListener):
         return NO_HISTORY if kept is None else kept[1]
 
     def opened(self, document: TextDocument) -> None:
-        """Its active unit is looked at."""
+        """Fetch the history of its active unit."""
         folder, unit = self._session.folder_for(document), self._active.unit(document)
         if folder is not None and unit is not None:
             self.history(folder, unit)
@@ -103,7 +103,7 @@ async def _predictions(client: Client, unit: Unit) -> Sequence[PredictedTiming]:
 
 
 def _stamp(unit: Unit) -> _Stamp:
-    """What tells whether there is anything new."""
+    """Differs when there are other timings or figures."""
     return (tuple(timing.id for timing in unit.timings), unit.figures and unit.figures.artifact_key)
 
 
@@ -158,7 +158,7 @@ class FigurePresenter(SessionListener):
         return text
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """Sweeps may hold units that are others now; of units that have gone nothing is kept."""
+        """Forget sweeps, which may have changed, and removed units."""
         self._forget_sweeps()
         for topic in topics:
             kind, _, name = topic.partition("/")

@@ -57,8 +57,8 @@ def information(session: Session, presenter: FigurePresenter, path: str) -> Sequ
     found = []
     for anchor, label in presenter.labels(document):
         units = presenter.anchors.units(document, anchor)
-        told = [(TIMING, trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
-        found += [_diagnostic(document, anchor, code, text) for code, text in told]
+        messages = [(TIMING, trimmed(label))] if anchor.sweep else unit_messages(units[0], session.settings.shape)
+        found += [_diagnostic(document, anchor, code, text) for code, text in messages]
     return found
 
 
@@ -235,7 +235,7 @@ class FiguresRefresher(SessionListener):
         self._lenses.pop(document.uri, None)
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
-        """Something is another."""
+        """Figures may have changed."""
         self._debouncer()
 
     def configured(self) -> None:
@@ -246,9 +246,9 @@ class FiguresRefresher(SessionListener):
         capabilities, settings = self._session.capabilities, self._session.settings
         documents = list(self._session.documents.values())
         if is_wanted(self._session) or self._informed:
-            told = self._of(documents, self._messages)
-            self._informed, before = told, self._informed
-            changed = [each for each in documents if told.get(each.uri) != before.get(each.uri)]
+            informed = self._of(documents, self._messages)
+            self._informed, before = informed, self._informed
+            changed = [each for each in documents if informed.get(each.uri) != before.get(each.uri)]
             self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
         if capabilities.refreshes_hints:
             hints = self._of(documents, lambda document: [label for _, label in self._presenter.labels(document)])

@@ -98,7 +98,7 @@ class CkwatchProtocol(LanguageServerProtocol):
             self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
             return
         if message.get("jsonrpc") != "2.0" or ("method" in message and not isinstance(method, str)):
-            self.refuse(number, INVALID_REQUEST, "this is no JSON-RPC 2.0 message")
+            self.refuse(number, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
             return
         if is_request and number is None:
             self.refuse(None, INVALID_REQUEST, "the id of a request must be a string or an integer")
@@ -112,15 +112,15 @@ class CkwatchProtocol(LanguageServerProtocol):
                 self.refuse(number, NOT_INITIALIZED, "the first request must be `initialize`")
             return
         if method == types.INITIALIZE and self._initialized and is_request:
-            self.refuse(number, INVALID_REQUEST, "the server is initialized")
+            self.refuse(number, INVALID_REQUEST, "the server is already initialized")
             return
         try:
             structured = self.structure_message(message)
         except JsonRpcException as error:
             if is_request:
-                self.refuse(number, error.code, f"the parameters of {method} are not understood")
+                self.refuse(number, error.code, f"invalid parameters of {method}")
             else:
-                _log.warning("the parameters of %s are not understood", method)
+                _log.warning("invalid parameters of %s", method)
             return
         if method == types.INITIALIZE:
             self._initialized = True

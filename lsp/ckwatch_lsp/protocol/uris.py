@@ -23,7 +23,7 @@ class VirtualUri:
 
     @property
     def file_name(self) -> str:
-        """`KERNEL/INSTANCE@ARCH.hip`, by which editors tell the language."""
+        """`KERNEL/INSTANCE@ARCH.hip`, by which editors recognise the language."""
         arch = self.unit.rpartition("@")[2]
         source = ".hip" if arch.startswith("gfx") else ".cu" if arch.startswith("sm_") else ".cpp"
         suffix = ".s" if self.view == "isa" else source

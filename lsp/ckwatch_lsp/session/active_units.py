@@ -73,7 +73,7 @@ class ActiveUnits(SessionListener):
         return self.units(document)
 
     def excludes(self, document: TextDocument, unit: str) -> bool:
-        """Whether it is known that the unit is not made of the document: what nobody reads may not be rendered yet."""
+        """Whether the unit is known not to be made of the document. One without readers may not be rendered yet."""
         readers = self._readers.get(document.path or "", ())
         return bool(readers) and unit not in readers
 
@@ -107,20 +107,20 @@ class ActiveUnits(SessionListener):
         return None
 
     def is_chosen(self, document: TextDocument) -> bool:
-        """Whether somebody has chosen the document's active unit, which is still there."""
+        """Whether the user has chosen the document's active unit."""
         unit = self.unit(document)
         return unit is not None and unit.id in (self._chosen.get(document.path or ""), self._chosen.get(""))
 
-    def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are looked at
-        """It is worked on first."""
+    def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are in focus
+        """Work on its unit first."""
         self._update_focus()
 
     def closed(self, document: TextDocument) -> None:  # noqa: ARG002  # as above
-        """Nobody looks at it any more."""
+        """Its unit is not in focus any more."""
         self._update_focus()
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
-        """Who reads which file may be another."""
+        """Units may be new, gone, or made of other files."""
         if topics & MEMBERSHIP_TOPICS:
             self._first.clear()
         if any(topic.startswith("unit/") or topic == "connection" for topic in topics):
@@ -132,7 +132,7 @@ class ActiveUnits(SessionListener):
             self._update_focus()
 
     def configured(self) -> None:
-        """What is built may be something else."""
+        """Other units may be built first."""
         self._update_focus()
 
     def _is_of(self, unit: Unit, document: TextDocument) -> bool:

@@ -17,7 +17,7 @@ SIZE_LIMIT = 16 * 1024 * 1024
 
 
 class DocumentKind(enum.Enum):
-    """What a document is to us, told by its name."""
+    """The kind of a document, by its name."""
 
     TEMPLATE = "template"
     KERNEL_FILE = "kernel-file"
@@ -112,7 +112,7 @@ class TextDocument:
         return TextChange(before, _after(before.start, change.text))
 
     def _replace_all(self, text: str) -> TextChange:
-        """As few lines as can be told count as changed, so that what stands elsewhere stays where it is."""
+        """Only lines that differ count as changed, so that diagnostics elsewhere keep their places."""
         old, new = self.text, text
         self._set(text)
         if old == new:

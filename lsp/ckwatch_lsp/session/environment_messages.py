@@ -69,7 +69,7 @@ class EnvironmentMessages(SessionListener):
 
     def _installing(self, folder: WorkspaceFolder) -> FixAction:
         async def install() -> None:
-            self._show(types.MessageType.Info, "ROCm's compiler is being installed for you alone; this takes minutes.")
+            self._show(types.MessageType.Info, "Installing ROCm's compiler for your user only; this takes minutes.")
             command = module_command("ckwatch", "toolchain", "install")
             result = await run_process(command, environment=module_environment())
             if result.exit_status != 0:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectionState(enum.Enum):
-    """How the folder stands with its daemon."""
+    """The connection of a folder to its daemon."""
 
     STARTING = "starting"
     READY = "ready"
@@ -36,7 +36,7 @@ class ConnectionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EditorFocus:
-    """What is looked at in the editor; of unsaved texts no more is compiled than that."""
+    """What the editor shows; of unsaved texts nothing else is compiled."""
 
     units: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class EditorFocus:
 
 
 class WorkspaceFolder:
-    """The workspace at `root`. `told` is called with the topics that are others (`unit/ID`, `file/PATH`, `workspace`,
-    `standing`, `readers`), soon after; `units` where there are others, or they stand elsewhere."""
+    """The workspace at `root`. `on_change` is called with the topics that changed (`unit/ID`, `file/PATH`, `workspace`,
+    `connection`, `readers`; `units` where units are new, gone or moved), soon after."""
 
     def __init__(
         self, root: Path, on_change: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
@@ -62,7 +62,7 @@ class WorkspaceFolder:
         self.files: dict[str, File] = {}
         """Diagnostics by absolute path."""
         self.overlaid: dict[str, dict[str, int]] = {}
-        """By the path of such a file: which revisions of open documents the daemon had when it told of it."""
+        """By the path of such a file: which revisions of open documents the daemon had when it reported it."""
         self._unseen_states: dict[str, list[tuple[File, dict[str, int]]]] = {}
         self.client: Client | None = None
         self.overlays = OverlaySync()
@@ -96,13 +96,13 @@ class WorkspaceFolder:
                     self.client = None
                 if reached and self.connection is ConnectionState.BROKEN:
                     waits = pauses()
-                # a daemon that somebody stopped stays stopped until somebody does something
+                # a daemon that was stopped stays stopped until the user does something
                 limit_s = next(waits) if self.connection is ConnectionState.BROKEN else None
                 with anyio.move_on_after(limit_s) if limit_s is not None else anyio.CancelScope():
                     await self._wake.wait()
 
     def wake(self) -> None:
-        """Something has happened after which another attempt to reach the daemon is worth it."""
+        """Try to reach the daemon again: something has changed."""
         self._wake.set()
 
     @property
@@ -115,7 +115,7 @@ class WorkspaceFolder:
         return self.client
 
     def diagnostics(self, path: str) -> Sequence[Diagnostic]:
-        """What the daemon has to say of a file."""
+        """The daemon's diagnostics of a file."""
         known = self.files.get(path)
         return () if known is None else known.diagnostics
 
@@ -128,11 +128,11 @@ class WorkspaceFolder:
 
     @property
     def is_rendering(self) -> bool:
-        """Whether units are on their way from a new text to a result."""
+        """Whether any unit is waiting for its render."""
         return bool(self._rendering)
 
     def focus(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
-        """Have these units worked on first, and built whenever they change, unsaved if `compile_unsaved`."""
+        """Work on these units first, and build them whenever they change, unsaved if `compile_unsaved`."""
         focus = EditorFocus(tuple(units), tuple(files), "looked-at" if compile_unsaved else "none")
         if focus != self._focus:
             self._focus = focus
@@ -205,7 +205,7 @@ class WorkspaceFolder:
         self.mark_changed(change.topic)
 
     def take_states(self, path: str) -> list[tuple[File, dict[str, int]]]:
-        """The states of a file since this was asked last, in order, each with the revisions that were lent: what was
+        """The states of a file since the last call, in order, each with the revisions that the daemon had: what was
         away for a moment is new when it is back, though it reads as before."""
         return self._unseen_states.pop(path, None) or [self._current_state(path)]
 
@@ -226,7 +226,7 @@ class WorkspaceFolder:
         self.mark_changed("connection")
 
     def mark_changed(self, topic: str) -> None:
-        """Have `topic` told soon."""
+        """Report `topic` as changed soon."""
         self._changed.add(topic)
         self._has_changes.set()
         if topic not in ("units", "workspace") and not topic.startswith("unit/"):

@@ -29,8 +29,8 @@ class _OverlaidDocument:
 
 
 class OverlaySync:
-    """Lends one workspace's documents to whatever daemon there is. Of texts that follow one another quickly only the
-    last one is sent."""
+    """Sends one workspace's unsaved texts to its daemon. Of texts that follow one another quickly only the last one is
+    sent."""
 
     def __init__(self) -> None:
         self._synced: dict[str, _OverlaidDocument] = {}
@@ -39,7 +39,7 @@ class OverlaySync:
         self._progressed = anyio.Event()
 
     async def run(self, client: Client) -> None:
-        """Lend to this daemon; to be cancelled when it has gone."""
+        """Send to this daemon; to be cancelled when it has gone."""
         async with anyio.create_task_group() as tasks:
             self._client, self._tasks = client, tasks
             try:
@@ -64,11 +64,11 @@ class OverlaySync:
             await self._progressed.wait()
 
     def opened(self, document: TextDocument) -> None:
-        """A document is open; it is lent if it is not what the file says."""
+        """A document was opened: send it if it differs from the file."""
         self.changed(document)
 
     def changed(self, document: TextDocument) -> None:
-        """The document has another text."""
+        """The document has changed."""
         if document.path is None:
             return
         synced = self._synced.get(document.path)
@@ -80,14 +80,14 @@ class OverlaySync:
         synced.changed.set()
 
     def saved(self, document: TextDocument) -> None:
-        """The file says what the document says: the synced ends once the daemon has seen that."""
+        """The file has the document's text: the overlay ends once the daemon has read it."""
         synced = self._synced.get(document.path or "")
         if synced is not None:
             synced.saved = True
             synced.changed.set()
 
     def closed(self, document: TextDocument) -> None:
-        """The document is not open any more."""
+        """The document was closed."""
         synced = self._synced.pop(document.path or "", None)
         if synced is not None:
             synced.closed = True
@@ -107,7 +107,7 @@ class OverlaySync:
 
     async def _sync(self, client: Client, synced: _OverlaidDocument) -> None:
         path = synced.document.path
-        assert path is not None  # noqa: S101  # only documents with a path are lent
+        assert path is not None  # noqa: S101  # only documents with a path are sent
         with anyio.CancelScope() as scope:
             synced.scope = scope
             settled = -1
@@ -117,14 +117,14 @@ class OverlaySync:
                     if not await to_thread.run_sync(_is_saved, path, synced.document.text):
                         settled = await self._sync_until_saved(client, synced, path)
                 except CkwatchError as error:
-                    _log.warning("%s cannot be lent: %s", path, error)
+                    _log.warning("the unsaved text of %s is not sent: %s", path, error)
             self._set_given(synced, -1)
         if not synced.closed and self._synced.get(path) is synced and not scope.cancel_called:
             del self._synced[path]
             self._set_given(synced, -1)
 
     async def _sync_until_saved(self, client: Client, synced: _OverlaidDocument, path: str) -> int:
-        """Lend until the file says the same; the revision of which that is so."""
+        """Send changes until the file has the same text; that revision."""
         revision = synced.document.revision
         synced.changed = anyio.Event()
         synced.sent = revision

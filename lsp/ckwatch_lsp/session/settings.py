@@ -49,7 +49,9 @@ def settings_from(given: object) -> tuple[EditorSettings, list[str]]:
         if name is None:
             if key not in EDITORS_OWN:
                 near = difflib.get_close_matches(str(key), NAMES, n=1)
-                problems.append(f"ckwatch.{key} is no setting" + (f"; did you mean ckwatch.{near[0]}?" if near else ""))
+                problems.append(
+                    f"unknown setting ckwatch.{key}" + (f"; did you mean ckwatch.{near[0]}?" if near else "")
+                )
         elif value is None:
             continue
         elif (allowed := _allowed(hints[name])) and not any(

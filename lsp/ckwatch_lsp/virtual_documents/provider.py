@@ -222,7 +222,7 @@ def _virtual_uri(uri: str) -> VirtualUri:
     found = parse_virtual_uri(uri)
     if found is None:
         raise CkwatchError(
-            f"{uri} is no generated document", "They look like ckwatch://source/KERNEL/INSTANCE@ARCH.hip"
+            f"{uri} is not a generated document", "They look like ckwatch://source/KERNEL/INSTANCE@ARCH.hip"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Keeps open virtual documents up to date: one that was asked for is fetched again when its unit changes.
+"""Keeps open virtual documents up to date: a requested one is fetched again when its unit changes.
 
 Editors that show no virtual documents get files instead: read-only, private, removed with the server.
 """
@@ -115,7 +115,7 @@ def _write(path: Path, text: str) -> None:
 
 
 class _OpenView:
-    """A document that somebody has asked for."""
+    """A document that was requested."""
 
     def __init__(self, start: Callable[..., Any], renew: Callable[[_OpenView], Awaitable[None]]) -> None:
         self.fetch_soon = Debouncer(start, partial(renew, self), VIRTUAL_TEXT)
@@ -140,7 +140,7 @@ class VirtualDocuments(SessionListener):
         self.files = files
 
     def known(self, virtual: VirtualUri) -> VirtualText | None:
-        """The text as it was last; None where nobody has asked yet."""
+        """The last text; None where it was not requested yet."""
         view = self._views.get(virtual)
         return None if view is None else view.text
 
@@ -154,7 +154,7 @@ class VirtualDocuments(SessionListener):
         """The text as it is now. Raises CkwatchError where there is no such unit."""
         folder = self._session.folders.get(virtual.folder)
         if folder is None:
-            raise CkwatchError(f"{virtual.folder} is no workspace that is open here")
+            raise CkwatchError(f"{virtual.folder} is not an open workspace")
         unit = folder.units.get(virtual.unit)
         if unit is None and self.known(virtual) is None:
             raise CkwatchError(f"there is no unit {virtual.unit}", "It may have been renamed or removed.")
@@ -192,15 +192,15 @@ class VirtualDocuments(SessionListener):
                 self._session.start(self._follow_edit, folder, view, document)
 
     def closed(self, document: TextDocument) -> None:
-        """What nobody looks at is not kept up to date."""
+        """Do not keep a closed document up to date."""
         if document.virtual is not None and document.path is None:
             self._views.pop(document.virtual, None)
 
     async def _follow(
-        self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, *, anew: bool = False
+        self, folder: WorkspaceFolder, virtual: VirtualUri, view: _OpenView, *, refetch: bool = False
     ) -> None:
         async with view.lock:
-            if anew:
+            if refetch:
                 view.state = None
             before = view.text
             await self._renew(folder, virtual, view, folder.units.get(virtual.unit))
@@ -230,7 +230,7 @@ class VirtualDocuments(SessionListener):
         try:
             made = await (self._source if virtual.view == "source" else self._isa)(folder, virtual, view, unit)
         except CkwatchError as error:
-            made = outdated(virtual.view, f"{error.message}: this is what was there before", view.text, str(error))
+            made = outdated(virtual.view, f"{error.message}: this is the previous text", view.text, str(error))
         if view.text is None or made != view.text:
             view.text = made
         view.state = state
@@ -266,7 +266,7 @@ class VirtualDocuments(SessionListener):
             view.wants_lines = False
         if isa.has_lines and self._views.get(virtual) is view:
             # the unit may be another by now: what is shown is fetched again, not what was compiled
-            await self._follow(folder, virtual, view, anew=True)
+            await self._follow(folder, virtual, view, refetch=True)
 
 
 def _state(virtual: VirtualUri, unit: Unit) -> tuple[object, ...]:

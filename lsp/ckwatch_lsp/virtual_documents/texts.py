@@ -132,7 +132,7 @@ def source_text(rendered: RenderedText, last: VirtualText | None, generation: in
 def isa_text(isa: Isa, source: VirtualText | None, generation: int) -> VirtualText:
     """The disassembly, linked through the rendered source if that has the same text as when it was compiled."""
     below = 0 if isa.fresh else 1
-    head = "" if isa.fresh else _line("isa", "this is the code of an earlier text")
+    head = "" if isa.fresh else _line("isa", "this is the code of an earlier version")
     shifted = {line.line + below: line for line in isa.lines}
     folds = [fold.model_copy(update={"start": fold.start + below, "end": fold.end + below}) for fold in isa.folds]
     return VirtualText(

@@ -13,7 +13,7 @@ ROWS: list[tuple[object, EditorSettings, list[str]]] = [
     ({"informationDiagnostics": True}, EditorSettings(information_diagnostics=True), []),
     ({"informationDiagnostics": "auto", "buildFirst": "all"}, EditorSettings(build_first="all"), []),
     ({"command": "/x", "trace": {"server": "off"}, "lenses": None}, EditorSettings(), []),
-    ({"lens": True}, EditorSettings(), ["ckwatch.lens is no setting; did you mean ckwatch.lenses?"]),
+    ({"lens": True}, EditorSettings(), ["unknown setting ckwatch.lens; did you mean ckwatch.lenses?"]),
     ({"hints": 1}, EditorSettings(), ["ckwatch.hints is 1; it must be true or false"]),
     ({"hints": "true"}, EditorSettings(), ["ckwatch.hints is 'true'; it must be true or false"]),
     (
@@ -22,7 +22,7 @@ ROWS: list[tuple[object, EditorSettings, list[str]]] = [
         ['ckwatch.buildFirst is \'some\'; it must be "active", "all" or "none"'],
     ),
     ({"shape": 4096}, EditorSettings(), ["ckwatch.shape must be a string"]),
-    ({"zzz": 1}, EditorSettings(), ["ckwatch.zzz is no setting"]),
+    ({"zzz": 1}, EditorSettings(), ["unknown setting ckwatch.zzz"]),
     ([], EditorSettings(), ["the settings of ckwatch must be an object"]),
 ]
 

@@ -192,7 +192,7 @@ class KernelFileActions:
 def _refused(
     folder: WorkspaceFolder, document: TextDocument, position: Position, diagnostic: types.Diagnostic
 ) -> Unit | None:
-    """The unit in which the daemon found what a diagnostic tells."""
+    """The unit in which the daemon found a diagnostic."""
     for one in folder.diagnostics(document.path or ""):
         if one.code == diagnostic.code and one.span.start.line == position.line:
             return next((folder.units[name] for name in one.units if name in folder.units), None)

@@ -117,7 +117,7 @@ class KernelFileNavigation:
         if found is None:
             return None
         if found[1].kind is NameKind.TEMPLATE:
-            raise CkwatchError("a template is renamed by renaming its file")
+            raise CkwatchError("rename a template by renaming its file")
         return found[1].range, found[1].name
 
     async def rename(self, document: TextDocument, position: Position, name: str) -> types.WorkspaceEdit | None:
@@ -127,7 +127,7 @@ class KernelFileNavigation:
             return None
         file, old = found
         if old.kind is NameKind.TEMPLATE:
-            raise CkwatchError("a template is renamed by renaming its file")
+            raise CkwatchError("rename a template by renaming its file")
         if old.kind is NameKind.INSTANCE:
             refused = why_no_instance_name(file, name, old.name)
             if refused is not None:
@@ -146,7 +146,7 @@ class KernelFileNavigation:
                     if edit is not None:
                         return edit
         if any(True for _ in file.parameter_values(name)):
-            raise CkwatchError(f"the file has a parameter `{name}` already")
+            raise CkwatchError(f"the file already has a parameter `{name}`")
         return self._session.workspace_edit(
             text_edits(document, [KernelFileEdit(place.range, name) for place in old.places])
         )

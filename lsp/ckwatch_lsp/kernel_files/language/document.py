@@ -85,7 +85,7 @@ class KernelFileText:
 
     @cached_property
     def kind(self) -> str:
-        """The operation's kind; `gemm` where it is not told."""
+        """The operation's kind; the default is `gemm`."""
         return str(self.setting(("operation", "kind")) or "gemm")
 
     @cached_property

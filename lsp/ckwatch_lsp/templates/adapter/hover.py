@@ -38,7 +38,7 @@ TEXT_LIMIT = 400
 
 
 def described(templates: TemplateSet, entity: Entity) -> str:
-    """What `entity` is and where it comes from. Parameters are told of by `parameter_text`."""
+    """What `entity` is and where it comes from. Of parameters nothing: `parameter_text` describes them."""
     index = templates.index
     match entity:
         case Variable():
@@ -210,9 +210,11 @@ class TemplateHovers:
         known = None
         if folder.client is not None:
             known = await self._values.template(folder, top, unit.generation if unit is not None else None)
-        told = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
+        meaning = next((each for each in known.parameters if each.name == parameter.name), None) if known else None
         shown = shown_value(value) if value is not None else None
-        return parameter_text(parameter.name, told, shown, unit.id if detail is not None and unit is not None else None)
+        return parameter_text(
+            parameter.name, meaning, shown, unit.id if detail is not None and unit is not None else None
+        )
 
 
 def _keyword(file: TemplateFile, templates: TemplateSet, position: Position) -> tuple[Range, str] | None:

@@ -185,11 +185,11 @@ class TemplateProvider(LanguageProvider):
             own = await kernel_places(self._session, folder, templates, parameter.name, parameter.templates)
             taken = await kernel_places(self._session, folder, templates, name, parameter.templates)
             if own and any(place.defines for _, place in taken):
-                raise CkwatchError(f"a kernel file has a parameter '{name}' already")
+                raise CkwatchError(f"a kernel file already has a parameter '{name}'")
             places += [(path, place.range) for path, place in own]
         built_in = next((path for path, _ in places if Path(path).is_relative_to(ROOT)), None)
         if built_in is not None:
-            raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' has this name, too")
+            raise CkwatchError(f"the built-in template '{templates.name_of(built_in)}' uses this name too")
         return self._session.workspace_edit(await replacements(self._session, places, name))
 
     async def links(self, document: TextDocument) -> Sequence[types.DocumentLink]:

@@ -44,7 +44,7 @@ class _Kept(Generic[Answer]):
 
 
 class RenderedValues:
-    """Asks the daemon for what it has not told by itself.
+    """Requests what the daemon does not report by itself.
 
     Nobody waits long for an answer: one that comes later is kept for the next question.
     """
@@ -68,7 +68,7 @@ class RenderedValues:
         return await to_thread.run_sync(printed_at, rendered.text, rendered.map, path, reaches)
 
     async def template(self, folder: WorkspaceFolder, path: str, stamp: object) -> TemplateDetail | None:
-        """What the daemon knows of the parameters of a template; asked again when `stamp` is another."""
+        """What the daemon knows of the parameters of a template; requested again when `stamp` changes."""
         kept = _of(self._templates, folder, path)
         return await self._ask(kept, stamp, lambda: folder.ready.template(path=path), again_s=0)
 

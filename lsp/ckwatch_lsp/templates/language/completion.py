@@ -242,7 +242,7 @@ class TemplateCompletion:
 
 @dataclass(frozen=True, slots=True)
 class CompletionContext:
-    """What the index does not know: parameters of the instances with what to tell of each, and names of templates."""
+    """What the index does not know: parameters of the instances with their values, and names of templates."""
 
     parameters: tuple[tuple[str, str], ...] = ()
     templates: tuple[str, ...] = ()

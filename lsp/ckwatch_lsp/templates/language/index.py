@@ -1,8 +1,8 @@
 """What names mean across templates.
 
-An included template sees the variables of whoever includes it, an imported one only if it is imported `with context`,
-and a template that is extended shares them with the one that extends it. A name that nothing binds is a hook or another
-built-in name, and else a parameter of the instance.
+An included template sees the variables of the templates that include it, an imported one only if it is imported
+`with context`, and a template that is extended shares them with the one that extends it. A name that nothing binds is
+a hook or another built-in name, and else a parameter of the instance.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Entity = Variable | InstanceParameter | BlockName | TemplateTarget | BuiltinName
 
 @dataclass(frozen=True, slots=True)
 class TemplatePlace:
-    """A mention in `path`. `role` tells what it does there."""
+    """A mention in `path`. `role` is what it does there."""
 
     path: str
     range: Range
@@ -450,7 +450,7 @@ class TemplateIndex:
 def parameters_of(index: TemplateIndex, path: str, *, besides: int = -1) -> list[str]:
     """The names of parameters in the template at `path` and in those that lead to it or that it leads to, sorted.
 
-    A mention that ends at the offset `besides` of the template does not count: somebody is writing it.
+    A mention that ends at the offset `besides` of the template does not count: the user is typing it.
     """
     tops = index.tops(path)
     found: set[str] = set()

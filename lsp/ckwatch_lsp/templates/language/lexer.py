@@ -181,7 +181,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def tokens_of(source: str, kind: TagKind, closed: bool) -> tuple[TagToken, ...]:
-    """The tokens of the tag `source`, as far as they can be told."""
+    """The tokens of the tag `source`, as far as they are clear."""
     if kind == "comment" or kind == "raw":
         return (TagToken(kind, 0, len(source)),)
     begin = 3 if source[2:3] in ("-", "+") and len(source) > 3 else 2

@@ -43,7 +43,7 @@ def renamable(index: TemplateIndex, path: str, position: Position) -> Meaning:
         raise RenameRefusedError("there is nothing here that can be renamed")
     for entity in meaning.entities:
         if isinstance(entity, TemplateTarget):
-            raise RenameRefusedError("a template is renamed by renaming its file")
+            raise RenameRefusedError("rename a template by renaming its file")
         if isinstance(entity, BuiltinName):
             kind = "a variable of Jinja2" if entity.kind == "special" else f"a {entity.kind}"
             raise RenameRefusedError(f"'{entity.name}' is {kind}, which has this name everywhere")

@@ -110,7 +110,7 @@ REFUSED = [
         "new",
         "'loop' is a variable of Jinja2, which has this name everywhere",
     ),
-    ("{% include '‸b.j2' %}", "new", "a template is renamed by renaming its file"),
+    ("{% include '‸b.j2' %}", "new", "rename a template by renaming its file"),
     ("{% ‸if x %}", "new", "there is nothing here that can be renamed"),
     ("int ‸x;", "new", "there is nothing here that can be renamed"),
     ("{{ ‸x }}", "1a", "'1a' is no name: letters, digits and underscores, no digit first"),
