@@ -17,6 +17,7 @@ from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
+from ckwatch_lsp.templates.language.index import TOP_LEVEL
 
 _MARK = re.compile(
     r"""^[ \t]*(?:\[\[[ \t]*(instance|sweep)[ \t]*\]\][ \t]*(?:\#[^\n]*?)?(?=\r?$)
@@ -148,10 +149,6 @@ def _without_long_strings(text: str) -> str:
 
 def _value(written: str) -> str:
     return _ESCAPE.sub(r"\1", written[1:-1]) if written[0] == '"' else written[1:-1]
-
-
-TOP_LEVEL = (".hip.j2", ".cu.j2", ".cpp.j2")
-"""Ends of the names of templates that kernel files name."""
 
 
 ANCHOR_TOPICS = MEMBERSHIP_TOPICS | {"active"}
