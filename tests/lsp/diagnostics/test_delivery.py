@@ -169,7 +169,11 @@ async def test_a_template_is_rendered_as_it_is_typed(shared_own: Path) -> None:
         await made.replace(file, "globalz", "\nglobalz")
         await made.replace(file, "globalz", "globalzz")
         await made.diagnosed(file, lambda found: found and found[0]["message"].startswith("'globalzz'"))
-        assert all(len(found) == 1 for _, found in history(made, file, since)), history(made, file, since)
+        # It is never gone meanwhile. Units are rendered one after the other: on a busy machine the message of those that
+        # are not yet rendered stands beside the new one for a moment.
+        reported = [len(found) for _, found in history(made, file, since)]
+        assert set(reported) <= {1, 2}, reported
+        assert reported[-1] == 1, reported
         await made.replace(file, "\nglobalzz", "globals")
         await made.diagnosed(file, codes())
 
