@@ -17,6 +17,7 @@ from ckwatch.model.keys import (
     header_set_key,
     kernel_symbol,
     token_key,
+    without_line_markers,
 )
 from ckwatch.model.text import Position
 from executed_lines import executed_lines
@@ -325,3 +326,23 @@ def test_ways_to_say_it(condition: str) -> None:
 )
 def test_what_is_in_doubt_counts(source: str) -> None:
     assert device_text(source) == source
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a\n#line 7 "b c"\nd', "a\n             \nd"),
+        ('  # 12 "f" 1 3\nx', "              \nx"),
+        ("#line 1 // why\nx", " " * 14 + "\nx"),
+        ("#line \\\n 3\nx", "       \n  \nx"),
+        ("/* a */ #line 3\r\nx", "/* a */ #line 3\r\nx"),
+        ('auto text = R"(\n#line 3\n)";', 'auto text = R"(\n#line 3\n)";'),
+        ("// \\\n#line 3\n", "// \\\n#line 3\n"),
+        ("/*\n#line 3\n*/", "/*\n#line 3\n*/"),
+        ("#line three\n#line\n#line 3 x\n# pragma 3\n", "#line three\n#line\n#line 3 x\n# pragma 3\n"),
+        ("x = a # 3;\n", "x = a # 3;\n"),
+    ],
+)
+def test_line_markers_are_blanks(text: str, expected: str) -> None:
+    """Lines and columns stay, and so does what only looks like a marker or is a wrong one."""
+    assert without_line_markers(text) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -354,3 +355,13 @@ def test_deep_arrays_end() -> None:
     for opened in ("[", "{ b = "):
         text = "a = " + opened * 5000
         walk(parse_toml(text))
+
+
+@pytest.mark.parametrize("text", ['x = "{}', 'x = "{}"\n', '"{}" = 1\n'])
+def test_a_long_string_takes_memory_as_other_text_does(text: str) -> None:
+    long = text.replace("{}", "v" * 1_000_000)
+    tracemalloc.start()
+    parse_toml(long)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * len(long)

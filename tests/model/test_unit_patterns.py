@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ckwatch.model.kernels import Instance, Kernel, units_of
-from ckwatch.model.unit_patterns import select_units, suggest_pattern
+from ckwatch.model.unit_patterns import may_name, select_units, suggest_pattern
 from units import place, unit
 
 
@@ -55,3 +55,25 @@ def test_a_pattern_that_means_nothing(pattern: str) -> None:
 )
 def test_what_may_have_been_meant(word: str, hint: str) -> None:
     assert suggest_pattern(UNITS.values(), word) == hint
+
+
+@pytest.mark.parametrize(
+    ("pattern", "may"),
+    [
+        ("gemm", True),
+        ("gemm/any@gfx942", True),
+        ("gemm/v3_*", True),
+        ("gem?", True),
+        ("ge*942", True),
+        ("*", True),
+        ("*_x/v1", True),
+        ("gemm_f16", False),
+        ("gemm_*", False),
+        ("other/gemm*", False),
+        ("/ws/a", True),
+        ("/ws/a/gemm.kernel.toml", True),
+        ("/ws/b", False),
+    ],
+)
+def test_what_may_name_a_unit_of_a_kernel_of_which_nothing_else_is_known(pattern: str, may: bool) -> None:
+    assert may_name(pattern, "gemm", "/ws/a/gemm.kernel.toml") is may

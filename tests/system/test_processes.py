@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -26,12 +27,29 @@ def niceness() -> int:
 
 async def test_the_whole_session_stands_back() -> None:
     async with await anyio.open_process(["cat"], start_new_session=True) as process:
-        await lower_priority(process.pid, 3)
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(19, niceness() + 3)
+        nice = min(19, niceness() + 3)
+        await lower_priority(process.pid, nice)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == nice
         group = anyio.Path("/proc", str(process.pid), "autogroup")
         if await group.exists():
-            assert (await group.read_text()).split()[-1] == str(min(19, niceness() + 3))
+            assert (await group.read_text()).split()[-1] == str(nice)
         process.kill()
+
+
+@pytest.mark.parametrize(("inherited", "nice", "expected"), [(0, 10, 10), (5, 10, 10), (10, 10, 10), (19, 10, 19)])
+def test_niceness_does_not_add_up(inherited: int, nice: int, expected: int) -> None:
+    if niceness() > inherited:
+        pytest.skip("runs with a niceness of its own")
+    script = (
+        "import anyio, os, subprocess\n"
+        "from ckwatch.system.async_processes import lower_priority\n"
+        "child = subprocess.Popen(['cat'], stdin=subprocess.PIPE, start_new_session=True)\n"
+        f"anyio.run(lower_priority, child.pid, {nice})\n"
+        "print(os.getpriority(os.PRIO_PROCESS, child.pid))\n"
+        "child.communicate()\n"
+    )
+    command = ["nice", "-n", str(inherited - niceness()), sys.executable, "-c", script]
+    assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) == expected
 
 
 async def test_a_process_that_has_gone_is_no_error() -> None:
@@ -179,11 +197,34 @@ async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     for timeout_s in (1, 10, 100):  # they may not have begun by then
         pids = Pids(3)
         done = await sh(GRANDCHILDREN, tmp_path, on_line=pids.line, timeout_s=timeout_s)
-        assert done.exit_reason is ExitReason.TIMED_OUT
+        assert done.exit_reason is ExitReason.STALLED
         assert pids.running == []
         if len(pids.seen) == 3:
             return
     raise AssertionError(pids.seen)
+
+
+async def test_processor_time_of_all_children_counts(tmp_path: Path) -> None:
+    burn = f"{sys.executable} -c 'while True: pass'"
+    done = await sh(f"{burn} & {burn} & wait", tmp_path, timeout_s=1, stalled_s=PATIENCE_S)
+    assert done.exit_reason is ExitReason.TIMED_OUT
+
+
+async def test_processor_time_of_children_that_have_ended_counts(tmp_path: Path) -> None:
+    burn = f"{sys.executable} -c 'sum(range(10_000_000))'"
+    done = await sh(f"while true; do {burn}; done", tmp_path, timeout_s=1, stalled_s=PATIENCE_S)
+    assert done.exit_reason is ExitReason.TIMED_OUT
+
+
+async def test_a_process_that_waits_uses_no_time(tmp_path: Path) -> None:
+    """It ends by itself after several times its limit, which is one of processor time."""
+    done = await sh("for i in 1 2 3 4; do sleep 0.05; done", tmp_path, timeout_s=0.1, stalled_s=PATIENCE_S)
+    assert done.exit_reason is ExitReason.EXITED
+
+
+async def test_a_stopped_process_is_stalled(tmp_path: Path) -> None:
+    done = await sh("kill -STOP $$", tmp_path, timeout_s=PATIENCE_S, stalled_s=0.2, grace_s=0.1)
+    assert done.exit_reason is ExitReason.STALLED
 
 
 async def test_child_left_behind_is_ended_and_holds_nothing_up(tmp_path: Path) -> None:
@@ -238,7 +279,7 @@ async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 async def test_a_process_stands_back_and_its_children_with_it(tmp_path: Path) -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     script = f"while [ $(nice) -eq {before} ]; do :; done; sh -c nice; true"
-    assert int((await sh(script, tmp_path, nice=7, timeout_s=PATIENCE_S)).stdout) == min(19, before + 7)
+    assert int((await sh(script, tmp_path, nice=min(19, before + 7))).stdout) == min(19, before + 7)
 
 
 async def test_nothing_stands_back_unasked(tmp_path: Path) -> None:
@@ -293,7 +334,7 @@ async def test_grandchildren_are_killed_on_cancel(tmp_path: Path) -> None:
 async def test_too_long_is_an_error_and_the_end_of_it(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/pid; wait"
     for limit_s in (0.5, 2, 8, 32, 128):  # the first that the shell needs no longer than to begin
-        with pytest.raises(ToolchainError, match=f"took over {limit_s} s"):
+        with pytest.raises(ToolchainError, match=f"did nothing for {limit_s:g} s"):
             await run_tool(["sh", "-c", script], environment=os.environ, timeout_s=limit_s)
         if (tmp_path / "pid").exists():
             break

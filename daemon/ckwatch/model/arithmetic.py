@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Callable, Mapping
 
 INTEGER_LIMIT_BITS = 4096
 """Largest integer that `*` and `**` may make in a template or in a sweep's condition."""
@@ -28,17 +30,11 @@ def remainder(left: int, right: int) -> int:
     return left - right * divide(left, right)
 
 
-def apply_operator(operator: ast.operator, left: int, right: int) -> int:
-    """The value of one of `+ - * / %` in a tree of Python's parser. Raises `ZeroDivisorError`."""
-    match operator:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.Div():
-            return divide(left, right)
-        case ast.Mod():
-            return remainder(left, right)
-    raise ValueError(ast.dump(operator))
+OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: divide,
+    ast.Mod: remainder,
+}
+"""`+ - * / %` in a tree of Python's parser; the last two raise `ZeroDivisorError`."""

@@ -60,6 +60,7 @@ VIRTUAL_TEXT: Final = Delay(
     0.1, "a unit changes several times in a row, and its text is requested once", ("rendered source",)
 )
 PROGRESS: Final = Delay(0.2, "work of the daemon that takes less is not shown")
+FOCUS: Final = Delay(0.02, "documents that are opened together are one reason to build other units first")
 READERS: Final = Delay(0.3, "the daemon is asked again which units read a template no more often")
 KERNEL_FILE_ANSWERS: Final = Delay(0.5, "the daemon is asked again about keys and templates no more often")
 PREVIOUS_DAEMON: Final = Delay(0.5, "what only the previous daemon has reported is shown for so long")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ckwatch.model.names import in_message
 from ckwatch.model.text import Span
 
 
@@ -25,6 +26,7 @@ class Source(StrEnum):
     JINJA = "jinja"
     RULE = "rule"
     CLANG = "clang"
+    NVCC = "nvcc"
     LINKER = "linker"
     HOST = "host"
     PERFORMANCE = "performance"
@@ -37,6 +39,9 @@ class Related:
 
     message: str
     span: Span | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", in_message(self.message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,6 @@ class Diagnostic:
     units: tuple[str, ...] = ()
     unit_count: int = 0
     approximate: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", in_message(self.message))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.names import in_message
 
 
 class CkwatchError(Exception):
@@ -18,9 +19,10 @@ class CkwatchError(Exception):
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
+        message = in_message(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = None if hint is None else in_message(hint)
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message

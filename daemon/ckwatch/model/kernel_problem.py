@@ -111,7 +111,7 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
     tensors = {tensor.name: tensor for tensor in (*inputs, *outputs)}
     views = {name: _view(tensor, shape.sizes) for name, tensor in tensors.items()}
     written = {tensor.buffer for tensor in outputs}
-    arguments = _pointers((*_in_order(operation), *outputs), written)
+    arguments = [_pointer(tensor, written) for _, tensor in pointer_arguments(operation)]
     arguments += [
         KernelArgument(name=name, c_type="int32_t", value=shape.sizes[name]) for name in operation.size_arguments
     ]
@@ -172,20 +172,21 @@ def distinct_elements(elements: int, views: Iterable[TensorView]) -> int:
     return min(covered, elements)
 
 
-def _in_order(operation: Operation) -> list[Tensor]:
+def pointer_arguments(operation: Operation) -> list[tuple[str, Tensor]]:
+    """The tensors that are arguments, in the C function's order; of those that are one buffer the first."""
     order = operation.settings.get("input_reorder")
     indices = order if isinstance(order, tuple) else range(len(operation.inputs))
-    return [tensor for index in indices if (tensor := operation.inputs[index][1]) is not None]
-
-
-def _pointers(tensors: Iterable[Tensor], written: set[str]) -> list[KernelArgument]:
-    found: dict[str, KernelArgument] = {}
-    for tensor in tensors:
-        if tensor.buffer not in found:
-            constant = "" if tensor.buffer in written else "const "
-            c_type = f"{constant}{DTYPES[tensor.dtype].abi_type}*"
-            found[tensor.buffer] = KernelArgument(name=tensor.name, c_type=c_type, buffer=tensor.buffer)
+    found: dict[str, tuple[str, Tensor]] = {}
+    for name, tensor in (*(operation.inputs[index] for index in indices), *operation.outputs):
+        if tensor is not None:
+            found.setdefault(tensor.buffer, (name, tensor))
     return list(found.values())
+
+
+def _pointer(tensor: Tensor, written: set[str]) -> KernelArgument:
+    constant = "" if tensor.buffer in written else "const "
+    c_type = f"{constant}{DTYPES[tensor.dtype].abi_type}*"
+    return KernelArgument(name=tensor.name, c_type=c_type, buffer=tensor.buffer)
 
 
 def _view(tensor: Tensor, sizes: Mapping[str, int]) -> TensorView:

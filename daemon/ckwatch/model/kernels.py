@@ -66,18 +66,42 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepOrigin:
+    """A search of `combinations` instances: those that an instance rule refuses are skipped, and are no errors.
+
+    `derived` are the parameters that it works out from others: where their values stand are expressions.
+    """
+
+    name: str
+    combinations: int
+    derived: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
-    """One set of template parameters. `spans` gives the place of each parameter's value in the kernel file."""
+    """One set of template parameters. `spans` gives the place of each parameter's value in the kernel file.
+
+    `sweep` is the one that makes it, None for an instance that is written out.
+    """
 
     name: str
     parameters: Mapping[str, ParameterValue]
     span: Span
     spans: Mapping[str, Span]
+    sweep: SweepOrigin | None = None
+
+    def is_derived(self, parameter: str) -> bool:
+        """Whether an expression stands at the parameter's place instead of its value."""
+        return self.sweep is not None and parameter in self.sweep.derived
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel file. `operation_spans` gives the places of the operation's keys (`a.dtype`, `activation`)."""
+    """A kernel file. `operation_spans` gives the places of the operation's keys (`a.dtype`, `activation`).
+
+    `arch_spans` gives those of the archs that the file names, `flag_spans` those of `flags`, and `key_spans` those of
+    parameters' keys, by the places of their values.
+    """
 
     name: str
     path: str
@@ -89,6 +113,14 @@ class Kernel:
     instances: tuple[Instance, ...]
     archs: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    arch_spans: Mapping[str, Span] = field(default_factory=dict)
+    flag_spans: tuple[Span, ...] = ()
+    key_spans: Mapping[Span, Span] = field(default_factory=dict)
+
+    def key_span(self, instance: Instance, parameter: str) -> Span:
+        """Where the parameter's key stands; the instance's name where the file does not say."""
+        value = instance.spans.get(parameter, instance.span)
+        return self.key_spans.get(value, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +142,15 @@ ARTIFACT_LOST = "the store no longer had what was built"
 
 
 class Outcome(StrEnum):
-    """What is known of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel."""
+    """What is known of a unit. `faulted`: the host or the compiler failed, nothing was learned of the kernel.
+
+    `skipped`: its sweep makes it, and an instance rule refuses it.
+    """
 
     CHECKED = "checked"
     BUILT = "built"
     FAILED = "failed"
+    SKIPPED = "skipped"
     FAULTED = "faulted"
 
 

@@ -68,6 +68,7 @@ _INSIDE_WITH_HEADER_NAME = re.compile(rf"{_SKIP}(<[^>\r\n]*>|{_TOKEN})", re.DOTA
 _HAS_HEADER_NAME = re.compile(r"\#\s*(?:include|include_next|import|embed)\b|__has_(?:include|embed)")
 _MESSAGE_START = re.compile(_MESSAGE)
 _CONTINUATION = re.compile(_SPLICE)
+_MAY_MARK_LINES = re.compile(r"\#[ \t\\]*(?:line\b|\d|[\r\n/])")
 _PLACES = re.compile(
     r"^(?:__LINE__|__builtin_(?:LINE|COLUMN|source_location)|source_location"
     r"|(?!static_assert$|_Static_assert$)\w*(?i:assert)\w*"
@@ -168,6 +169,27 @@ def token_key(text: str, *, places: bool = False) -> str:
         ]
     joined = json.dumps(tokens) if "\0" in text else "\0".join(tokens)
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def without_line_markers(text: str) -> str:
+    """`text` with blanks for `#line 12 "file"` and `# 12 "file"`, so that a compiler counts its true lines.
+
+    Those that are no valid markers stay as they are, for the compiler to complain of.
+    """
+    if _MAY_MARK_LINES.search(text) is None:
+        return text
+    pieces: list[str] = []
+    done = 0
+    for match in _TOP.finditer(text):
+        token = match[1]
+        if token[:1] != "#" or text[text.rfind("\n", 0, match.start(1)) + 1 : match.start(1)].strip():
+            continue
+        words = _directive(token).tokens[1:-1]
+        words = words[1:] if words[:1] == ["line"] else words
+        if words and words[0].isdigit() and all(word[0] == '"' or word.isdigit() for word in words[1:]):
+            pieces += (text[done : match.start(1)], re.sub(r"[^\r\n]", " ", token))
+            done = match.end(1)
+    return "".join((*pieces, text[done:]))
 
 
 def depends_on_places(text: str) -> bool:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ckwatch.model.arithmetic import apply_operator
+from ckwatch.model.arithmetic import OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
                 raise ValueError(f"`{name}` has no value")
             return sizes[name]
         case ast.BinOp(left=left, op=operator, right=right):
-            return apply_operator(operator, _value(left, sizes), _value(right, sizes))
+            return OPERATORS[type(operator)](_value(left, sizes), _value(right, sizes))
     raise ValueError("no size")
 
 

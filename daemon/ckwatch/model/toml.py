@@ -15,6 +15,7 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ckwatch.model.text import LineIndex, Position, Range
@@ -69,10 +70,22 @@ class TomlValue(NamedTuple):
             inner = text[1:-1]
             if '"' not in inner and "\n" not in inner:
                 return inner
+        if next(_long_keys_in(self), None) is not None:
+            return None
         try:
             return tomllib.loads(f"value = {text}").get("value")
         except (ValueError, RecursionError):
             return None
+
+
+def _long_keys_in(value: TomlValue) -> Iterator[TomlPair]:
+    for pair in value.pairs:
+        if len(pair.keys) > KEY_PARTS_LIMIT:
+            yield pair
+        elif pair.value is not None:
+            yield from _long_keys_in(pair.value)
+    for item in value.items:
+        yield from _long_keys_in(item)
 
 
 class TomlPair(NamedTuple):
@@ -309,6 +322,18 @@ EXTENSIONS = 16
 DEPTH_LIMIT = 64
 """Arrays within arrays; deeper ones have no `items`."""
 
+KEY_PARTS_LIMIT = 64
+"""Parts of a dotted key; `tomllib` takes seconds for one of thousands, and gives tables within tables as deep."""
+
+KEYS_LIMIT = 10_000
+"""Keys of a table: each takes kilobytes once it is a parameter with its place, and a kernel has dozens."""
+
+MARKS_LIMIT = 250_000
+"""Line ends, commas and equals signs of a text that is read: each may bring a value, which takes half a kilobyte."""
+
+STATEMENT_REACH = 10_000
+"""Characters in which the start of the statement around a line is looked for."""
+
 DIGITS_READ = 1000
 """Python refuses to read integers of a few thousand digits; such texts are left to `tomllib`."""
 
@@ -318,16 +343,16 @@ _PLAIN_PAIR = re.compile(
 )
 _BLANK = re.compile(r"[ \t]*")
 _REST = re.compile(r"[^\r\n]*")
-_KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"(?:[^\"\\\r\n]|\\.)*\"|'[^'\r\n]*'")
+_KEY_PART = re.compile(r"[A-Za-z0-9_-]+|\"(?:[^\"\\\r\n]++|\\.)*+\"|'[^'\r\n]*'")
 _LOOSE_PART = re.compile(r"[^\s\[\]{}=,.#\"']+")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
 _BARE = re.compile(r"[^\s,\]}#\[{=\"']+")
 _DATE_AND_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:[0-9:.+Zz-]+")
 _DATE_OR_TIME = re.compile(r"\d{4}-|\d\d:")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9a-fA-F_.+-]*|0[xob][0-9a-fA-F_]+|[+-]?(?:inf|nan)")
-_FILL = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+_FILL = re.compile(r"(?:[ \t\r\n]++|#[^\r\n]*+)*+")
 _FILL_COMMENT = re.compile(r"#[^\r\n]*")
-_QUOTED = r"\"(?:[^\"\\\r\n]|\\[^\r\n])*\"|'[^'\r\n]*'"
+_QUOTED = r"\"(?:[^\"\\\r\n]++|\\[^\r\n])*+\"|'[^'\r\n]*'"
 _LINE_BEGINS_ANEW = re.compile(
     r"[ \t]*+(?:"
     r"(?P<open>\[\[?)[ \t]*+(?=[A-Za-z_\"'])(?!\"\"\"|''')(?:[^\[\]\r\n,\"']|" + _QUOTED + r")++(?P<close>\]\]?)"
@@ -338,16 +363,71 @@ _LINE_BEGINS_ANEW = re.compile(
 )
 """A line within an open array that may begin the next table or pair."""
 _HEADER_LINE = re.compile(r"^[ \t]*\[(?![^\r\n]*,)", re.MULTILINE)
-_BASIC = re.compile(r"\"(?:[^\"\\\r\n]|\\[^\r\n])*(\"?)")
+_BASIC = re.compile(r"\"(?:[^\"\\\r\n]++|\\[^\r\n])*+(\"?)")
 _LITERAL = re.compile(r"'[^'\r\n]*('?)")
+_MARKS = re.compile(r"[\n,=]")
+_STATEMENT_LINE = re.compile(r"[ \t]*(?:\[{1,2}[ \t]*[A-Za-z_\"']|[A-Za-z0-9_.\"'-][A-Za-z0-9_. \t\"'-]*=)")
 _MARK = re.compile(r"[\"'#\[\]{}\n]")
 
 
 def parse_toml(text: str, *, cached: bool = True) -> TomlFile:
-    """The tables, keys and values of `text`; `cached` for a text of which most was read before."""
+    """The tables, keys and values of `text` up to `readable_end`; `cached` for a text of which most was read before."""
+    readable = text[: readable_end(text)]
     if not cached:
-        return _file_of(text, [(0, _Scanner(text).piece())])
-    return _file_of(text, _pieces(text))
+        return _file_of(text, [(0, _Scanner(readable).piece())])
+    return _file_of(text, _pieces(readable))
+
+
+def readable_end(text: str) -> int:
+    """Where the line begins that goes beyond `MARKS_LIMIT`, or the statement around it if that is near; the text's
+    length where none does."""
+    if sum(map(text.count, "\n,=")) <= MARKS_LIMIT:
+        return len(text)
+    beyond = next(islice(_MARKS.finditer(text), MARKS_LIMIT, None)).start()
+    line = start = text.rfind("\n", 0, beyond) + 1
+    while not _STATEMENT_LINE.match(text, start):
+        if start == 0 or line - start > STATEMENT_REACH:
+            return line
+        start = text.rfind("\n", 0, start - 1) + 1
+    return start
+
+
+def long_keys(text: str) -> list[tuple[TomlTable | TomlPair, tuple[KeyPart, ...]]]:
+    """The tables and pairs of `text` with a key of more than `KEY_PARTS_LIMIT` parts in them, and these, in order."""
+    if text.count(".") < KEY_PARTS_LIMIT or all(line.count(".") < KEY_PARTS_LIMIT for line in text.split("\n")):
+        return []
+    found: list[tuple[TomlTable | TomlPair, tuple[KeyPart, ...]]] = []
+    for table in parse_toml(text, cached=False).tables:
+        if len(table.block.keys) > KEY_PARTS_LIMIT:
+            found.append((table, table.keys))
+            continue
+        for pair in table.pairs:
+            if len(pair.keys) > KEY_PARTS_LIMIT:
+                found.append((pair, pair.keys))
+            elif pair.value is not None:
+                found += ((pair, inner.keys) for inner in _long_keys_in(pair.value))
+    return found
+
+
+def surplus_keys(text: str) -> list[tuple[TomlPair, int]]:
+    """The first pair beyond `KEYS_LIMIT` of each table that has more, and where the last one ends; a table in braces is
+    one pair, the one that it is the value of."""
+    if text.count("=") <= KEYS_LIMIT:
+        return []
+    found: list[tuple[TomlPair, int]] = []
+    for table in parse_toml(text, cached=False).tables:
+        pairs = table.pairs
+        if len(pairs) > KEYS_LIMIT:
+            found.append((pairs[KEYS_LIMIT], pairs[-1].end))
+            pairs = pairs[:KEYS_LIMIT]
+        found += ((pair, pair.end) for pair in pairs if pair.value is not None and _has_surplus(pair.value))
+    return sorted(found, key=lambda one: one[0].start)
+
+
+def _has_surplus(value: TomlValue) -> bool:
+    return len(value.pairs) > KEYS_LIMIT or any(
+        inner is not None and _has_surplus(inner) for inner in (*value.items, *(pair.value for pair in value.pairs))
+    )
 
 
 def _pieces(text: str) -> Iterator[tuple[int, _Piece]]:

@@ -39,6 +39,17 @@ class UnitPattern:
         return unit_id == self._text or any(map(self._match, unit_names(kernel, instance, unit_id)))
 
 
+def may_name(pattern: str, kernel: str, path: str) -> bool:
+    """Whether a pattern may name a unit of the kernel file at `path` of which only the kernel's name is known."""
+    if pattern.startswith("/"):
+        return UnitPattern(pattern).matches(kernel, "", "", path)
+    wildcard = re.search(r"[*?[]", pattern)
+    if wildcard is None or "/" in pattern[: wildcard.start()]:
+        return pattern.partition("/")[0] == kernel
+    # a wildcard may also stand for a slash
+    return fnmatch.fnmatchcase(kernel, pattern) or kernel.startswith(pattern[: wildcard.start()])
+
+
 def unit_names(kernel: str, instance: str, unit_id: str) -> tuple[str, str, str]:
     """The names that a pattern is compared with, the widest first."""
     return (kernel, f"{kernel}/{instance}", unit_id)

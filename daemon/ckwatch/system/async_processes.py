@@ -34,10 +34,13 @@ from ckwatch.system.processes import (
     ProcessEnd,
     ProcessStartError,
     group_runs,
+    group_usage,
     has_group,
+    niceness,
     signal_name,
     start,
 )
+from ckwatch.system.time_limits import Overrun, TimeLimits
 
 AUTOGROUP_PAUSE_S = 0.1
 """A user may set the niceness of one session in so many seconds (`proc_sched_autogroup_set_nice` of Linux)."""
@@ -195,6 +198,9 @@ class ExitReason(StrEnum):
     EXITED = "exited"
     SIGNALLED = "signalled"
     TIMED_OUT = "timed out"
+    """It used more of the processor than it may."""
+    STALLED = "stalled"
+    """It used no processor for too long."""
     OUT_OF_MEMORY = "out of memory"
 
 
@@ -231,6 +237,7 @@ async def run_process(
     environment: Mapping[str, str],
     folder: Path | None = None,
     timeout_s: float | None = None,
+    stalled_s: float | None = None,
     nice: int = 0,
     on_line: OnLine | None = None,
     meanwhile: Callable[[], Coroutine[Any, Any, object]] | None = None,
@@ -241,8 +248,9 @@ async def run_process(
     end.
 
     `on_line` gets each line of standard error without its newline, as it is written; `meanwhile` runs beside it. A
-    process past `timeout_s` is ended and reported as timed out. `nice` is added to its niceness. Raises ToolchainError
-    when it cannot be started.
+    process that has used `timeout_s` of the processor, its children included, is ended and reported as timed out; one
+    that has used none for `stalled_s` (default: `timeout_s`) as stalled. `nice` is the least niceness that it runs
+    with. Raises ToolchainError when it cannot be started.
     """
     begin = time.monotonic()
     try:
@@ -251,14 +259,18 @@ async def run_process(
         raise ToolchainError(error.message, "`ckwatch doctor` says what is missing.") from error
     stdout = _BoundedText(output_limit_bytes, None)
     stderr = _BoundedText(output_limit_bytes, on_line)
-    timed_out = swept = False
+    overruns: list[Overrun] = []
+    swept = False
     try:
-        with anyio.move_on_after(timeout_s) as limit:
+        with anyio.CancelScope() as limit:
             async with anyio.create_task_group() as readers:
                 readers.start_soon(_drain, process.read_stdout, stdout)
                 readers.start_soon(_drain, process.read_stderr, stderr)
                 async with anyio.create_task_group() as others:
                     others.start_soon(lower_priority, process.pid, nice)
+                    if timeout_s is not None:
+                        limits = TimeLimits(timeout_s, timeout_s if stalled_s is None else stalled_s, begin)
+                        others.start_soon(_enforce, process.pid, limits, overruns, limit)
                     if meanwhile is not None:
                         others.start_soon(meanwhile)
                     await process.wait()
@@ -267,7 +279,6 @@ async def run_process(
                 await process.sweep(0.0)
                 swept = True
                 readers.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
-        timed_out = limit.cancelled_caught
     finally:
         with anyio.CancelScope(shield=True):
             if not swept:
@@ -278,7 +289,7 @@ async def run_process(
     text = stderr.finish()
     return ProcessResult(
         tuple(os.fspath(argument) for argument in arguments),
-        _exit_reason(ended, text, timed_out=timed_out),
+        _exit_reason(ended, text, overruns[0] if overruns else None),
         ended.status,
         stdout.finish(),
         text,
@@ -288,17 +299,29 @@ async def run_process(
     )
 
 
+async def _enforce(group: int, limits: TimeLimits, overruns: list[Overrun], limit: anyio.CancelScope) -> None:
+    """Cancel `limit` when a limit is exceeded, and note which."""
+    while True:
+        await anyio.sleep(limits.pause_s)
+        overrun = limits.overrun(await to_thread.run_sync(group_usage, group), time.monotonic())
+        if overrun is not None:
+            overruns.append(overrun)
+            limit.cancel()
+            return
+
+
 async def lower_priority(session: int, nice: int) -> None:
-    """Add `nice` to the niceness of a session that has just been started by its leader; it may have ended already."""
+    """Let a session that has just been started by its leader run with niceness `nice` at least: it has inherited this
+    process's, which does not add up with it. It may have ended already."""
     if nice <= 0:
         return
     with suppress(OSError):
-        niceness = min(19, os.getpriority(os.PRIO_PROCESS, 0) + nice)
-        os.setpriority(os.PRIO_PGRP, session, niceness)
+        if niceness() < nice:
+            os.setpriority(os.PRIO_PGRP, session, nice)
         autogroup = Path("/proc", str(session), "autogroup")
         for _ in range(AUTOGROUP_TRIES):
             try:
-                autogroup.write_text(str(niceness))  # noqa: ASYNC240  # a word for the kernel; no disk
+                autogroup.write_text(str(nice))  # noqa: ASYNC240  # a word for the kernel; no disk
             except BlockingIOError:
                 await anyio.sleep(AUTOGROUP_PAUSE_S)
             else:
@@ -352,9 +375,9 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-def _exit_reason(ended: ProcessEnd, stderr: str, *, timed_out: bool) -> ExitReason:
-    if timed_out:
-        return ExitReason.TIMED_OUT
+def _exit_reason(ended: ProcessEnd, stderr: str, overrun: Overrun | None) -> ExitReason:
+    if overrun is not None:
+        return ExitReason.TIMED_OUT if overrun is Overrun.PROCESSOR else ExitReason.STALLED
     if ended.status == 0:
         return ExitReason.EXITED
     killed = ended.oom_killed and (ended.status == -signal.SIGKILL or "Killed" in stderr)

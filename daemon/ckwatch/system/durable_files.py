@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -40,6 +43,33 @@ def take_flushed(source: Path, target: Path) -> None:
         os.close(descriptor)
 
 
+def temporary_beside(path: Path) -> Path:
+    """A free name on the file system of `path`, for a file that takes its place. Raises OSError where `path` is neither
+    a file nor a link: a device or a FIFO would be lost."""
+    with suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    # short: a name that fits need not leave room for more
+    return path.with_name(f".{os.urandom(8).hex()}.partial")
+
+
+NAME_LIMIT_BYTES = 255
+"""What Linux's file systems take."""
+
+_MARK_DIGITS = 12
+
+
+def fitting_name(name: str, *, room: int, separator: str = "-") -> str:
+    """`name`, or, where a file could not be called that with `room` more bytes behind it, its beginning and a hash."""
+    limit = NAME_LIMIT_BYTES - room
+    encoded = os.fsencode(name)
+    if len(encoded) <= limit:
+        return name
+    mark = separator + hashlib.sha256(encoded).hexdigest()[:_MARK_DIGITS]
+    return encoded[: limit - len(mark)].decode(errors="ignore") + mark
+
+
 def replace_file(
     path: Path, content: bytes, *, temporary: Path | None = None, mode: int = 0o666, flushed: bool = True
 ) -> None:
@@ -50,7 +80,7 @@ def replace_file(
     enough for what can be made again.
     """
     if temporary is None:
-        temporary = path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}")
+        temporary = temporary_beside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

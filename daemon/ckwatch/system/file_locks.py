@@ -9,13 +9,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return _regular(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600))
+
+
+def _regular(path: Path, descriptor: int) -> int:
+    """The descriptor. Raises OSError where it is that of a FIFO or a device, which might block who opens it."""
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def try_lock(path: Path, opened: Callable[[Path], int] = _open, *, follow_symlinks: bool = True) -> int | None:
@@ -70,11 +79,12 @@ def is_locked(path: Path) -> bool:
     """Whether a process holds the lock; shares it for a moment where none does. No file is no lock, and neither is a
     symbolic link. Raises OSError for a file that cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return False
         raise
+    _regular(path, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

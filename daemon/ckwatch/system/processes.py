@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.time_limits import GroupUsage
 
 DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
@@ -188,16 +189,40 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 def group_runs(group: int) -> bool:
     """Whether a process of `group` still runs. Zombies do not count: their parent may never ask for them."""
-    if not has_group(group):
-        return False
+    return has_group(group) and any(fields[0] not in "ZX" for fields in _members(group))
+
+
+def group_usage(group: int) -> GroupUsage:
+    """What the processes of `group` have used of the processor."""
+    ticks, ready = 0, False
+    for fields in _members(group):
+        # utime, stime, cutime, cstime (proc_pid_stat(5)): its own, and that of children that it has waited for
+        ticks += sum(map(int, fields[11:15]))
+        ready = ready or fields[0] == "R"
+    return GroupUsage(ticks / os.sysconf("SC_CLK_TCK"), ready)
+
+
+def _members(group: int) -> Iterator[list[str]]:
+    """The fields of /proc/PID/stat, from the state on, of each process of `group`, zombies included."""
     for name in os.listdir("/proc"):  # noqa: PTH208  # names are all that is wanted
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
                 # "PID (NAME) STATE PARENT GROUP …"; the name may hold blanks and parentheses.
                 fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
-                if int(fields[2]) == group and fields[0] not in "ZX":
-                    return True
-    return False
+                if int(fields[2]) == group:
+                    yield fields
+
+
+def niceness() -> int:
+    """This process's, which all that it starts inherits."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def drop_niceness() -> None:
+    """Run as if this process had not been started by a niced one, where the system allows that."""
+    if niceness() > 0:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def has_group(group: int) -> bool:
