@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from workspaces import INSTANCE, KERNEL, OPERATION, TOP, unmarked, whole_file, workspace
+from ckwatch.model.kernels import ParameterValue
+from workspaces import INSTANCE, KERNEL, OPERATION, TOP, gemm_kernel, unmarked, whole_file, workspace
 
 
 def gemm(old: str, new: str) -> str:
@@ -23,10 +24,23 @@ def custom(text: str) -> str:
     return TOP + '[operation]\nkind = "custom"\n' + text + INSTANCE
 
 
+SWEEP = '[[sweep]]\nname = "tiles"\nbase = "first"\n[sweep.parameters]\nMPerBlock = [64, 256]\n'
 OUTPUT = '[[operation.output]]\nname = "Y"\ndtype = "f16"\nsizes = ["N"]\n'
 
 ROWS = [
     # keys
+    (KERNEL.replace("template =", "«tempalte» ="), "unknown-key", "did you mean `template`?"),
+    (KERNEL.replace("[operation]", "[«opertion»]"), "unknown-key", "did you mean `operation`?"),
+    (gemm('kind = "gemm"', '«knid» = "gemm"'), "unknown-key", "did you mean `kind`?"),
+    (KERNEL.replace("[[instance]]\nname", "[[instance]]\n«nmae»"), "unknown-key", "did you mean `name`?"),
+    (gemm('kind = "gemm"', 'kind«:» "gemm"'), "syntax", "not `:`"),
+    (gemm('a = { dtype = "f16",', "a = { dtype = «f16»,"), "syntax", "a string needs quotes"),
+    (with_shape("«m» = 1\nN = 1\nK = 1\n"), "unknown-key", "did you mean `M`?"),
+    (gemm('kind = "gemm"', '«type» = "gemm"'), "unknown-key", "did you mean `kind`?"),
+    (gemm("c = {", "«d» = {"), "unknown-key", "did you mean `c`, which is missing?"),
+    (KERNEL.replace("[[instance]]", "«[instance]»") + SWEEP, "wrong-type", "written [[instance]]"),
+    (KERNEL.replace("[[instance]]", "[[«instnace»]]") + SWEEP, "unknown-key", "did you mean `instance`?"),
+    (KERNEL.replace("[[instance]]\nname", "[[instance]]\n«nmae»") + SWEEP, "unknown-key", "did you mean `name`?"),
     ("«nme» = 'x'\n" + KERNEL, "unknown-key", "unknown key `nme`; did you mean `name`?"),
     ("«MPerBlock» = 128\n" + KERNEL, "unknown-key", "template parameters belong in [defaults]"),
     ("«activation» = 'relu'\n" + KERNEL, "unknown-key", "`activation` belongs in [operation]"),
@@ -58,6 +72,7 @@ ROWS = [
     ("name = «3»\n" + KERNEL, "wrong-type", "`name` must be a string, not the integer 3"),
     ("flags = [«1»]\n" + KERNEL, "wrong-type", "element 1 of `flags` must be a string"),
     ("archs = «'gfx942'»\n" + KERNEL, "wrong-type", 'must be an array, not the string "gfx942"'),
+    ('flags = ["-O2", «"-include"»]\n' + KERNEL, "flag-value", "`-include` needs a value"),
     ("archs = «[]»\n" + KERNEL, "empty-array", "`archs` must not be empty"),
     (TOP + "operation = «3»" + INSTANCE, "wrong-type", "`operation` must be a table"),
     (gemm('a = { dtype = "f16", layout = "row" }', 'a = «"f16"»'), "wrong-type", "`a` must be a table"),
@@ -65,7 +80,7 @@ ROWS = [
     (gemm('kind = "gemm"', 'kind = "gemm"\nalpha = «nan»'), "wrong-type", "`alpha` must be a finite number"),
     (gemm('kind = "gemm"', 'kind = "gemm"\nsplit_k = «1»'), "wrong-type", "`split_k` must be true or false"),
     (KERNEL + "[defaults]\nNPerBlock = «1979-05-27»", "wrong-type", "`NPerBlock` must be an integer"),
-    (KERNEL + '[defaults]\nLengths = «[1, "2"]»', "wrong-type", "an array of integers"),
+    (KERNEL + '[defaults]\nLengths = [1, «"2"»]', "wrong-type", "must be an integer"),
     (KERNEL + "[defaults]\nNPerBlock = «99999999999999999999»", "out-of-range", "does not fit into 64 bits"),
     (with_shape("M = 1\nN = 1\nK = «1.5»"), "wrong-type", "`K` must be an integer, not the number 1.5"),
     (with_shape("M = 1\nN = 1\nK = «true»"), "wrong-type", "`K` must be an integer, not true"),
@@ -82,6 +97,15 @@ ROWS = [
     (KERNEL.replace('"t.hip.j2"', '«"../templates/t.hip.j2"»'), "missing-template", "there is no template"),
     (KERNEL.replace('"t.hip.j2"', f'«"{"t" * 5000}.hip.j2"»'), "missing-template", "there is no template"),
     ('name = «"a/b"»\n' + KERNEL, "invalid-name", "has no / @ or control characters"),
+    ('name = «"a\u202eb"»\n' + KERNEL, "invalid-name", "`a<U+202E>b` is not a name: it holds U+202E"),
+    ('name = «"a\\u200Fb"»\n' + KERNEL, "invalid-name", "it holds U+200F"),
+    ('name = «"a\u0085b"»\n' + KERNEL, "invalid-name", "it holds U+0085"),
+    (KERNEL.replace('"t.hip.j2"', '«"t\u2066.hip.j2"»'), "invalid-name", "holds U+2066"),
+    (TOP + OPERATION + INSTANCE.replace('"first"', '«"first\u202e"»'), "invalid-name", "it holds U+202E"),
+    (KERNEL + '[[sweep]]\nname = «"s\ufeff"»\nparameters = { MPerBlock = [1] }', "invalid-name", "it holds U+FEFF"),
+    (KERNEL + "[defaults]\n«'A\u202e'» = 128", "invalid-name", "`A<U+202E>` cannot be a template parameter"),
+    (KERNEL + f"[defaults]\n«{'A' * 1_000_000}» = 128", "invalid-name", "the name has 1000000 characters; at most 120"),
+    (f"«{'a' * 1_000_000}» = 128\n" + KERNEL, "unknown-key", f"unknown key `{'a' * 199}…"),
     (with_shape("M = «0»\nN = 1\nK = 1"), "out-of-range", "`M` must be at least 1"),
     (with_shape("M = 1\nN = «-1»\nK = 1"), "out-of-range", "`N` must be at least 1"),
     (with_shape("M = 1\nN = 1\nK = «2147483648»"), "out-of-range", "does not fit into int32_t"),
@@ -280,3 +304,34 @@ def test_fixes_replace_the_place(tmp_path: Path, text: str, replaced: str, by: s
     assert fix.span == found.span
     line = text.split("\n")[fix.span.start.line]
     assert (line[fix.span.start.column : fix.span.end.column], fix.text) == (replaced, by)
+
+
+SLIPS = [
+    # template, parameters of the one instance; the key that is underlined and its fix, or "" and the template's matter
+    ("{{ GemmSpec }}{{ GemmSpec }}", {"GemSpec": "x"}, "GemSpec", "GemmSpec"),
+    ("{{ GemmSpec }}", {"GemSpec": "x"}, "GemSpec", "GemmSpec"),
+    ("{% if false %}{{ GemmSpec }}{% endif %}", {"GemSpec": "x"}, "GemSpec", "GemmSpec"),
+    ("{{ MPerBlock }} {{ MPerXDL }}", {"MPrBlock": 1, "MPerXDl": 1}, "MPrBlock MPerXDl", "MPerBlock MPerXDL"),
+    # the template's own slip: it prints the name elsewhere
+    ("/* GemmSpec */ {{ GemSpec }}", {"GemmSpec": "x"}, "", ""),
+    # nothing is known of what it reads
+    ("{{ GemmSpec }}{% include arch %}", {"GemSpec": "x"}, "", ""),
+    ("{{ GemmSpec }}{% for name in parameters %}{% endfor %}", {"GemSpec": "x"}, "", ""),
+    # another name, and one whose neighbour is given
+    ("{{ GemmSpec }}", {"Wave": 1}, "", ""),
+    ("{{ MPerBlock }}", {"MPerBlock": 1, "NPerBlock": 1}, "", ""),
+]
+
+
+@pytest.mark.parametrize(("template", "parameters", "keys", "fixes"), SLIPS, ids=[row[0] for row in SLIPS])
+def test_a_misspelt_parameter_is_an_error_at_its_key(
+    template: str, parameters: dict[str, ParameterValue], keys: str, fixes: str, tmp_path: Path
+) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/s.hip.j2").write_text(template)
+    text = gemm_kernel("s.hip.j2", {"first": parameters})
+    found = [one for one in workspace(tmp_path, {"k.kernel.toml": text}).errors if "parameter" in one.code]
+    lines = text.splitlines()
+    assert [lines[one.span.start.line][one.span.start.column : one.span.end.column] for one in found] == keys.split()
+    assert [fix.text for one in found for fix in one.fixes] == fixes.split()
+    assert all("did you mean" in one.message for one in found)

@@ -153,7 +153,7 @@ def test_files_modified_just_now_are_read_again(
 def test_a_stamp_counts_when_it_is_old() -> None:
     stamp = (1, 2, 3, 100 * SECOND_NS, 99 * SECOND_NS)
     known: StampCache[str] = StampCache()
-    for read_at, expected in ((99, None), (101, None), (102, None), (103, "text"), (101, None)):
+    for read_at, expected in ((99, None), (101, None), (102, None), (103, "text"), (101, None), (9, "text")):
         known.put("/f", stamp, read_at * SECOND_NS, "text")
         assert known.get("/f", stamp) == expected, read_at
     known.put("/f", stamp, 103 * SECOND_NS, "text")
@@ -183,7 +183,7 @@ def test_overlays_alternate_without_reading_again(tmp_path: Path) -> None:
     loader = WorkspaceLoader(tmp_path)
     first = [loader.load(overlays) for overlays in scopes]
     assert first == [load_workspace(tmp_path, overlays=overlays) for overlays in scopes]
-    assert len({tuple(one.name for one in found.kernels) for found in first}) == 3
+    assert len({tuple(one.name for one in found.kernels) for found in first}) == 4
     for overlays, before in [*zip(scopes, first, strict=True)] * 2:
         assert replaced(before, loader.load(overlays)) == set()
 

@@ -16,6 +16,9 @@ ROWS = [
     ("[compile]\njobs = «0»", "out-of-range", "should be greater than or equal to 1"),
     ("[compile]\njobs = «true»", "wrong-type", "`jobs` must be an integer, not true"),
     ('[compile]\nflags = "«-O3»"'.replace('"«', '«"').replace('»"', '"»'), "wrong-type", "`flags` must be an array"),
+    ('[compile]\nflags = ["-O2", «"-mllvm"»]', "flag-value", "`-mllvm` needs a value: the next element"),
+    ('[compile]\nflags = ["-I", «"nowhere"»]', "missing-folder", "there is no folder /"),
+    ('[compile]\nflags = [«"-Lnowhere"»]', "missing-folder", "/nowhere"),
     ("[compile]\ntimeout_s = «-1»", "out-of-range", "greater than 0"),
     ("[compile]\ntimeout_s = «inf»", "wrong-type", "a finite number"),
     ('[compile.defines]\n«A-B» = "1"', "invalid-macro", "`A-B` is not the name of a preprocessor macro"),
@@ -79,3 +82,12 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(CkwatchError, match="is not a size"):
         parse_byte_size(text)
+
+
+def test_flags_have_places(tmp_path: Path) -> None:
+    text = '[compile]\nflags = ["-O2", "-Ikernels"]\n[compile.defines]\nA = 1\nB = true\n'
+    found = workspace(tmp_path, {"ckwatch.toml": text, "kernels/k.kernel.toml": 'flags = ["-g"]\n' + KERNEL})
+    lines = [(flag.text, flag.span.start.line + 1, flag.span.start.column + 1) for flag in found.flags]
+    assert lines == [("-O2", 2, 10), (f"-I{tmp_path}/kernels", 2, 17), ("-DA=1", 4, 1), ("-DB", 5, 1)]
+    (kernel,) = found.kernels
+    assert [(span.start.line, span.start.column) for span in kernel.flag_spans] == [(0, 9)]

@@ -95,6 +95,59 @@ def test_mistakes_in_conditions(tmp_path: Path, where: str, parameters: str, cod
     assert found.diagnostics[0].span == expected
 
 
+def deriving(expressions: str, parameters: str = "A = [64, 128]\nB = [1, 0]", where: str = "[]") -> str:
+    return sweep(where, parameters) + f"[sweep.derived]\n{expressions}\n"
+
+
+DERIVED = [
+    ('C = "A // 64"', "[]", [1, 1, 2, 2]),
+    ('C = "D + B"\nD = "A // 64"', "[]", [2, 1, 3, 2]),
+    ('C = "8 if A > 64 else 4"', "[]", [4, 4, 8, 8]),
+    ('C = "[4, A // 4, 1]"', "'B == 0'", [(4, 16, 1), (4, 32, 1)]),
+    ("C = \"'v1' if B else 'v3'\"", "[]", ["v1", "v3", "v1", "v3"]),
+    ('C = "7"', "'C == 7 and A < 100'", [7, 7]),
+    ('C = "A * B"', "'C > 64'", [128]),
+    ('C = "A / 128"', "'B == 1'", [0.5, 1.0]),
+    ('C = "B == 1"', "'A == 64'", [True, False]),
+]
+
+
+@pytest.mark.parametrize(("expressions", "where", "expected"), DERIVED)
+def test_derived_parameters(tmp_path: Path, expressions: str, where: str, expected: list[object]) -> None:
+    text = deriving(expressions, where=where)
+    found = workspace(tmp_path, {"k.kernel.toml": text, "templates/t.hip.j2": FREE})
+    assert found.diagnostics == ()
+    instances = found.kernels[0].instances
+    assert [one.parameters["C"] for one in instances] == expected
+    assert all(one.name.count("_") == 2 for one in instances), "derived values are no part of the name"
+    last = instances[-1]
+    assert str(last.spans["C"].start.line) == str(text.splitlines().index(expressions.splitlines()[0]))
+    derived = {line.partition(" ")[0] for line in expressions.splitlines()}
+    assert {name for name in last.parameters if last.is_derived(name)} == derived
+
+
+WRONG_EXPRESSIONS = [
+    ('Tile = "A"\nC = "«Tiles»"', "unknown-parameter", "`Tiles`, which no parameter is called; did you mean `Tile`?"),
+    ('C = «"A //"»', "invalid-expression", "`A //` is not an expression"),
+    ("C = «3»", "wrong-type", 'must be a string with an expression, such as "MPerBlock // 64"'),
+    ('C = «"A // B"»', "failing-expression", "`A // B` fails for A = 64, B = 0"),
+    ('C = «"{1: A}"»', "failing-expression", "is a table for A = 64; a parameter is an integer"),
+    ('C = «"2 ** 63 + B"»', "failing-expression", "a parameter is an integer of 64 bits"),
+    ('«A» = "B"', "duplicate-parameter", "`A` is swept, and cannot be derived as well"),
+    ('«in» = "B"', "invalid-name", "`in` cannot be a template parameter"),
+    ('C = «"C + A"»', "invalid-expression", "`C` is worked out from itself"),
+]
+
+
+@pytest.mark.parametrize(("expressions", "code", "message"), WRONG_EXPRESSIONS)
+def test_mistakes_in_derived_parameters(tmp_path: Path, expressions: str, code: str, message: str) -> None:
+    text, expected = unmarked(deriving(expressions), str(tmp_path / "k.kernel.toml"))
+    found = workspace(tmp_path, {"k.kernel.toml": text, "templates/t.hip.j2": FREE})
+    assert [one.code for one in found.diagnostics] == [f"kernel-file/{code}"], found.diagnostics
+    assert message in found.diagnostics[0].message
+    assert found.diagnostics[0].span == expected
+
+
 TEN = str(list(range(10)))
 
 LIMITS = [

@@ -108,7 +108,7 @@ def test_a_byte_order_mark_moves_nothing() -> None:
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none", "no such file"), (tmp_path, "not a regular file")):
+    for path, why in ((tmp_path / "none", "no such file"), (tmp_path, "is a directory")):
         (found,) = read_text(str(path), Source.KERNEL_FILE).diagnostics
         assert found.code == "kernel-file/unreadable"
         assert why in found.message
@@ -117,3 +117,43 @@ def test_unreadable_files(tmp_path: Path) -> None:
         file.truncate(9 * 1024 * 1024)
     (found,) = read_text(str(large), Source.KERNEL_FILE).diagnostics
     assert found.message == "cannot be read: larger than 8 MiB"
+
+
+HABITS = [
+    # (text, place, message, what the fix makes of the line)
+    ("a: 1", "1:2", "not `:`", "a = 1"),
+    ("a = 1,", "1:6", "no comma", "a = 1"),
+    ("a = 1;", "1:6", "`;`", "a = 1"),
+    ("a = 1 // one", "1:7", "begins with `#`", "a = 1 # one"),
+    ("// one", "1:1", "begins with `#`", "# one"),
+    ("a = None", "1:5", "TOML has no `None`", None),
+    ("a = True", "1:5", "`true`", "a = true"),
+    ("a = 016", "1:5", "does not begin with 0", "a = 16"),
+    ("a = 0x", "1:5", "digits are missing", None),
+    ("a = (1, 2)", "1:5", "[1, 2]", "a = [1, 2]"),
+    ("a = [1 2]", "1:8", "comma is missing before `2`", "a = [1 , 2]"),
+    ("a = [1,\n2\nb = 3", "1:5", "the array is not closed", None),
+    ("a = { b = 1 c = 2 }", "1:13", "comma is missing before `c`", "a = { b = 1 , c = 2 }"),
+    ("a = { b = 1, }", "1:12", "inline table", "a = { b = 1 }"),
+    ("a = { b = 1", "1:5", "inline table is not closed", None),
+    ("a = { b: 1 }", "1:8", "not `:`", "a = { b = 1 }"),
+    ('a = "x', "1:5", "not closed", None),
+    ('a = { b = "x }', "1:11", "not closed", None),
+    ("\ta = 'x", "1:6", "not closed", None),
+    ("é = 1\n# ü\nb = \u201cx\u201d", "1:1", "", None),
+    ("b = \u201cx\u201d", "1:5", "no quote of TOML", 'b = "x\u201d'),
+    ("= 1", "1:1", "key is missing", None),
+    ('{ "a": 1 }', "1:1", "JSON", None),
+    ("[instance]\nname = 'a'\n[[instance]]\nname = 'b'", "1:1", "[[instance]]", "[[instance]]"),
+    ("[[instance]]\r\nname = 'a'\r\n[instance]\r\nname = 'b'", "3:1", "[[instance]]", "[[instance]]"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "message", "fixed"), HABITS)
+def test_habits_of_other_languages(text: str, place: str, message: str, fixed: str | None) -> None:
+    found = TomlDocument("/k.kernel.toml", text, Source.KERNEL_FILE).diagnostics[0]
+    assert (str(found.span.start), message in found.message) == (place, True), found.message
+    lines = text.splitlines()
+    line = lines[found.span.start.line]
+    made = [line[: found.span.start.column] + fix.text + line[found.span.end.column :] for fix in found.fixes]
+    assert made == ([] if fixed is None else [fixed])

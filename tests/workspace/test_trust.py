@@ -14,6 +14,7 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.client import connect
 from ckwatch.model.errors import CkwatchError, UntrustedError
+from ckwatch.workspace.reloading import WorkspaceLoader
 from ckwatch.workspace.trust import FILE_VARIABLE, distrust, is_trusted, require_trusted, trust, trusted_folders
 
 
@@ -180,3 +181,100 @@ def test_a_trusted_workspace_runs_its_compilers(hostile: Path) -> None:
     """The test above can fail: what it plants is executed once there is trust."""
     main(["check", "--no-daemon", "--trust", "-C", str(hostile)])
     assert (hostile.parent / "executed").exists()
+
+
+NAMED = {
+    "flags": ('[compile]\nflags = ["-fplugin=x.so"]\n', "[compile] flags"),
+    "compiler": ('[toolchain]\nrocm = "/"\n', "[toolchain] rocm"),
+    "launcher": ('[bench]\nlauncher = ["ssh", "box"]\n', "[bench] launcher"),
+    "worker": ('[bench]\nworker = ["python3"]\n', "[bench] worker"),
+    "store": ('[store]\nfolder = "kept"\n', "[store] folder"),
+    "templates outside": ('[workspace]\ntemplates = ["t", "../outside"]\n', "[workspace] templates"),
+    "a link to templates outside": ('[workspace]\ntemplates = ["to outside"]\n', "[workspace] templates"),
+    "kernels outside": ('[workspace]\nkernel_folders = ["../outside"]\n', "[workspace] kernel_folders"),
+}
+
+
+@pytest.fixture
+def workspace(root: Path) -> Path:
+    (root / "ckwatch.toml").write_text('[workspace]\ntemplates = ["t"]\n[compile]\njobs = 2\n')
+    (root / "to outside").symlink_to(root.parent / "outside")
+    (root.parent / "outside").mkdir()
+    return root
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_a_workspace_names_later_is_asked_for_again(workspace: Path, name: str) -> None:
+    text, key = NAMED[name]
+    settings = workspace / "ckwatch.toml"
+    trust(workspace)
+    before = settings.read_text()
+    settings.write_text(text)
+    with pytest.raises(UntrustedError, match="names what it did not when you trusted it") as refusal:
+        require_trusted(workspace)
+    assert key in refusal.value.message
+    loader = WorkspaceLoader(workspace, guarded=True)
+    found = [one.message for one in loader.load().diagnostics if one.code == "workspace/untrusted"]
+    assert len(found) == 1
+    assert found[0].startswith(f"not in effect: {key} = ")
+    for _ in range(2):
+        trust(workspace)
+        require_trusted(workspace)
+    assert "workspace/untrusted" not in [one.code for one in loader.load().diagnostics]
+    settings.write_text(before)
+    require_trusted(workspace)
+
+
+@pytest.mark.parametrize("text", ["", "[compile]\njobs = 3\n", '[workspace]\ntemplates = ["t", "./u"]\n', "[compile\n"])
+def test_what_names_nothing_is_not_asked_for(workspace: Path, text: str) -> None:
+    trust(workspace)
+    (workspace / "ckwatch.toml").write_text(text)
+    require_trusted(workspace)
+
+
+def test_a_running_daemon_keeps_what_was_trusted(workspace: Path, trust_file: Path) -> None:
+    settings = workspace / "ckwatch.toml"
+    settings.write_text('[compile]\nflags = ["-O1"]\n')
+    trust(workspace)
+    loader = WorkspaceLoader(workspace, guarded=True)
+    assert loader.load().settings.compile.flags == ["-O1"]
+    settings.write_text('[compile]\nflags = ["-O2"]\njobs = 3\n[bench]\nlauncher = ["rm"]\n')
+    found = loader.load()
+    kept = found.settings
+    assert (kept.compile.flags, kept.compile.jobs, kept.bench.launcher) == (["-O1"], 3, [])
+    messages = [one.message for one in found.diagnostics if one.code == "workspace/untrusted"]
+    assert any('"-O2"], which was ["-O1"]' in message for message in messages)
+    assert str(trust_file) in found.files, "it is loaded again once it is trusted"
+    trust(workspace)
+    again = loader.load()
+    assert (again.settings.compile.flags, again.settings.bench.launcher) == (["-O2"], ["rm"])
+    assert str(trust_file) not in again.files
+
+
+def test_a_folder_of_workspaces_is_trusted_whatever_they_say(workspace: Path, tmp_path: Path) -> None:
+    (workspace / "ckwatch.toml").write_text(NAMED["launcher"][0])
+    trust(tmp_path)
+    require_trusted(workspace)
+    (tmp_path / "ckwatch.toml").write_text(NAMED["launcher"][0])
+    require_trusted(tmp_path)
+
+
+def test_an_entry_of_an_earlier_version_is_asked_for_once(workspace: Path, trust_file: Path) -> None:
+    trust_file.parent.mkdir()
+    trust_file.write_bytes(f"# mine\nnames damaged\n{workspace}\n".encode())
+    trust_file.chmod(0o600)
+    require_trusted(workspace)
+    (workspace / "ckwatch.toml").write_text(NAMED["flags"][0])
+    assert not is_trusted(workspace)
+    trust(workspace)
+    assert is_trusted(workspace)
+    assert trust_file.read_bytes().startswith(f"# mine\nnames damaged\n{workspace}\nnames ".encode())
+    distrust(workspace)
+    assert trust_file.read_bytes() == b"# mine\nnames damaged\n"
+
+
+def test_a_command_says_what_is_new(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trust(workspace)
+    (workspace / "ckwatch.toml").write_text(NAMED["launcher"][0])
+    assert main(["check", "-C", str(workspace), "--no-daemon"]) == 2
+    assert '[bench] launcher = ["ssh", "box"]' in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 A file that cannot be read, that is not UTF-8 or that others can write gives a diagnostic.
 
-A file that was modified within the last two seconds could change again without its times showing it: file systems
+A file that was modified within two seconds of now could change again without its times showing it: file systems
 keep them to a few milliseconds at best. So what was read of such a file is not remembered by its stamp.
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
+from ckwatch.system.user_files import read_with_status
 from ckwatch.workspace.writers import Writers
 
 SHARED_HINT = "make it yours alone (chown, chmod go-w), or `ckwatch trust --shared` a workspace that you share"
@@ -47,7 +46,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 def is_settled(stamp: Stamp, now_ns: int) -> bool:
     """Whether a change after the time `now_ns` shows in the stamp."""
-    return now_ns - max(stamp[3], stamp[4]) > SETTLED_NS
+    return all(abs(now_ns - at_ns) > SETTLED_NS for at_ns in stamp[3:])
 
 
 class StampCache(Generic[CachedValue]):
@@ -93,19 +92,13 @@ def read_text(path: str, source: Source, writers: Writers | None = None) -> File
     With `writers`, a file that others can write is not read.
     """
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            return FileText("", (_unreadable(path, source, "not a regular file"),))
-        with Path(path).open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_size > FILE_SIZE_LIMIT_BYTES:
-                limit = FILE_SIZE_LIMIT_BYTES // 1024**2
-                return FileText("", (_unreadable(path, source, f"larger than {limit} MiB"),))
-            refusal = None if writers is None else writers.refusal(path, status)
-            if refusal is not None:
-                return FileText("", (writable_by_others(path, source, refusal),))
-            content = file.read()
+        content, status = read_with_status(path, FILE_SIZE_LIMIT_BYTES)
     except OSError as error:
-        return FileText("", (_unreadable(path, source, (error.strerror or str(error)).lower()),))
+        why = error.strerror or str(error)
+        return FileText("", (_unreadable(path, source, why if "MiB" in why else why.lower()),))
+    refusal = None if writers is None else writers.refusal(path, status)
+    if refusal is not None:
+        return FileText("", (writable_by_others(path, source, refusal),))
     return decode_text(path, content, source)
 
 

@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
 from ckwatch.model.kernels import Instance, Kernel, Operation, Shape
+from ckwatch.model.names import unseen_in
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span
+from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.operation import GEMM_OUTLINE, GemmTable, operation_spans, read_operation
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
@@ -83,15 +85,28 @@ def read_kernel(
     elsewhere = {key: PARAMETERS_BELONG for key in values if key[:1].isupper()}
     elsewhere |= {key: f"`{key}` belongs in [operation]" for key in GemmTable.model_fields}
     table = problems.validated(KernelTable, values, (), elsewhere=elsewhere)
+    if table is not None:
+        check_flags(problems, table.flags, ("flags",))
     given_name = values.get("name")
     if isinstance(given_name, str):
         name = given_name
+    elif (unseen := unseen_in(name)) is not None:
+        message = (
+            f"the file's name holds {unseen}, a character that cannot be seen; rename it, or give the kernel a `name`"
+        )
+        problems.add("invalid-name", message, document.beginning)
     template = _template(problems, values.get("template"), search)
     operation = None
     if "operation" in values:
         operation = read_operation(problems, values["operation"], ELSEWHERE)
     shapes = []
-    usable = table is not None and template is not None and operation is not None and not document.diagnostics
+    usable = (
+        table is not None
+        and unseen_in(name) is None
+        and template is not None
+        and operation is not None
+        and not document.diagnostics
+    )
     outline = operation or _outline(values)
     if "shape" in values and outline is not None:
         shapes = read_shapes(problems, values["shape"], outline)
@@ -99,6 +114,7 @@ def read_kernel(
     reader = ParameterReader(problems, _names_of(operation))
     if template is not None:
         reader.replacement = partial(search.meant, template)
+        reader.is_typed = partial(search.declares, template)
     instances = _read_instances(reader, values, limits)
     name_span = document.span_of(("name",)) if "name" in values else document.beginning
     kernel = None
@@ -114,6 +130,9 @@ def read_kernel(
             instances=tuple(instances),
             archs=chosen,
             flags=tuple(table.flags),
+            arch_spans={arch: document.span_of(("archs", index)) for index, arch in enumerate(table.archs or ())},
+            flag_spans=tuple(document.span_of(("flags", index)) for index in range(len(table.flags))),
+            key_spans=reader.key_spans,
         )
     if kernel is not None and not chosen:
         kernel = None
@@ -129,6 +148,9 @@ def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | No
     if not isinstance(name, str):
         return None
     place: KeyPath = ("template",)
+    if (unseen := unseen_in(name)) is not None:
+        problems.at_value(place, "invalid-name", f"`{name}` holds {unseen}, a character that cannot be seen")
+        return None
     if search.find(name) is None:
         near = search.near(name)
         guess = f"did you mean `{near}`? " if near else ""
@@ -186,10 +208,12 @@ def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: 
         return None
     roster = _InstanceList(problems)
     by_name: dict[str, Mapping[str, PlacedValue] | None] = {}
+    nameless = False
     for path, table in tables.get("instance", ()):
         own = reader.table(table, path, ignore=frozenset({"name"}))
         name = _instance_name(problems, table, path)
         if name is None:
+            nameless = True
             continue
         by_name.setdefault(name, own)
         if own is not None and defaults is not None:
@@ -203,7 +227,9 @@ def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: 
     roster.check_count(limits.instances)
     sweeps: list[SweepPlan] = []
     for path, table in tables.get("sweep", ()):
-        sweep = read_sweep(reader, table, path, defaults or {}, by_name)
+        # what was not read may be the instance that a sweep is based on
+        all_named = not nameless and (bool(by_name) or not problems.errors_found)
+        sweep = read_sweep(reader, table, path, defaults or {}, by_name, all_named=all_named)
         if sweep is not None and defaults is not None:
             sweeps.append(sweep)
     _sweep_names_once(problems, sweeps)
@@ -219,7 +245,7 @@ def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: 
 def _tables(problems: Problems, values: Any, group: str) -> list[tuple[KeyPath, dict[str, Any]]]:
     if not isinstance(values, list):
         problems.wrong_type((group,), f"an array of tables, written [[{group}]]", values)
-        return []
+        return [((group,), values)] if isinstance(values, dict) else []
     found: list[tuple[KeyPath, dict[str, Any]]] = []
     for index, table in enumerate(values):
         if isinstance(table, dict):
@@ -232,7 +258,7 @@ def _tables(problems: Problems, values: Any, group: str) -> list[tuple[KeyPath, 
 def _instance_name(problems: Problems, table: Mapping[str, Any], path: KeyPath) -> str | None:
     name = table.get("name")
     if name is None:
-        problems.at_value(path, "missing-key", "`name` is missing in [[instance]]")
+        problems.missing_key(path, "name", table, ())
         return None
     if not isinstance(name, str):
         problems.wrong_type((*path, "name"), "a string", name)

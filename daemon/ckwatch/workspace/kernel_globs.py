@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ckwatch.system.user_files import is_folder, real_path
+
 SKIPPED = frozenset({"node_modules", "site-packages"})
 """Folders that are not entered, besides those whose name begins with `.` or `__`."""
 
@@ -81,7 +83,7 @@ def kernel_paths(
     """
     folders = [str(folder) for folder in (root, *further)]
     ends = tuple({_literal_end(pattern) for pattern in patterns})
-    search = _Search(ends, tuple(map(os.path.realpath, folders)))
+    search = _Search(ends, tuple(map(real_path, map(str, folders))))
     texts = list(overlays)
     expressions = {pattern: compile_glob(pattern) for pattern in patterns}
     found: dict[str, dict[str, str]] = {pattern: {} for pattern in patterns}
@@ -94,7 +96,7 @@ def kernel_paths(
             if path.startswith(prefix):
                 name = path[len(prefix) :]
                 if name not in relative and not any(is_skipped(part) for part in name.split("/")[:-1]):
-                    relative[name] = os.path.realpath(path)
+                    relative[name] = real_path(path)
         for name in sorted(relative):
             pattern = next((one for one, expression in expressions.items() if expression.fullmatch(name)), None)
             real = relative[name]
@@ -132,7 +134,7 @@ class _Search:
 
         A real path is asked for where there is a link only: elsewhere it follows from that of the folder.
         """
-        top = os.path.realpath(folder)
+        top = real_path(folder)
         if top in self._seen:
             return
         self._seen.add(top)
@@ -155,7 +157,7 @@ class _Search:
                 if is_skipped(name):
                     continue
                 path = f"{place}{os.sep}{name}"
-                real = os.path.realpath(path) if folders[name] else within + name
+                real = real_path(path) if folders[name] else within + name
                 if not self.is_inside(real):
                     self._note_outside(path, real)
                 elif real not in self._seen:
@@ -164,7 +166,7 @@ class _Search:
             waiting += reversed(entered)
             for name, is_link in files.items():
                 if name.endswith(self._ends):
-                    real = os.path.realpath(f"{place}{os.sep}{name}") if is_link else within + name
+                    real = real_path(f"{place}{os.sep}{name}") if is_link else within + name
                     yield inside + name, real
 
     def _note_outside(self, path: str, real: str) -> None:
@@ -183,8 +185,9 @@ def _files_and_folders(entries: Iterable[os.DirEntry[str]]) -> tuple[dict[str, b
     folders: dict[str, bool] = {}
     for entry in entries:
         try:
-            is_folder = entry.is_dir()
-        except OSError:  # a link to itself, for one
-            is_folder = False
-        (folders if is_folder else files)[entry.name] = entry.is_symlink()
+            is_link = entry.is_symlink()
+            leads_in = is_folder(entry.path) if is_link else entry.is_dir()
+        except OSError:
+            is_link = leads_in = False
+        (folders if leads_in else files)[entry.name] = is_link
     return files, folders

@@ -7,19 +7,22 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
 import ckwatch_templates
+from ckwatch.model.compiler_flags import GivenFlag, define_flag, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Related, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, Unit
 from ckwatch.model.text import Position, Span
+from ckwatch.system.user_files import is_folder
+from ckwatch.workspace.compiler_flags import check_flags
 from ckwatch.workspace.discovery import FILE_NAME
 from ckwatch.workspace.files import SHARED_HINT, FileText, editor_text, read_text
-from ckwatch.workspace.kernel_file import LoadedKernel, read_kernel
+from ckwatch.workspace.kernel_file import KERNEL_FILE_SUFFIX, LoadedKernel, read_kernel
 from ckwatch.workspace.kernel_globs import KernelPaths, kernel_paths
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import Settings
@@ -38,7 +41,9 @@ class Workspace:
     `root` is the folder of `ckwatch.toml`. `kernels` are those that can be compiled, in the order of their paths;
     instances with problems are left out of them, and so are kernels with other problems. `template_folders` is the
     search path, the built-in templates last. `files` are the files that were read. `diagnostics` are sorted by file
-    and place. `writers` are those whose files are used.
+    and place. `writers` are those whose files are used. `kernel_names` are the kernels' names by the paths of their
+    files, also of kernels that are left out. `flags` are those of `[compile]` with their places,
+    its defines last.
     """
 
     root: Path
@@ -48,6 +53,8 @@ class Workspace:
     template_folders: tuple[Path, ...]
     writers: Writers
     files: tuple[str, ...] = field(default=())
+    kernel_names: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[GivenFlag, ...] = field(default=())
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -82,6 +89,10 @@ class LoadedKernelFile:
 
 class WorkspaceReader:
     """How one load comes by its kernel files and templates: every file is read."""
+
+    def permitted(self, root: Path, problems: Problems, settings: Settings) -> Settings:  # noqa: ARG002  # for others
+        """The settings of which nothing runs that the user was not asked about."""
+        return settings
 
     def templates(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> TemplateSearch:
         """The search for templates; asked for once, before any kernel file."""
@@ -123,11 +134,13 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
     read = editor_text(overlay) if overlay is not None else read_text(path, Source.WORKSPACE)
     problems = Problems(document_of(path, read.text, Source.WORKSPACE))
     problems.found += problems.document.diagnostics
-    settings = _settings(problems, root)
-    folders = _template_folders(problems, settings, root)
+    settings = reading.permitted(root, problems, _settings(problems, root))
+    check_flags(problems, settings.compile.flags, ("compile", "flags"), str(root))
+    folders, missing = _template_folders(problems, settings, root)
     search = reading.templates(folders, texts.by_path)
     diagnostics = list(read.diagnostics)
     kernels: list[LoadedKernel] = []
+    names: dict[str, str] = {}
     files = [path]
     kernel_folders = _kernel_folders(problems, settings)
     writers = Writers.of([root, *kernel_folders, *folders], anyone=shared)
@@ -139,17 +152,32 @@ def read_workspace(root: Path, overlays: Mapping[str, str], reading: WorkspaceRe
             kernel_path, texts.at(kernel_path, real_paths[kernel_path]), search, settings, writers
         )
         diagnostics += kernel_file.unread
+        names[kernel_path] = PurePath(kernel_path).name.removesuffix(KERNEL_FILE_SUFFIX)
         if kernel_file.loaded is not None:
             kernels.append(kernel_file.loaded)
+            names[kernel_path] = kernel_file.loaded.name
     _report_patterns(problems, settings, found)
     diagnostics += map(_leads_out, sorted(found.outside.items()))
     chosen = _names_once(kernels, diagnostics)
     for loaded in kernels:
         diagnostics += loaded.diagnostics
+    if missing:
+        diagnostics = [one for one in diagnostics if one.code != "kernel-file/missing-template"]  # it may be there
     diagnostics += problems.found
     order = {file: index for index, file in enumerate(files)}
     diagnostics.sort(key=lambda one: (order.get(one.span.path, 0), one.span.start, one.span.end))
-    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files))
+    flags = _flags(problems, settings, root)
+    return Workspace(root, settings, tuple(chosen), tuple(diagnostics), folders, writers, tuple(files), names, flags)
+
+
+def _flags(problems: Problems, settings: Settings, root: Path) -> tuple[GivenFlag, ...]:
+    """The flags and defines of `[compile]` with their places."""
+    span_of = problems.document.span_of
+    flags, defines = settings.compile.flags, settings.compile.defines
+    spans = [span_of(("compile", "flags", index)) for index in range(len(flags))]
+    places = {name: problems.document.key_span_of(("compile", "defines", name)) for name in defines}
+    defined = (GivenFlag(f"-D{define_flag(name, value)}", places[name]) for name, value in defines.items())
+    return (*given_flags(flags, spans, str(root)), *defined)
 
 
 class _Overlays:
@@ -193,23 +221,25 @@ def _remove(values: dict[str, Any], where: tuple[int | str, ...]) -> None:
         values.pop(str(where[0]), None)
 
 
-def _template_folders(problems: Problems, settings: Settings, root: Path) -> tuple[Path, ...]:
+def _template_folders(problems: Problems, settings: Settings, root: Path) -> tuple[tuple[Path, ...], bool]:
+    """The folders that there are, and whether one is missing."""
     given = settings.workspace.templates
-    folders = []
+    folders, missing = [], False
     for index, folder in enumerate(given if given is not None else [root / DEFAULT_TEMPLATES]):
-        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+        if is_folder(folder):
             folders.append(folder)
         elif given is not None:
             place: KeyPath = ("workspace", "templates", index)
             problems.at_value(place, "missing-folder", f"there is no folder {folder}")
-    return (*dict.fromkeys(folders), ckwatch_templates.ROOT)
+            missing = True
+    return (*dict.fromkeys(folders), ckwatch_templates.ROOT), missing
 
 
 def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:
     """The further folders that are searched for kernel files."""
     folders = []
     for index, folder in enumerate(settings.workspace.kernel_folders):
-        if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+        if is_folder(folder):
             folders.append(folder)
         else:
             place: KeyPath = ("workspace", "kernel_folders", index)
@@ -220,7 +250,7 @@ def _kernel_folders(problems: Problems, settings: Settings) -> list[Path]:
 def _leads_out(link: tuple[str, str]) -> Diagnostic:
     """A link that is not followed."""
     path, real = link
-    folder = real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
+    folder = real if is_folder(real) else os.path.dirname(real)  # noqa: PTH120
     message = (
         f"not read: this link leads out of the workspace, to {real}; `kernel_folders` in [workspace] of {FILE_NAME} "
         f"names further folders: {json.dumps([folder])}"

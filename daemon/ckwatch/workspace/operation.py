@@ -15,9 +15,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ckwatch.model.diagnostics import Related
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.names import why_too_long
 from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, names_in, parse_size
 from ckwatch.model.text import Span
-from ckwatch.workspace.parameters import kind_of
+from ckwatch.workspace.parameters import RESERVED, kind_of
 from ckwatch.workspace.problems import (
     Problems,
     describe_value,
@@ -74,6 +75,8 @@ def c_identifier(value: str) -> str:
     """A name that can be an argument of a C function."""
     if not _IDENTIFIER.fullmatch(value):
         raise validator_error("invalid_name", f"`{value}` is not a C identifier")
+    if (reason := why_too_long(value)) is not None:
+        raise validator_error("invalid_name", reason)
     return value
 
 
@@ -282,7 +285,7 @@ def read_custom(problems: Problems, table: CustomTable) -> Operation:
         dtype, sizes = tensor.dtype or source.dtype, tensor.sizes if tensor.sizes is not None else source.sizes
         place = places[tensor.name]
         for key, value in (("dtype", dtype), ("sizes", sizes)):
-            if value is None:
+            if value is None and (tensor.same_as is None or source is not tensor):
                 problems.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
         if dtype is not None and sizes is not None:
             strides = _strides(problems, place, table.sizes, tensor.layout, sizes, tensor.strides)
@@ -317,7 +320,10 @@ def _names_once(problems: Problems, table: CustomTable) -> None:
     places += [(tensor.name, ("operation", "output", at, "name")) for at, tensor in enumerate(table.output)]
     first: dict[str, KeyPath] = {}
     for name, place in places:
-        if name in first:
+        if name in RESERVED and place[-1] == "name":
+            message = f"`{name}` means something else in templates; call the tensor differently"
+            problems.at_value(place, "reserved-name", message)
+        elif name in first:
             related = (Related("first given here", problems.document.span_of(first[name])),)
             problems.at_value(place, "duplicate-argument", f"two arguments are called `{name}`", related=related)
         else:
@@ -372,7 +378,7 @@ def read_operation(problems: Problems, values: Any, elsewhere: Mapping[str, str]
         return None
     kind = values.get("kind")
     if kind is None:
-        problems.at_value(base, "missing-key", f"`kind` is missing in [operation]; known: {join_names(TABLES)}")
+        problems.missing_key(base, "kind", values, GemmTable.model_fields, f"; known: {join_names(TABLES)}")
         return None
     if not isinstance(kind, str):
         problems.wrong_type((*base, "kind"), "a string", kind)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ckwatch.model.diagnostics import Fix, Related, Severity
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.names import why_too_long
 from ckwatch.model.text import Span
-from ckwatch.workspace.problems import Problems, describe_value
+from ckwatch.workspace.problems import Problems, describe_value, normalized
 from ckwatch.workspace.toml_document import KeyPath
 
 INT64 = range(-(2**63), 2**63)
@@ -31,6 +32,7 @@ RESERVED = frozenset(
 )
 """Names that mean something else in a template."""
 
+_DIGITS = re.compile(r"\s*-?(?:0|[1-9]\d{0,17})\s*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -46,19 +48,38 @@ def _no_replacement(name: str) -> str | None:  # noqa: ARG001  # nothing is know
     return None
 
 
+def _is_untyped(name: str) -> bool:  # noqa: ARG001
+    return False
+
+
+def _element_meant(value: object) -> str | None:
+    """The integers that an element of an array was meant to be, in TOML; None where that is not certain."""
+    if isinstance(value, float) and value.is_integer() and int(value) in INT64:
+        return str(int(value))
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return value.strip()
+    if isinstance(value, list) and value and kind_of(value) == "array":
+        return ", ".join(map(str, value))
+    return None
+
+
 @dataclass(slots=True)
 class ParameterReader:
     """Reads the parameter tables of one kernel file.
 
     `taken` are names of the operation's tensors, `replacement` gives for a parameter that the template does not
-    mention the one that was probably meant.
+    mention the one that was probably meant, and `is_typed` says whether it declares the parameter's type.
     """
 
     problems: Problems
     taken: frozenset[str] = frozenset()
     replacement: Callable[[str], str | None] = _no_replacement
+    is_typed: Callable[[str], bool] = _is_untyped
+    key_spans: dict[Span, Span] = field(default_factory=dict)
+    """Where the keys of values stand, by the places of the values."""
     _kinds: dict[str, list[tuple[str, Span]]] = field(default_factory=lambda: defaultdict(list))
     _judged: dict[str, tuple[str, str] | None] = field(default_factory=dict)
+    _near: dict[str, str | None] = field(default_factory=dict)
 
     def table(self, values: Any, base: KeyPath, ignore: frozenset[str] = frozenset()) -> dict[str, PlacedValue] | None:
         """The parameters of the table at `base`; None where one of them is wrong."""
@@ -68,46 +89,65 @@ class ParameterReader:
         before = self.problems.errors_found
         found = {}
         for name, value in values.items():
-            if name not in ignore and self.named(name, (*base, name)):
+            if name not in ignore and self.named(name, (*base, name), values):
                 written = self.value(name, value, (*base, name))
                 if written is not None:
                     found[name] = written
         return found if self.problems.errors_found == before else None
 
-    def named(self, name: str, path: KeyPath) -> bool:
-        """Whether `name` can be a parameter's name; if not, it is reported at the key at `path`."""
+    def named(self, name: str, path: KeyPath, beside: Collection[str] = ()) -> bool:
+        """Whether `name` can be a parameter's name; if not, it is reported at the key at `path`.
+
+        `beside` are the table's keys: the name that was meant may be there, too.
+        """
         if name not in self._judged:
             self._judged[name] = self._objection(name)
-        objection = self._judged[name]
+        objection, near = self._judged[name], self._meant(name, beside)
+        if objection is None and near is not None:
+            objection = "unknown-parameter", f"the template mentions no parameter `{name}`; did you mean `{near}`?"
         if objection is None:
             return True
         code, message = objection
         span = self.problems.document.key_span_of(path)
-        near = self.replacement(name) if code == "unknown-parameter" else None
-        self.problems.add(code, message, span, fixes=(Fix(span, near),) if near else ())
+        is_free = code == "unknown-parameter" and near is not None and near not in beside
+        self.problems.add(code, message, span, fixes=(Fix(span, near),) if is_free and near is not None else ())
         return False
 
     def value(self, name: str, value: Any, path: KeyPath) -> PlacedValue | None:
         """The value at `path`; None where it is none that a template parameter can have."""
         kind = kind_of(value)
         if kind is None:
-            expected = "an integer, a number, true or false, a string, or an array of integers"
-            self.problems.at_value(path, "wrong-type", f"`{name}` must be {expected}")
+            self._wrong_kind(name, value, path)
             return None
         if kind == "integer" and value not in INT64:
             self.problems.at_value(path, "out-of-range", f"`{name}` does not fit into 64 bits")
             return None
         written = PlacedValue(tuple(value) if kind == "array" else value, self.problems.document.span_of(path))
         self._kinds[name].append((kind, written.span))
+        of_element = isinstance(path[-1], int)
+        self.key_spans[written.span] = self.problems.document.key_span_of(path[:-1] if of_element else path)
         return written
 
+    def _wrong_kind(self, name: str, value: Any, path: KeyPath) -> None:
+        """Report a value that is none of a parameter; of an array its first wrong element."""
+        if isinstance(value, list):
+            at, wrong = next((at, one) for at, one in enumerate(value) if kind_of([one]) is None)
+            span = self.problems.document.span_of((*path, at))
+            meant = _element_meant(wrong)
+            expected = "an integer" if meant is None else f"an integer; write {meant}"
+            message = f"element {at + 1} of `{name}` is {describe_value(wrong)} and must be {expected}"
+            self.problems.add("wrong-type", message, span, fixes=(Fix(span, meant),) if meant else ())
+            return
+        expected = "an integer, a number, true or false, a string, or an array of integers"
+        self.problems.at_value(path, "wrong-type", f"`{name}` must be {expected}")
+
     def report_mixed_types(self) -> None:
-        """Warn of values whose type differs from that of the same parameter's other values."""
+        """Warn of values whose type differs from that of the same parameter's other values, where none is declared."""
         for name, places in self._kinds.items():
             counts: dict[str, int] = defaultdict(int)
             for kind, _ in places:
                 counts[kind] += 1
-            if len(counts) == 1 or set(counts) == {"integer", "number"}:
+            if len(counts) == 1 or set(counts) == {"integer", "number"} or self.is_typed(name):
                 continue
             usual = max(counts, key=lambda kind: counts[kind])
             example = next(span for kind, span in places if kind == usual)
@@ -121,13 +161,23 @@ class ParameterReader:
                         related=(Related(f"{ARTICLE[usual]} here", example),),
                     )
 
+    def _meant(self, name: str, beside: Collection[str]) -> str | None:
+        """The template's name that `name` is a slip of; None where the table or the defaults give that one, too."""
+        if name not in self._near:
+            self._near[name] = self.replacement(name)
+        near = self._near[name]
+        if near is None or normalized(near) == normalized(name):
+            return near
+        defaults = self.problems.document.values.get("defaults")
+        return None if near in beside or (isinstance(defaults, dict) and near in defaults) else near
+
     def _objection(self, name: str) -> tuple[str, str] | None:
         if not _IDENTIFIER.fullmatch(name) or keyword.iskeyword(name):
             return "invalid-name", f"`{name}` cannot be a template parameter: it is not an identifier"
+        if (reason := why_too_long(name)) is not None:
+            return "invalid-name", reason
         if name in RESERVED or name in self.taken:
             return "reserved-name", f"`{name}` means something else in templates; call the parameter differently"
-        if near := self.replacement(name):
-            return "unknown-parameter", f"the template mentions no parameter `{name}`; did you mean `{near}`?"
         return None
 
 
@@ -194,6 +244,34 @@ class Condition:
                 "write a comparison such as `… == 0`"
             )
         return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A parameter that a sweep works out, and where its expression stands. `evaluate` raises ValueError."""
+
+    parameter: str
+    text: str
+    names: frozenset[str]
+    path: KeyPath
+    evaluate: Callable[[Mapping[str, ParameterValue]], Any]
+
+    def value(self, values: Mapping[str, ParameterValue]) -> ParameterValue:
+        """Its value where the others have `values`. Raises ConditionError where that is none of a parameter."""
+        mentioned = {name: values[name] for name in self.names}
+        try:
+            outcome = self.evaluate(mentioned)
+        except ValueError as error:
+            raise ConditionError(f"`{self.text}` fails for {_assignments(mentioned)}: {error}") from None
+        outcome = list(outcome) if isinstance(outcome, tuple) else outcome
+        kind = kind_of(outcome)
+        if kind is None or (kind == "integer" and outcome not in INT64):
+            raise ConditionError(
+                f"`{self.text}` is {describe_value(outcome)} for {_assignments(mentioned)}; a parameter is an integer "
+                "of 64 bits, a number, true or false, a string, or an array of integers"
+            )
+        value: ParameterValue = tuple(outcome) if isinstance(outcome, list) else outcome
+        return value
 
 
 def _assignments(values: Mapping[str, ParameterValue]) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity
+from ckwatch.model.names import NAME_LENGTH_LIMIT
 from ckwatch.model.text import Span
 from ckwatch.workspace.toml_document import KeyPath, TomlDocument
 
@@ -31,6 +32,9 @@ EXPECTED_TYPES: dict[str, str] = {
     "string_type": "a string",
 }
 """pydantic's error types in the words of TOML."""
+
+FOLLOW_UPS = ("missing-key", "no-instance", "unknown-key")
+"""Problems that a syntax error in the file brings along."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -55,6 +59,9 @@ class Problems:
     ) -> None:
         """Report at `span`."""
         source = self.document.source
+        if code in FOLLOW_UPS and self.document.diagnostics:
+            self.errors_found += 1
+            return  # what could not be read is why it is missing or stands in another table
         self.errors_found += severity is Severity.ERROR
         self.found.append(
             Diagnostic(severity, source, f"{source.value}/{code}", message, span, tuple(related), fixes=tuple(fixes))
@@ -80,8 +87,17 @@ class Problems:
         related = (Related("first given here", self.document.span_of(first)),)
         self.at_value(path, f"duplicate-{path[0]}", message, related=related)
 
-    def unknown_key(self, path: KeyPath, allowed: Iterable[str], elsewhere: Mapping[str, str] | None = None) -> None:
-        """Report a key that is none of `allowed`; `elsewhere` says of keys of other tables where they belong."""
+    def unknown_key(
+        self,
+        path: KeyPath,
+        allowed: Iterable[str],
+        elsewhere: Mapping[str, str] | None = None,
+        lacking: str | None = None,
+    ) -> None:
+        """Report a key that is none of `allowed`; `elsewhere` says of keys of other tables where they belong.
+
+        `lacking` is a key that is missing where this one is too many.
+        """
         key = str(path[-1])
         allowed = list(allowed)
         where = f"unknown key `{key}`{_of_table(path[:-1])}"
@@ -91,6 +107,8 @@ class Problems:
             hint = f"did you mean `{known}`?"
         elif elsewhere and key in elsewhere:
             known, hint = None, elsewhere[key]
+        elif known is None and lacking is not None:
+            known, hint = lacking, f"did you mean `{lacking}`, which is missing?"
         elif known is not None:
             hint = f"did you mean `{known}`?"
         else:
@@ -113,19 +131,29 @@ class Problems:
         try:
             return model.model_validate(values, strict=True, context=context)
         except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                self._report(model, detail, base, elsewhere)
+            details = error.errors(include_url=False)
+            for detail in details:
+                if detail["type"] == "missing" and _unknown_for(detail, details) is not None:
+                    continue
+                self._report(model, detail, base, elsewhere, details)
             return None
 
     def _report(
-        self, model: type[BaseModel], detail: ErrorDetails, base: KeyPath, elsewhere: Mapping[str, str] | None
+        self,
+        model: type[BaseModel],
+        detail: ErrorDetails,
+        base: KeyPath,
+        elsewhere: Mapping[str, str] | None,
+        details: Sequence[ErrorDetails],
     ) -> None:
         # the last step of the place of a problem in a key of a table is "[key]"
         where = tuple(step for step in detail["loc"] if step != "[key]")
         path = base + where
         kind = detail["type"]
         if kind == "extra_forbidden":
-            self.unknown_key(path, keys_at(model, where[:-1]), elsewhere)
+            missing = [one for one in details if one["type"] == "missing" and _unknown_for(one, details) == where[-1]]
+            lacking = str(missing[0]["loc"][-1]) if missing else None
+            self.unknown_key(path, keys_at(model, where[:-1]), elsewhere, lacking)
         elif kind == "missing":
             self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
         elif kind in EXPECTED_TYPES:
@@ -142,9 +170,32 @@ class Problems:
             fixes = (Fix(span, f'"{replacement}"'),) if replacement else ()
             self.add(kind.replace("_", "-"), detail["msg"], span, fixes=fixes)
 
+    def missing_key(
+        self, path: KeyPath, key: str, table: Mapping[str, Any], known: Iterable[str], more: str = ""
+    ) -> None:
+        """Report that `key` is missing in the `table` at `path`: at the unknown key that was meant to be it, if any."""
+        known = set(known)
+        others = [name for name in table if name not in known]
+        meant = nearest(key, others) or (others[0] if known and len(others) == 1 else None)
+        if meant is None:
+            self.at_value(path, "missing-key", f"`{key}` is missing{_of_table(path)}{more}")
+            return
+        span = self.document.key_span_of((*path, meant))
+        message = f"unknown key `{meant}`{_of_table(path)}; did you mean `{key}`?"
+        self.add("unknown-key", message, span, fixes=(Fix(span, key),))
+
     def wrong_type(self, path: KeyPath, expected: str, value: object) -> None:
         """Report a value of the wrong type."""
         self.at_value(path, "wrong-type", f"{_name(path)} must be {expected}, not {describe_value(value)}")
+
+
+def _unknown_for(missing: ErrorDetails, details: Sequence[ErrorDetails]) -> str | None:
+    """The unknown key that was meant to be the `missing` one: like it, or the only one beside the only missing one."""
+    *table, key = missing["loc"]
+    here = [one for one in details if [*one["loc"][:-1]] == table]
+    unknown = [str(one["loc"][-1]) for one in here if one["type"] == "extra_forbidden"]
+    is_alone = len(unknown) == 1 and sum(one["type"] == "missing" for one in here) == 1
+    return nearest(str(key), unknown) or (unknown[0] if is_alone else None)
 
 
 def keys_at(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
@@ -200,6 +251,8 @@ def normalized(name: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was probably meant to be."""
+    if len(name) > NAME_LENGTH_LIMIT:
+        return None
     by_normal = {normalized(candidate): candidate for candidate in reversed(list(known))}
     if (sought := normalized(name)) in by_normal:
         return by_normal[sought]

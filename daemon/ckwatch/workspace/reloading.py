@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ckwatch.model.diagnostics import Source
+from ckwatch.system.user_files import file_status
 from ckwatch.workspace.files import Clock, FileText, StampCache, editor_text, read_text, stamp_of
 from ckwatch.workspace.loading import LoadedKernelFile, Workspace, WorkspaceReader, kernel_file_of, read_workspace
+from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import LimitsSection, Settings
 from ckwatch.workspace.template_search import UNUSED_KEPT, IdentifierCache, TemplateSearch, move_to_front
+from ckwatch.workspace.trust import named_programs, trust_file, trust_state
 from ckwatch.workspace.writers import Writers
 
 TemplateNames = tuple[tuple[Path, ...], tuple[str, ...]]
@@ -30,12 +34,15 @@ TemplateNames = tuple[tuple[Path, ...], tuple[str, ...]]
 class WorkspaceLoader:
     """Loads the workspace in the folder `root`; threads may share it, and one load runs at a time.
 
-    `clock` is compared with the times of files, to tell which were modified just now.
+    `clock` is compared with the times of files, to tell which were modified just now. With `guarded`, settings that
+    name programs and that the user was not asked about (`ckwatch.workspace.trust`) are reported, and those of the last
+    load stay in effect.
     """
 
-    def __init__(self, root: Path, *, clock: Clock = time.time_ns) -> None:
+    def __init__(self, root: Path, *, clock: Clock = time.time_ns, guarded: bool = False) -> None:
         self._root = Path(os.path.abspath(root))  # noqa: PTH100  # a link to the workspace stays the path it was given by
         self._known = _LoaderCache(clock)
+        self._guard = _Guard() if guarded else None
         self._lock = threading.Lock()
 
     def load(self, overlays: Mapping[str, str] | None = None) -> Workspace:
@@ -45,9 +52,12 @@ class WorkspaceLoader:
         Raises CkwatchError if there is no `ckwatch.toml`.
         """
         with self._lock:
-            reading = _CachingReader(self._known)
+            reading = _CachingReader(self._known, self._guard)
             found = read_workspace(self._root, overlays or {}, reading)
             reading.forget_unused(found.files)
+            if self._guard is not None and self._guard.refused:
+                # Once it is trusted it is loaded again.
+                found = replace(found, files=(*found.files, str(trust_file())))
             return found
 
 
@@ -67,6 +77,7 @@ class _CachedKernelFile:
     limits: LimitsSection
     found: dict[str, str | None]
     meanings: Suggestions
+    declared: dict[str, dict[str, bool]]
     words: dict[str, frozenset[str] | None]
     names: TemplateNames | None
     kernel_file: LoadedKernelFile
@@ -89,12 +100,42 @@ class _LoaderCache:
             self.variants = {path: known for path, known in self.variants.items() if path in used}
 
 
+class _Guard:
+    """The last settings that were trusted; `refused` of the last load are not."""
+
+    def __init__(self) -> None:
+        self._settings = Settings()
+        self.refused = False
+
+    def permitted(self, root: Path, problems: Problems, settings: Settings) -> Settings:
+        state = trust_state(root, named_programs(root, problems.document.values))
+        self.refused = bool(state.changed)
+        for name, words in state.changed.items():
+            section, _, key = name[1:].partition("] ")
+            problems.at_key(
+                (section, key),
+                "untrusted",
+                f"not in effect: {words}; you trusted this workspace without it, and it names what would run here. "
+                f"`ckwatch trust {shlex.quote(str(root))}` trusts it as it is",
+            )
+            former = getattr(getattr(self._settings, section), key)
+            part = getattr(settings, section).model_copy(update={key: former})
+            settings = settings.model_copy(update={section: part})
+        if not self.refused:
+            self._settings = settings
+        return settings
+
+
 class _CachingReader(WorkspaceReader):
     """One load that reads what is not known."""
 
-    def __init__(self, known: _LoaderCache) -> None:
+    def __init__(self, known: _LoaderCache, guard: _Guard | None) -> None:
         self._known = known
+        self._guard = guard
         self._search: TemplateSearch | None = None
+
+    def permitted(self, root: Path, problems: Problems, settings: Settings) -> Settings:
+        return settings if self._guard is None else self._guard.permitted(root, problems, settings)
 
     def templates(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> TemplateSearch:
         self._search = TemplateSearch(folders, overlays, self._known.template_words)
@@ -126,14 +167,14 @@ class _CachingReader(WorkspaceReader):
 
     def _digest_of_file(self, path: str) -> bytes | None:
         try:
-            status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one load
+            status = file_status(path)
         except OSError:
             return None
         return self._known.digests.get(path, stamp_of(status))
 
     def _read(self, path: str, writers: Writers) -> tuple[FileText, bytes]:
         try:
-            stamp = stamp_of(os.stat(path))  # noqa: PTH116
+            stamp = stamp_of(file_status(path))
         except OSError:
             stamp = None
         now_ns = self._known.clock()
@@ -161,6 +202,11 @@ def _find_cached(
             and variant.limits == settings.limits
             and all(search.find(name) == path for name, path in variant.found.items())
             and all(_suggestions_hold(variant, template, search) for template in variant.meanings)
+            and all(
+                search.declares(template, name) == declared
+                for template, asked in variant.declared.items()
+                for name, declared in asked.items()
+            )
             and (variant.names is None or variant.names == (search.folders, search.names()))
         ):
             move_to_front(variants, variant)
@@ -170,7 +216,8 @@ def _find_cached(
 
 def _suggestions_hold(variant: _CachedKernelFile, template: str, search: TemplateSearch) -> bool:
     words, before = search.words(template), variant.words.get(template)
-    if words is before or words == before:
+    # what a template prints outside of its tags says whose mistake an unread name is
+    if words is not None and words == before and words.issuperset(variant.meanings[template]):
         return True
     if any(search.meant(template, name) != meaning for name, meaning in variant.meanings[template].items()):
         return False
@@ -189,6 +236,7 @@ def _read_and_record(
         limits=settings.limits,
         found=asked.found,
         meanings=asked.meanings,
+        declared=asked.declared,
         words={template: search.words(template) for template in asked.meanings},
         names=asked.names,
         kernel_file=kernel_file,
@@ -202,6 +250,7 @@ class _RecordingLookup:
         self._search = search
         self.found: dict[str, str | None] = {}
         self.meanings: Suggestions = {}
+        self.declared: dict[str, dict[str, bool]] = {}
         self.names: TemplateNames | None = None
 
     @property
@@ -221,6 +270,11 @@ class _RecordingLookup:
         meaning = self._search.meant(template, parameter)
         self.meanings.setdefault(template, {})[parameter] = meaning
         return meaning
+
+    def declares(self, template: str, parameter: str) -> bool:
+        declared = self._search.declares(template, parameter)
+        self.declared.setdefault(template, {})[parameter] = declared
+        return declared
 
     def _note_names(self) -> None:
         self.names = (self._search.folders, self._search.names())

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.names import why_no_name
 from ckwatch.model.targets import ARCHS, HOST, NATIVE, unknown_arch
+from ckwatch.system.user_files import is_folder
 from ckwatch.workspace.problems import describe_value, unknown_value_error, validator_error
 
 MIB = 1024**2
@@ -21,9 +23,7 @@ SIZE_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _MACRO = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()]*\))?")
-_NAME = re.compile(r"[^/@\x00-\x1f\x7f]+")
 _DEVICE = re.compile(r"auto|cpu|(hip|cuda):\d{1,3}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-NAME_LENGTH_LIMIT = 120
 
 
 def known_arch(value: str) -> str:
@@ -47,14 +47,9 @@ def device_arch(value: str) -> str:
 
 def valid_name(value: str) -> str:
     """A name that can stand in a unit's id, `KERNEL/INSTANCE@ARCH`, and in a file's name."""
-    if not _NAME.fullmatch(value) or value != value.strip() or value in (".", ".."):
-        raise validator_error(
-            "invalid_name", f"`{value}` is not a name: a name is not empty and has no / @ or control characters"
-        )
-    if len(value) > NAME_LENGTH_LIMIT:
-        raise validator_error(
-            "invalid_name", f"the name has {len(value)} characters; at most {NAME_LENGTH_LIMIT} are allowed"
-        )
+    reason = why_no_name(value)
+    if reason is not None:
+        raise validator_error("invalid_name", reason)
     return value
 
 
@@ -89,7 +84,7 @@ def within_root(value: Any, info: ValidationInfo) -> Any:
 
 def existing_folder(value: Path) -> Path:
     """A folder that is there."""
-    if not os.path.isdir(value):  # noqa: PTH112  # Path.is_dir raises where a name is too long
+    if not is_folder(value):
         raise validator_error("missing_folder", f"there is no folder {value}")
     return value
 
@@ -191,9 +186,12 @@ class CompileSection(Section):
         None, description="compiler processes at one time; fewer run when memory is short"
     )
     nice: Annotated[int, Field(ge=0, le=19)] = Field(
-        10, description="the nice value of compilers: how far they make way for other programs; 0: not at all"
+        10,
+        description="the nice value of compilers that nobody waits for: how far they make way for other programs; "
+        "0: not at all",
     )
-    timeout_s: Seconds = Field(600.0, description="after which a compiler is stopped")
+    timeout_s: Seconds = Field(600.0, description="processor time after which a compiler is stopped")
+    stalled_s: Seconds = Field(600.0, description="after which a compiler is stopped that uses no processor")
     header_warnings: bool = Field(False, description="show warnings that lie in headers")
     precompile: bool = Field(True, description="make precompiled headers in the background, and use them")
 
@@ -267,8 +265,10 @@ class DaemonSection(Section):
     idle_exit_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         3600.0, description="after so long without clients and work the daemon ends; 0 for never"
     )
-    build: Literal["wanted", "everything"] = Field(
-        "wanted", description="what is compiled by itself: units that were edited, viewed or requested; or all"
+    build: Literal["wanted", "edited", "everything"] = Field(
+        "wanted",
+        description="what is compiled by itself: what somebody looks at, and what is edited meanwhile; what is edited "
+        "at any time, too; or all",
     )
     settle_ms: Annotated[int, Field(ge=1, le=5000)] = Field(
         20, description="how long a file must be quiet before a change of it counts"

@@ -85,7 +85,10 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
                 runtime[key] = value
         else:
             problems.unknown_key(place, ["name", *operation.size_arguments, *operation.runtime_arguments])
-    for key in operation.size_arguments:
+    misspelt = problems.errors_found > before and any(
+        key not in ("name", *operation.size_arguments, *operation.runtime_arguments) for key in table
+    )
+    for key in () if misspelt else operation.size_arguments:
         if key not in table and key not in worked_out:
             problems.at_value(path, "missing-key", f"`{key}` is missing in [[shape]]")
     for key in operation.runtime_arguments:
@@ -182,6 +185,29 @@ def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath,
         if known != elements:
             message = f"{name} is the same buffer as {owner}, but needs {elements:,} elements of it and not {known:,}"
             problems.at_value(path, "shape-mismatch", message)
+
+
+RAGGED_SIZES = ((389, 277, 323), (392, 280, 328), (400, 272, 336), (400, 272, 512))
+"""M, N, K that no tile divides and that have several tiles: for any vector width, then for those of 8 and 16 elements,
+then with whole tiles along K."""
+
+
+def ragged_shapes(operation: Operation, shape: Shape) -> tuple[Shape, ...]:
+    """Shapes without gaps to verify a GEMM's edges on, for kernels that refuse more and more of them.
+
+    Runtime arguments are those of `shape`. Of another operation there is none: what its sizes mean is not known.
+    """
+    if operation.kind != "gemm":
+        return ()
+    tensors = dict(operation.inputs) | dict(operation.outputs)
+    buffers = [tensor.buffer for tensor in tensors.values() if tensor is not None]
+    found = []
+    for m, n, k in RAGGED_SIZES:
+        sizes = {"M": m, "N": n, "K": k} if len(set(buffers)) == len(buffers) else dict.fromkeys("MNK", m)
+        name = "x".join(map(str, sizes.values()))
+        sizes |= {key: _least_leading(tensors.get(tensor), sizes) for key, tensor in GEMM_LEADING.items()}
+        found.append(Shape(name, sizes, shape.runtime, shape.span))
+    return tuple(found)
 
 
 def elements_spanned(tensor: Tensor, sizes: Mapping[str, int]) -> int:

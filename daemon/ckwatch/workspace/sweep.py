@@ -8,22 +8,31 @@ so that a sweep evaluates few conditions. Nothing is built before it is known to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ckwatch.model.diagnostics import Related, Severity
-from ckwatch.model.kernels import Instance, ParameterValue, value_in_name
-from ckwatch.workspace.parameters import Condition, ConditionError, ParameterReader, PlacedValue, merge_tables
+from ckwatch.model.kernels import Instance, ParameterValue, SweepOrigin, value_in_name
+from ckwatch.workspace.parameters import (
+    ARTICLE,
+    Condition,
+    ConditionError,
+    Derivation,
+    ParameterReader,
+    PlacedValue,
+    kind_of,
+    merge_tables,
+)
 from ckwatch.workspace.problems import Problems
 from ckwatch.workspace.settings import LimitsSection, Name, valid_name
 from ckwatch.workspace.toml_document import KeyPath
 
 
 class SweepTable(BaseModel):
-    """`[[sweep]]`; `where` and `parameters` are read apart."""
+    """`[[sweep]]`; `where`, `derived` and `parameters` are read apart."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
@@ -32,6 +41,9 @@ class SweepTable(BaseModel):
     where: Any = Field(None, description="conditions, all of which must hold: Jinja expressions over the parameters")
     parameters: Annotated[dict[str, Any], Field(min_length=1)] = Field(
         description="an array gives the values to take, anything else one fixed value"
+    )
+    derived: dict[str, Any] = Field(
+        default_factory=dict, description='parameters worked out from others: Jinja expressions, `"MPerBlock // 64"`'
     )
 
 
@@ -53,6 +65,7 @@ class SweepPlan:
     fixed: Mapping[str, PlacedValue]
     axes: tuple[SweepAxis, ...]
     conditions: tuple[Condition, ...]
+    derived: tuple[Derivation, ...] = ()
 
     @property
     def product(self) -> int:
@@ -66,8 +79,12 @@ def read_sweep(
     path: KeyPath,
     defaults: Mapping[str, PlacedValue],
     instances: Mapping[str, Mapping[str, PlacedValue] | None],
+    *,
+    all_named: bool,
 ) -> SweepPlan | None:
-    """The sweep at `path`. `instances` are the file's instances by name, None for those with problems."""
+    """The sweep at `path`. `instances` are the file's instances by name, None for those with problems; one that has no
+    name (`all_named`) may be the sweep's base.
+    """
     problems = reader.problems
     table = problems.validated(SweepTable, values, path)
     if table is None:
@@ -76,8 +93,9 @@ def read_sweep(
     base: Mapping[str, PlacedValue] | None = {}
     if table.base is not None:
         if table.base not in instances:
-            what = f"no [[instance]] is called `{table.base}`"
-            problems.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
+            if all_named:
+                what = f"no [[instance]] is called `{table.base}`"
+                problems.unknown_name((*path, "base"), "unknown-instance", what, table.base, instances)
             return None
         base = instances[table.base]
     axes = [
@@ -90,14 +108,25 @@ def read_sweep(
         return None
     fixed = merge_tables(defaults, base)
     conditions: list[Condition] = []
-    if table.where is not None:
-        # Jinja2 takes a tenth of a second to load, and most files have no conditions
-        from ckwatch.workspace.sweep_conditions import read_conditions
+    derived: list[Derivation] = []
+    for name in table.derived:
+        if reader.named(name, (*path, "derived", name), table.derived) and name in table.parameters:
+            related = (Related("swept here", problems.document.key_span_of((*path, "parameters", name))),)
+            message = f"`{name}` is swept, and cannot be derived as well"
+            problems.at_key((*path, "derived", name), "duplicate-parameter", message, related=related)
+    if table.where is not None or table.derived:
+        # Jinja2 takes a tenth of a second to load, and most files have neither
+        from ckwatch.workspace.sweep_conditions import read_conditions, read_derivations
 
-        conditions = read_conditions(problems, table.where, (*path, "where"), [*fixed, *table.parameters])
+        known = [*fixed, *table.parameters]
+        derived = read_derivations(problems, table.derived, (*path, "derived"), known)
+        document = problems.document
+        reader.key_spans.update((document.span_of(one.path), document.key_span_of(one.path)) for one in derived)
+        if table.where is not None:
+            conditions = read_conditions(problems, table.where, (*path, "where"), [*known, *table.derived])
     if problems.errors_found > before:
         return None
-    return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions))
+    return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions), tuple(derived))
 
 
 def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> SweepAxis | None:
@@ -142,7 +171,7 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
         problems.at_value(place, "too-many-instances", message + f"the limit is {limits.instances:,}: {raising}")
         return []
     walk = _ProductWalk(sweep, limits.combinations)
-    chosen: list[tuple[PlacedValue, ...]] = []
+    chosen: list[tuple[tuple[PlacedValue, ...], dict[str, ParameterValue]]] = []
     try:
         for combination in walk.combinations():
             if len(chosen) == room:
@@ -150,9 +179,12 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
                 message += f"the limit is {limits.instances:,}: {raising}"
                 problems.at_value(place, "too-many-instances", message)
                 return []
-            chosen.append(combination)
+            chosen.append((combination, walk.derived()))
     except ConditionFailedError as failure:
-        problems.at_value(failure.condition.path, "failing-condition", str(failure))
+        if _report_odd_value(sweep, failure.cause.names, problems):
+            return []
+        kind = "condition" if isinstance(failure.cause, Condition) else "expression"
+        problems.at_value(failure.cause.path, f"failing-{kind}", str(failure))
         return []
     except TooManyCombinationsError:
         message = f"sweep `{sweep.name}` has {sweep.product:,} combinations, and {limits.combinations:,} steps did not "
@@ -167,16 +199,30 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
     return _instances(sweep, problems, chosen)
 
 
+def _report_odd_value(sweep: SweepPlan, names: frozenset[str], problems: Problems) -> bool:
+    """Report a value of another type than the rest of its axis, which fails in what mentions `names`."""
+    for axis in sweep.axes:
+        kinds = [kind_of(list(one.value) if isinstance(one.value, tuple) else one.value) for one in axis.values]
+        usual = max(kinds, key=kinds.count, default=None)
+        odd = next((at for at in reversed(range(len(kinds))) if kinds[at] != usual), None)
+        kind = None if odd is None else kinds[odd]
+        if axis.parameter in names and odd is not None and kind is not None and usual is not None:
+            message = f"`{axis.parameter}` is {ARTICLE[kind]} here and {ARTICLE[usual]} elsewhere"
+            problems.add("wrong-type", message, axis.values[odd].span)
+            return True
+    return False
+
+
 def _beside(present: int) -> str:
     return f" beside {present:,} others" if present else ""
 
 
 class ConditionFailedError(Exception):
-    """A condition that cannot be answered."""
+    """A condition that cannot be answered, or a parameter that cannot be worked out."""
 
-    def __init__(self, condition: Condition, message: str) -> None:
+    def __init__(self, cause: Condition | Derivation, message: str) -> None:
         super().__init__(message)
-        self.condition = condition
+        self.cause = cause
 
 
 class TooManyCombinationsError(Exception):
@@ -192,7 +238,13 @@ class _ProductWalk:
         self._steps_left = steps_allowed
         self._values: dict[str, ParameterValue] = {name: written.value for name, written in sweep.fixed.items()}
         self._answers: dict[tuple[object, ...], bool] = {}
+        self._results: dict[tuple[object, ...], ParameterValue] = {}
         depth_of = {axis.parameter: depth for depth, axis in enumerate(sweep.axes)}
+        self._derived: list[list[Derivation]] = [[] for _ in range(len(sweep.axes) + 1)]
+        for one in sweep.derived:  # each after those that it mentions
+            depth = max((depth_of[name] for name in one.names if name in depth_of), default=-1)
+            self._derived[depth + 1].append(one)
+            depth_of[one.parameter] = depth
         self._asked: list[list[tuple[Condition, tuple[str, ...]]]] = [[] for _ in range(len(sweep.axes) + 1)]
         for condition in sweep.conditions:
             swept = tuple(name for name in sorted(condition.names) if name in depth_of)
@@ -226,6 +278,10 @@ class _ProductWalk:
                 chosen.append(written)
                 open_axes.append(iter(self._axes[depth].values))
 
+    def derived(self) -> dict[str, ParameterValue]:
+        """What is worked out for the combination that `combinations` gave last."""
+        return {one.parameter: self._values[one.parameter] for some in self._derived for one in some}
+
     def _count(self) -> None:
         if not self._conditional:
             return
@@ -233,7 +289,18 @@ class _ProductWalk:
         if self._steps_left < 0:
             raise TooManyCombinationsError
 
+    def _worked_out(self, one: Derivation) -> ParameterValue:
+        key = (one.path, *((type(self._values[name]), self._values[name]) for name in sorted(one.names)))
+        if key not in self._results:
+            try:
+                self._results[key] = one.value(self._values)
+            except ConditionError as error:
+                raise ConditionFailedError(one, str(error)) from None
+        return self._results[key]
+
     def _allowed(self, depth: int) -> bool:
+        for one in self._derived[depth]:
+            self._values[one.parameter] = self._worked_out(one)
         for condition, swept in self._asked[depth]:
             key = (condition.path, *((type(self._values[name]), self._values[name]) for name in swept))
             answer = self._answers.get(key)
@@ -247,14 +314,18 @@ class _ProductWalk:
         return True
 
 
-def _instances(sweep: SweepPlan, problems: Problems, chosen: list[tuple[PlacedValue, ...]]) -> list[Instance]:
+def _instances(
+    sweep: SweepPlan, problems: Problems, chosen: Sequence[tuple[tuple[PlacedValue, ...], dict[str, ParameterValue]]]
+) -> list[Instance]:
     span = problems.document.span_of((*sweep.path, "name"))
+    made_by = SweepOrigin(sweep.name, len(chosen), frozenset(one.parameter for one in sweep.derived))
+    derived_spans = {one.parameter: problems.document.span_of(one.path) for one in sweep.derived}
     values = {name: written.value for name, written in sweep.fixed.items()}
     spans = {name: written.span for name, written in sweep.fixed.items()}
     found = []
-    for combination in chosen:
+    for combination, derived in chosen:
         name = sweep.name
-        own_values, own_spans = dict(values), dict(spans)
+        own_values, own_spans = values | derived, spans | derived_spans
         for axis, written in zip(sweep.axes, combination, strict=True):
             own_values[axis.parameter] = written.value
             own_spans[axis.parameter] = written.span
@@ -266,5 +337,5 @@ def _instances(sweep: SweepPlan, problems: Problems, chosen: list[tuple[PlacedVa
             message = f"the instance's name becomes `{name}`: {error}; shorten the sweep's name or its values"
             problems.at_value((*sweep.path, "name"), "invalid-name", message)
             return []
-        found.append(Instance(name, own_values, span, own_spans))
+        found.append(Instance(name, own_values, span, own_spans, made_by))
     return found

@@ -1,9 +1,9 @@
-"""Parses the `where` conditions of sweeps, Jinja expressions such as `MPerBlock >= NPerBlock`.
+"""Parses the `where` conditions and derived parameters of sweeps: Jinja expressions such as `MPerBlock >= NPerBlock`.
 
 They run in a sandbox that knows numbers, comparisons and a handful of functions: no attributes, no methods, no
 arithmetic that makes long texts or enormous integers. So a condition ends quickly whatever it says.
 
-Imported only for files that have conditions: Jinja2 takes a tenth of a second to load.
+Imported only for files that have some: Jinja2 takes a tenth of a second to load.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ckwatch.model.arithmetic import INTEGER_LIMIT_BITS
 from ckwatch.model.diagnostics import Fix
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.workspace.parameters import Condition
+from ckwatch.workspace.parameters import Condition, Derivation
 from ckwatch.workspace.problems import Problems, describe_value, did_you_mean, join_names, nearest
 from ckwatch.workspace.toml_document import KeyPath
 
 CONDITION_LENGTH_LIMIT = 1000
+
+Evaluation = Callable[[Mapping[str, ParameterValue]], Any]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": abs, "len": len, "max": max, "min": min, "sum": sum}
 FILTERS_ALLOWED = ("abs", "first", "int", "last", "length", "max", "min", "sum")
@@ -63,7 +65,7 @@ _ENVIRONMENT = ConditionEnvironment()
 def read_conditions(problems: Problems, texts: Any, base: KeyPath, known: Collection[str]) -> list[Condition]:
     """The conditions at `base`, an array of strings or one string; `known` are the parameters they may mention."""
     if isinstance(texts, str):
-        found = _read(problems, texts, base, known)
+        found = _condition(problems, texts, base, known)
         return [found] if found else []
     if not isinstance(texts, list):
         problems.wrong_type(base, "an array of strings", texts)
@@ -72,12 +74,49 @@ def read_conditions(problems: Problems, texts: Any, base: KeyPath, known: Collec
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             problems.wrong_type((*base, index), "a string", text)
-        elif condition := _read(problems, text, (*base, index), known):
+        elif condition := _condition(problems, text, (*base, index), known):
             conditions.append(condition)
     return conditions
 
 
-def _read(problems: Problems, text: str, path: KeyPath, known: Collection[str]) -> Condition | None:
+def read_derivations(
+    problems: Problems, table: Mapping[str, Any], base: KeyPath, known: Collection[str]
+) -> list[Derivation]:
+    """The expressions in the `table` at `base`, by parameter, each after those that it mentions.
+
+    `known` are the parameters with values; those of `table` may be mentioned, too.
+    """
+    found: dict[str, Derivation] = {}
+    for name, text in table.items():
+        path = (*base, name)
+        if not isinstance(text, str):
+            expected = 'a string with an expression, such as "MPerBlock // 64"'
+            problems.wrong_type(path, expected, text)
+        elif (read := _read(problems, text, path, [*known, *table], "expression")) is not None:
+            found[name] = Derivation(name, text, read[0], path, read[1])
+    ordered: list[Derivation] = []
+    done = table.keys() - found.keys()
+    while left := [one for one in found.values() if one.parameter not in done]:
+        ready = [one for one in left if not (one.names & table.keys()) - done]
+        if not ready:
+            for one in left:
+                message = f"`{one.parameter}` is worked out from itself: `{one.text}`"
+                problems.at_value(one.path, "invalid-expression", message)
+            return []
+        ordered += ready
+        done |= {one.parameter for one in ready}
+    return ordered
+
+
+def _condition(problems: Problems, text: str, path: KeyPath, known: Collection[str]) -> Condition | None:
+    read = _read(problems, text, path, known, "condition")
+    return None if read is None else Condition(text, read[0], path, read[1])
+
+
+def _read(
+    problems: Problems, text: str, path: KeyPath, known: Collection[str], what: str
+) -> tuple[frozenset[str], Evaluation] | None:
+    """The names in a condition or expression, and its evaluation."""
     problem = ""
     names: set[str] = set()
     if len(text) > CONDITION_LENGTH_LIMIT:
@@ -97,20 +136,21 @@ def _read(problems: Problems, text: str, path: KeyPath, known: Collection[str]) 
         except (TemplateError, SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
             problem = str(error) or type(error).__name__
     if problem:
-        problems.at_value(path, "invalid-condition", f"`{text[:80]}` is not a condition: {problem}")
+        article = "an" if what == "expression" else "a"
+        problems.at_value(path, f"invalid-{what}", f"`{text[:80]}` is not {article} {what}: {problem}")
         return None
     wrong = names - set(known)
     for name in sorted(wrong):
-        message = f"the condition mentions `{name}`, which no parameter is called; {did_you_mean(name, known)}"
+        message = f"the {what} mentions `{name}`, which no parameter is called; {did_you_mean(name, known)}"
         at = re.search(rf"\b{re.escape(name)}\b", text)
         span = problems.document.span_within(path, at.start(), at.end()) if at else problems.document.span_of(path)
         near = nearest(name, known)
         fixes = (Fix(span, near),) if near and at and span != problems.document.span_of(path) else ()
         problems.add("unknown-parameter", message + f"known: {join_names(known)}", span, fixes=fixes)
-    return None if wrong else Condition(text, frozenset(names), path, _answer(evaluate))
+    return None if wrong else (frozenset(names), _answer(evaluate))
 
 
-def _answer(evaluate: Callable[[Mapping[str, ParameterValue]], Any]) -> Callable[[Mapping[str, ParameterValue]], Any]:
+def _answer(evaluate: Evaluation) -> Evaluation:
     """`evaluate`, with all that goes wrong in it as a ValueError."""
 
     def answer(values: Mapping[str, ParameterValue]) -> Any:

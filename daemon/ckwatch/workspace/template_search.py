@@ -9,21 +9,29 @@ files has other identifiers.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from ckwatch.model.parameter_types import declarations
+from ckwatch.system.user_files import file_status, read_file
 from ckwatch.workspace.files import Clock, Stamp, StampCache, stamp_of
+from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.problems import nearest, normalized
 
-TEMPLATE_TEXT_LIMIT_BYTES = 16 * 1024 * 1024
+NEAR_NAMES = 0.8
+"""How alike a parameter and a name in a template are for one to be a slip of the other, from 0 to 1."""
+
+SHORTEST_NEAR = 4
 
 VARIANTS_KEPT = 4
 """Of each file and closure: editors have different unsaved texts of the same file, and loads for them alternate."""
@@ -41,11 +49,16 @@ _LITERAL = re.compile(r"\s*(\"[^\"]*\"|'[^']*')")
 class FileIdentifiers:
     """The identifiers in the tags of one file, and the templates that it names; None where a name is computed.
 
-    The same object stands for the same text of the same file.
+    `printed` are identifiers outside of tags, `repeated` those that stand anywhere in the file more than once, and
+    `typed` those whose type a comment declares; `*` where it declares those of a device operation. The same object
+    stands for the same text of the same file.
     """
 
     words: frozenset[str]
     references: tuple[str, ...] | None
+    printed: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +86,9 @@ class IdentifierCache:
         known = self._by_stamp.get(path, stamp)
         if known is not None:
             return known
-        if stamp[2] > TEMPLATE_TEXT_LIMIT_BYTES:
-            return None
         now_ns = self._clock()
         try:
-            text = Path(path).read_text("utf-8", "replace")
+            text = read_file(path).decode("utf-8", "replace")
         except OSError:
             return None
         found = self.of_text(path, text)
@@ -130,13 +141,17 @@ def _words_of(text: str) -> FileIdentifiers:
     words: set[str] = set()
     for tag in _TAG.findall(text):
         words.update(map(sys.intern, _IDENTIFIER.findall(tag)))
+    counts = Counter(_IDENTIFIER.findall(text))
+    printed = frozenset(map(sys.intern, _IDENTIFIER.findall(_TAG.sub(" ", text))))
+    repeated = frozenset(sys.intern(word) for word, count in counts.items() if count > 1)
+    typed = frozenset("*" if one.operation else one.name for one in declarations("", text))
     references: list[str] = []
     for reference in _REFERENCE.finditer(text):
         literal = _LITERAL.match(reference["what"])
         if literal is None:
-            return FileIdentifiers(frozenset(words), None)
+            return FileIdentifiers(frozenset(words), None, printed, repeated, typed)
         references.append(literal[1][1:-1])
-    return FileIdentifiers(frozenset(words), tuple(references))
+    return FileIdentifiers(frozenset(words), tuple(references), printed, repeated, typed)
 
 
 def _collect(name: str, look: Callable[[str], FileIdentifiers | None]) -> IncludeClosure:
@@ -179,6 +194,9 @@ class TemplateLookup(Protocol):
     def meant(self, template: str, parameter: str) -> str | None:
         """For a parameter that `template` does not mention, the one that was probably meant; else None."""
 
+    def declares(self, template: str, parameter: str) -> bool:
+        """Whether `template` declares a type of `parameter`."""
+
 
 class TemplateSearch:
     """The search path as one load of a workspace sees it: `TemplateLookup`, each file read once.
@@ -199,6 +217,7 @@ class TemplateSearch:
         self._words: dict[str, frozenset[str] | None] = {}
         self._forms: dict[str, dict[str, str]] = {}
         self._names: tuple[str, ...] | None = None
+        self._parsed: dict[str, bool] = {}
 
     def find(self, name: str) -> str | None:
         """The absolute path of the template `name`; None if there is none."""
@@ -233,15 +252,52 @@ class TemplateSearch:
     def meant(self, template: str, parameter: str) -> str | None:
         """For a parameter that `template` does not mention, the one that was probably meant; else None.
 
-        That is one which differs in case and underscores only.
+        None also where the template has the mistake: it prints the name elsewhere, and what it mentions only once.
         """
         words = self.words(template)
         # a template that goes through `parameters` needs no names
         if words is None or parameter in words or "parameters" in words:
             return None
         if template not in self._forms:
-            self._forms[template] = by_normal_form(words)
-        return self._forms[template].get(normalized(parameter))
+            self._forms[template] = by_normal_form(words - RESERVED)
+        forms, sought = self._forms[template], normalized(parameter)
+        if sought in forms:
+            return forms[sought] if self._is_readable(template) else None
+        near = difflib.get_close_matches(sought, forms, n=1, cutoff=NEAR_NAMES) if len(sought) >= SHORTEST_NEAR else []
+        if not near:
+            return None
+        found = forms[near[0]]
+        files = [one for _, one in self._known.closure(template, self._text).texts if one is not None]
+        mentions = sum(1 + (found in one.repeated) for one in files if found in one.words or found in one.printed)
+        printed_here = any(parameter in one.printed for one in files)
+        return None if (printed_here and mentions == 1) or not self._is_readable(template) else found
+
+    def _is_readable(self, template: str) -> bool:
+        """Whether a template and what it includes can be parsed: of a broken one, the identifiers say little."""
+        return all(self._can_be_parsed(name) for name, _ in self._known.closure(template, self._text).texts)
+
+    def _can_be_parsed(self, name: str) -> bool:
+        if name not in self._parsed:
+            # Jinja2 takes a tenth of a second to load, and is needed where a parameter seems to be a slip only
+            from jinja2 import Environment, TemplateSyntaxError
+
+            path = self.find(name) or ""
+            try:
+                text = self._overlays[path] if path in self._overlays else read_file(path).decode()
+                Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)  # noqa: S701  # C++
+            except TemplateSyntaxError as error:
+                # an unknown filter or test breaks nothing
+                self._parsed[name] = (error.message or "").startswith("No ")
+            except (OSError, ValueError, RecursionError):
+                self._parsed[name] = False
+            else:
+                self._parsed[name] = True
+        return self._parsed[name]
+
+    def declares(self, template: str, parameter: str) -> bool:
+        """Whether `template`, or what it includes, declares a type of `parameter`."""
+        files = self._known.closure(template, self._text).texts
+        return any(one is not None and (parameter in one.typed or "*" in one.typed) for _, one in files)
 
     def forget_unused(self) -> None:
         """Keep what is known bounded, by what this load used."""
@@ -256,10 +312,12 @@ class TemplateSearch:
             if path in self._overlays:
                 return path
             try:
-                status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one load
-            except (OSError, ValueError):
+                status = file_status(path)
+            except (OSError, ValueError) as error:
+                if isinstance(error, TimeoutError):
+                    return path  # whoever reads it says so
                 continue
-            if stat.S_ISREG(status.st_mode):
+            if not stat.S_ISDIR(status.st_mode):
                 self._stamps[path] = stamp_of(status)
                 return path
         return None
@@ -276,7 +334,8 @@ class TemplateSearch:
             return None
         if path in self._overlays:
             return self._known.of_text(path, self._overlays[path])
-        return self._known.of_file(path, self._stamps[path])
+        stamp = self._stamps.get(path)
+        return None if stamp is None else self._known.of_file(path, stamp)
 
 
 def _names_in(folder: str) -> Iterator[str]:

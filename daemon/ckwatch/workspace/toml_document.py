@@ -19,7 +19,20 @@ from typing import Any
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import LineIndex, Position, Span
-from ckwatch.model.toml import KeyPart, TomlPair, TomlTable, TomlValue, parse_toml
+from ckwatch.model.toml import (
+    KEY_PARTS_LIMIT,
+    KEYS_LIMIT,
+    MARKS_LIMIT,
+    KeyPart,
+    TomlPair,
+    TomlTable,
+    TomlValue,
+    long_keys,
+    parse_toml,
+    readable_end,
+    surplus_keys,
+)
+from ckwatch.workspace.toml_mistakes import mistake_in
 
 ERRORS_PER_SECTION = 8
 ERRORS_PER_FILE = 50
@@ -53,7 +66,7 @@ class SyntaxProblem:
 
 @dataclass(frozen=True, slots=True)
 class ParsedValues:
-    """`values` of `text`, which is the text that was given with each broken statement blanked."""
+    """`values` of `text`, which is the text that was given with each broken statement blanked, as far as it is read."""
 
     values: dict[str, Any]
     text: str
@@ -66,12 +79,38 @@ class _Failure:
     position: Position
 
 
-def parse_values(text: str) -> ParsedValues:
-    """The values of a TOML text and all its syntax errors. Raises nothing on bad text."""
+def parse_values(text: str, arrays: frozenset[str] = frozenset()) -> ParsedValues:
+    """The values of a TOML text and all its syntax errors; `arrays` are names of tables that stand in double brackets.
+
+    Raises nothing on bad text.
+    """
+    problems: list[SyntaxProblem] = []
+    end = readable_end(text)
+    if end < len(text):
+        message = f"the file has too many lines, keys and values; what follows the first {MARKS_LIMIT:,} is not read"
+        shown = text[end : end + 80].partition("\n")[0]
+        problems.append(SyntaxProblem(message, end, end + len(shown)))
+        text = text[:end] + blank(shown)
+    for around, parts in long_keys(text):
+        message = f"the key has {len(parts)} parts; at most {KEY_PARTS_LIMIT} are allowed"
+        problems.append(SyntaxProblem(message, parts[0].start, parts[-1].end))
+        text = _without(text, around.start, around.end)
+    for pair, end in surplus_keys(text):
+        message = f"the table has too many keys; at most {KEYS_LIMIT:,} are allowed"
+        problems.append(SyntaxProblem(message, pair.start, pair.key_end))
+        text = _without(text, pair.start, end)
     outcome = _attempt(text)
     if isinstance(outcome, dict):
-        return ParsedValues(outcome, text, ())
-    problems: list[SyntaxProblem] = []
+        return ParsedValues(outcome, text, tuple(problems))
+    if json := re.match(r"\s*\{", text):
+        problem = SyntaxProblem("this is JSON, and not TOML: write `key = value` lines", json.end() - 1, json.end())
+        return ParsedValues({}, blank(text), (problem,))
+    for start, end, name in _single_brackets(text, arrays):
+        # the keys below cannot be given to the table that is meant
+        problems.append(SyntaxProblem(f"write [[{name}]]: there may be several", start, end, replacement=f"[[{name}]]"))
+        following = re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, end)
+        stop = following.start() if following else len(text)
+        text = _without(text, start, stop)
     sections: list[str] = []
     offset = 0
     for section in _sections(text):
@@ -87,9 +126,19 @@ def parse_values(text: str) -> ParsedValues:
     return ParsedValues(values, "".join(sections), tuple(problems))
 
 
+def _single_brackets(text: str, arrays: frozenset[str]) -> list[tuple[int, int, str]]:
+    """(start, end, name) of headers in single brackets whose tables stand in double brackets."""
+    header = re.compile(r"^[ \t]*(\[[ \t]*([\w-]+)[ \t]*\])[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
+    return [(one.start(1), one.end(1), one[2]) for one in header.finditer(text) if one[2] in arrays]
+
+
 def blank(text: str) -> str:
     """`text` with a space for each character that is not a line end."""
-    return re.sub(r"[^\r\n]", " ", text)
+    return re.sub(r"[^\r\n]+", lambda found: " " * len(found[0]), text)
+
+
+def _without(text: str, start: int, end: int) -> str:
+    return text[:start] + blank(text[start:end]) + text[end:]
 
 
 def _attempt(text: str) -> dict[str, Any] | _Failure:
@@ -183,8 +232,14 @@ def _describe(text: str, failure: _Failure, first: int, base: int) -> SyntaxProb
         name = line[: key.end() - 1].strip() if key else line.split("#")[0].strip()
         begin = start + len(line) - len(line.lstrip())
         return SyntaxProblem(f"`{name}` is given twice", base + begin, base + begin + len(name), repeated=True)
-    if failure.position.line > first or failure.message == "Unclosed array":
+    too_deep = failure.message.startswith("arrays or tables")
+    mistake = None if too_deep else mistake_in(text[start:])
+    if mistake is None and (failure.position.line > first or failure.message == "Unclosed array"):
         return _unclosed(line, key, failure.message, base + start, base + offset)
+    if mistake is not None:
+        begin, end = base + start + mistake.start, base + start + mistake.end
+        noticed = base + offset if failure.position.line > first else None
+        return SyntaxProblem(mistake.message, begin, end, noticed, replacement=mistake.replacement)
     offset = min(offset, start + len(line))
     word = WORD.match(text, offset, start + len(line))
     end = word.end() if word else min(offset + 1, start + len(line))
@@ -256,10 +311,15 @@ def _join(sections: list[str], problems: list[SyntaxProblem]) -> dict[str, Any]:
     return {}
 
 
+ARRAYS = frozenset(("instance", "shape", "sweep"))
+"""Tables of a kernel file that stand in double brackets."""
+
 KeyPath = tuple[str | int, ...]
 """Keys of tables and indices of arrays, from the top: `("instance", 2, "MPerBlock")`."""
 
 _DOCUMENTS_KEPT = 64
+_LARGE_CHARACTERS = 500_000
+"""A document takes up to a hundred times its text."""
 
 
 class _Place:
@@ -289,7 +349,7 @@ class TomlDocument:
     """A TOML file. `values` is empty where nothing could be read; it is shared and must not be changed."""
 
     def __init__(self, path: str, text: str, source: Source) -> None:
-        parsed = parse_values(text)
+        parsed = parse_values(text, ARRAYS if source is Source.KERNEL_FILE else frozenset())
         self.path = path
         self.text = text
         self.source = source
@@ -419,7 +479,11 @@ def _place_of(value: TomlValue, key: tuple[int, int] | None, shift: int) -> _Pla
     return place
 
 
-@lru_cache(maxsize=_DOCUMENTS_KEPT)
 def document_of(path: str, text: str, source: Source) -> TomlDocument:
     """The document of a text; recent ones are kept, so that a language server parses only what changed."""
+    return TomlDocument(path, text, source) if len(text) > _LARGE_CHARACTERS else _kept_document(path, text, source)
+
+
+@lru_cache(maxsize=_DOCUMENTS_KEPT)
+def _kept_document(path: str, text: str, source: Source) -> TomlDocument:
     return TomlDocument(path, text, source)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from ckwatch.system.user_files import file_status, real_path
+
 
 @dataclass(frozen=True, slots=True)
 class Writers:
@@ -39,7 +41,7 @@ class Writers:
         users, groups = {os.geteuid(), 0}, set()
         for name in names:
             with suppress(OSError):
-                status = os.stat(name)  # noqa: PTH116
+                status = file_status(name)
                 users.add(status.st_uid)
                 if status.st_mode & stat.S_IWGRP:
                     groups.add(status.st_gid)
@@ -53,21 +55,21 @@ class Writers:
         if self.anyone:
             return None
         try:
-            found = self._foreign("it", status or os.stat(path))  # noqa: PTH116  # thousands of these are made in one load
+            found = self._foreign("it", status or file_status(path))
         except OSError:
             return None
-        file = os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+        file = real_path(path) if os.path.islink(path) else path  # noqa: PTH114
         return found or self._of_folder(os.path.dirname(file))  # noqa: PTH120
 
     def _of_folder(self, folder: str) -> str | None:
         """The same of the folders around a file, up to one of `folders`: who can write there can replace it."""
         if folder not in self._known:
-            self._known[folder] = self._looked_at(os.path.realpath(folder))
+            self._known[folder] = self._looked_at(real_path(folder))
         return self._known[folder]
 
     def _looked_at(self, folder: str) -> str | None:
         try:
-            status = os.stat(folder)  # noqa: PTH116
+            status = file_status(folder)
         except OSError:
             return None
         # In a folder with the sticky bit, such as /tmp, only the owner of a file can replace it.
