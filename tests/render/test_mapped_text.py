@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import pickle
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch.model.source_map import Site, SiteKind
+from ckwatch.model.source_map import Origin, Site, SiteKind, SourceMap
 from ckwatch.model.text import Position, span
-from ckwatch.render.mapped_text import MappedText, concat, printed, replace, verbatim
+from ckwatch.render.mapped_text import MappedText, Piece, Recorder, join, replace
 from ckwatch.render.outcome import map_of
 
 SITE = Site(SiteKind.TEXT, span("/t/a.j2", 3, 2, 9, 0), "text")
 PRINT = Site(SiteKind.EXPRESSION, span("/t/a.j2", 7, 0, 7, 9), "x")
 
 
+def verbatim(text: str, site: Site) -> MappedText:
+    recorder = Recorder()
+    return recorder.concat([(recorder.keep(Piece(text, site, copied=True)),)])
+
+
 def sample(text: str) -> MappedText:
     """Half copied, half printed."""
     half = len(text) // 2
-    return concat([verbatim(text[:half], SITE), printed(text[half:], PRINT)])
+    recorder = Recorder()
+    piece = recorder.keep(Piece(text[:half], SITE, copied=True, prints=PRINT), None)
+    return recorder.concat([(piece, text[half:])])
 
 
 def covered(text: str) -> bool:
@@ -82,7 +90,7 @@ def test_operations_agree_with_str(number: int, text: str) -> None:
 
 def test_a_cut_starts_at_its_own_place() -> None:
     text = verbatim("one\n  two", SITE)[6:]
-    (segment,) = map_of(text, SITE).segments
+    (segment,) = map_of(MappedText(text), SITE).segments
     assert (segment.position, segment.verbatim) == (Position(4, 2), True)
 
 
@@ -95,12 +103,89 @@ def test_replaced_text_belongs_to_the_site_it_stands_at() -> None:
     ]
 
 
+def origin_at(found: SourceMap, offset: int) -> Origin:
+    origin = found.origin_of_range(offset, offset + 1)
+    assert origin is not None
+    return origin
+
+
+@pytest.mark.parametrize("between", ["", ", ", "; "])
+@pytest.mark.parametrize("plain", [0, 1])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 40])
+def test_each_part_of_a_joined_text_keeps_its_place(between: str, plain: int, count: int) -> None:
+    recorder = Recorder()
+    text = "\n".join(f"line {number}" for number in range(count))
+    lines = recorder.concat([(recorder.keep(Piece(text, SITE, copied=True)),)]).splitlines()
+    separator = between if between != "; " else recorder.concat([(recorder.keep(Piece(between, PRINT, copied=True)),)])
+    parts = [*["none"] * plain, *lines]
+    joined = join(separator, parts)
+    assert joined == str.join(separator, parts)
+    at = 0
+    found = map_of(MappedText(joined), SITE)
+    for number, part in enumerate(parts):
+        origin = origin_at(found, at)
+        if number >= plain:
+            column = 2 if number == plain else 0
+            assert (origin.exact, origin.span.start) == (True, Position(3 + number - plain, column))
+        else:
+            assert origin.span.start == SITE.span.start
+        at += len(part) + len(separator)
+        if type(separator) is MappedText and number + 1 < len(parts):
+            assert origin_at(found, at - 1).span.start == Position(7, 1)
+
+
 def test_rearranged_text_is_approximate() -> None:
     assert map_of(MappedText(sample("abc").upper()), SITE).exact
     assert not map_of(MappedText("made of something"), SITE).exact
 
 
-def test_it_survives_pickling() -> None:
-    text = sample("abc def")
-    copy = pickle.loads(pickle.dumps(text))
-    assert (copy, type(copy), copy._nodes) == (text, MappedText, text._nodes)
+LONG = "".join(f"  int a{number} = f({number}, 'x');\n" for number in range(400))
+
+DERIVED: list[Callable[[MappedText], Any]] = [
+    *OPERATIONS,
+    lambda s: s.split("\n"),
+    lambda s: s.rsplit(None, 3),
+    lambda s: s.rpartition("int"),
+    lambda s: s.replace("int", MappedText("long")),
+    lambda s: "".join(line + "!" for line in s.splitlines()),
+    lambda s: join("; ", s.splitlines()),
+]
+
+
+def lines_executed(run: Callable[[], object]) -> int:
+    """How many lines of the rendering modules run, which is what an operation costs on every machine."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if "/ckwatch/render/" not in frame.f_code.co_filename:
+            return None
+        count += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("number", range(len(DERIVED)))
+def test_twice_the_text_is_at_most_twice_the_work(number: int) -> None:
+    def made(text: str) -> int:
+        recorder = Recorder()
+        lines = text.splitlines(keepends=True)
+        pieces = [recorder.keep(Piece(line, SITE, copied=True)) for line in lines]
+        captured = recorder.concat([(piece,) for piece in pieces])
+
+        def derive() -> None:
+            result = DERIVED[number](captured)
+            parts = [result] if isinstance(result, str) else list(result)
+            around = recorder.keep(Piece(), None)
+            whole = recorder.concat([(around, MappedText(part)) for part in parts])
+            map_of(whole, SITE).segments  # noqa: B018  # unpacks the map
+
+        return lines_executed(derive)
+
+    assert made(LONG + LONG) <= 2.2 * made(LONG) + 500

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
 import anyio
 import pytest
 
-from ckwatch.render.outcome import RenderLimits
+from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits
+from ckwatch.render.worker import serve
 from ckwatch.render.worker_pool import RenderPool
 from patience import PATIENCE_S
 from units import unit
@@ -35,6 +38,40 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
             assert good.rendered.source_map.segments[1].site.label == "MPerBlock"
 
 
+async def test_a_stopped_render_depends_on_what_it_has_read(tmp_path: Path) -> None:
+    texts = {
+        "t.hip.j2": "{% include 'x.j2' ignore missing %}{% from 'm.j2' import a %}{% include 'slow.j2' %}",
+        "m.j2": "{% macro a() %}{% endmacro %}",
+        "slow.j2": "",
+    }
+
+    def write() -> dict[str, str]:
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+        return {str(tmp_path / name): sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+    async def kill_when_read(digests: dict[str, str]) -> None:
+        while (known := worker._lookups.get("t.hip.j2")) is None or known.read != digests:  # noqa: ASYNC110  # the worker tells nobody else
+            await anyio.sleep(0.01)
+        assert worker._process is not None
+        os.kill(worker._process.pid, signal.SIGKILL)
+
+    read = write()
+    async with RenderPool((tmp_path,)) as pool:
+        worker = pool._all[0]
+        usual = await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))
+        assert usual.read == read
+        texts["slow.j2"] = BOMBS["rounds.hip.j2"]
+        read = write()
+        for how in ("a worker that has rendered it before", "a new worker"):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(kill_when_read, read)
+                stopped = await pool.render(unit("t.hip.j2"), RenderLimits(time_limit_s=PATIENCE_S))
+            assert [d.code for d in stopped.diagnostics] == ["template/limit"], how
+            assert stopped.read == read, how
+            assert stopped.missed == {str(tmp_path / "x.j2")}, how
+
+
 @pytest.mark.parametrize("path", [None, os.pathsep, f"{os.pathsep}/nowhere", "."])
 async def test_modules_beside_the_kernel_files_are_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
@@ -49,6 +86,13 @@ async def test_modules_beside_the_kernel_files_are_not_imported(
         outcome = await pool.render(unit("t.hip.j2"))
     assert outcome.rendered is not None, outcome.diagnostics
     assert outcome.rendered.text == "7"
+
+
+@pytest.mark.parametrize("begun", [b"\0" * 3, (500).to_bytes(LENGTH_BYTES, "big") + b"\x80\x05"])
+def test_a_worker_whose_parent_was_killed_while_it_asked_ends(tmp_path: Path, begun: bytes) -> None:
+    answers = BytesIO()
+    serve((tmp_path,), BytesIO(begun), answers)
+    assert answers.getvalue() == b""
 
 
 async def test_a_killed_worker_is_reported_and_replaced(tmp_path: Path) -> None:

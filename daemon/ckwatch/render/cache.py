@@ -20,8 +20,9 @@ from pydantic import TypeAdapter
 from ckwatch.model.kernels import Unit
 from ckwatch.render.outcome import PackedSourceMap, Rendered, RenderOutcome, packed_bytes, plain_values
 from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
-FORMAT = 2
+FORMAT = 3
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 """An entry begins with the SHA-256 of the rest, which is MessagePack: reading one executes nothing."""
@@ -29,8 +30,9 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 KEPT = 5000
 """Entries that `prune` leaves; each takes about 40 kB."""
 
-Entry = tuple[str, bytes, str, str, tuple[str, ...], dict[str, str], tuple[str, ...]]
-"""Text, source map, symbol, token key, names mentioned, files read and their hashes, files looked for in vain."""
+Entry = tuple[str, bytes, str, str, tuple[str, ...], tuple[str, ...], dict[str, str], tuple[str, ...]]
+"""Text, source map, symbol, token key, names mentioned, templates' folders, files read and their hashes, files looked
+for in vain."""
 
 Digest = Callable[[str], str | None]
 """The SHA-256 of a file's contents now; None when it cannot be read."""
@@ -47,11 +49,11 @@ class RenderCache:
     def get(self, unit: Unit) -> RenderOutcome | None:
         """The render of `unit`, if it would come out the same now."""
         try:
-            data = self._file(unit).read_bytes()
+            data = read_file(self._file(unit), SIDE_FILE_LIMIT_BYTES)
             digest, body = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
             if hashlib.sha256(body).digest() != digest:
                 return None
-            text, map_bytes, symbol, token_key, mentioned, read, missed = _entry().validate_python(
+            text, map_bytes, symbol, token_key, mentioned, folders, read, missed = _entry().validate_python(
                 plain_values(body), strict=True
             )
         except (OSError, ValueError):  # a damaged entry is a miss
@@ -60,7 +62,8 @@ class RenderCache:
             return None
         if any(os.path.lexists(path) for path in missed):
             return None
-        rendered = Rendered(text, PackedSourceMap(text, map_bytes), symbol, token_key, frozenset(mentioned))
+        source_map = PackedSourceMap(text, map_bytes)
+        rendered = Rendered(text, source_map, symbol, token_key, frozenset(mentioned), tuple(folders))
         return RenderOutcome(rendered, (), read, frozenset(missed))
 
     def put(self, unit: Unit, outcome: RenderOutcome) -> None:
@@ -71,7 +74,7 @@ class RenderCache:
         body = packed_bytes(
             (
                 *(rendered.text, rendered.source_map.packed, rendered.symbol, rendered.token_key),
-                *(sorted(rendered.mentioned), dict(outcome.read), sorted(outcome.missed)),
+                *(sorted(rendered.mentioned), rendered.folders, dict(outcome.read), sorted(outcome.missed)),
             )
         )
         target = self._file(unit)

@@ -12,11 +12,17 @@ argument.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ckwatch.model.kernel_problem import pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import DTYPES
+from ckwatch.render.values import describe, did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 KERNEL_NAME = "KERNEL_NAME"
 
@@ -31,8 +37,30 @@ HEADER_FAMILIES = ("hip", "ck", "ck_tile", "cu", "cutlass", "cpp")
 """Arguments of `header()` and `globals()`; each includes what the ones it stands on need."""
 
 
+HOOK_NAMES = (
+    *("def_kernel", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride", "check_not_null"),
+    *("size_args", "runtime_args", "header", "globals", "template_argument"),
+)
+
+
+_LAST_NAME = re.compile(r"[^\W\d]\w*\Z", re.ASCII)
+"""What a C declaration such as `int32_t M` declares."""
+
+
 class HookError(Exception):
-    """A hook was called in a way that cannot work; the message says what to do."""
+    """A value or hook was used in a way that cannot work; the message says what to do.
+
+    `argument` is the name or index of the argument that is wrong, `element` the index in a list that it is, `name` what
+    the template calls the value that is wrong.
+    """
+
+    def __init__(
+        self, message: str, argument: str | int | None = None, *, element: int | None = None, name: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.argument = argument
+        self.element = element
+        self.name = name
 
 
 class KernelHooks:
@@ -63,14 +91,20 @@ class KernelHooks:
 
         `names_str` names inputs and outputs in order, separated by commas (default: the tensors' own names).
         `input_reorder[i]` is the index of the input that becomes argument i. `size_args` are C declarations
-        (default: `int32_t` and each size argument of the operation). Raises HookError when the counts differ.
+        (default: `int32_t` and each size argument of the operation). Raises HookError when the counts differ, and for
+        another order of tensors or sizes than that in which the kernel is called.
         """
+        if self._argument_names:
+            raise HookError("def_kernel is called twice: a template defines one kernel", name="def_kernel")
+        for name, given in (("inputs", inputs), ("outputs", outputs)):
+            _check_tensors(name, given)
         names = self._names(inputs, outputs, names_str)
         order = list(range(len(inputs))) if input_reorder is None else list(input_reorder)
         if sorted(order) != list(range(len(inputs))):
             raise HookError(
                 f"input_reorder {order} must hold each index from 0 to {len(inputs) - 1} once: "
-                f"there are {len(inputs)} inputs"
+                f"there are {len(inputs)} inputs",
+                "input_reorder",
             )
         written = {tensor.buffer for tensor in outputs if tensor is not None}
         declarations: list[str] = []
@@ -79,7 +113,9 @@ class KernelHooks:
             self._declare(inputs[index], names[index], declarations, written)
         for name, tensor in zip(names[len(inputs) :], outputs, strict=True):
             self._declare(tensor, name, declarations, written)
+        self._require_order_of_call()
         sizes = [f"int32_t {name}" for name in self._operation.size_arguments] if size_args is None else list(size_args)
+        self._require_sizes_of_call(sizes)
         declarations += [*sizes, *self._runtime_declarations()]
         stream = STREAM_TYPES[self._language]
         declarations += ["size_t* workspace_size", "uint8_t* workspace", f"{stream} stream"]
@@ -87,46 +123,46 @@ class KernelHooks:
 
     def arg_name(self, tensor: Tensor | None) -> str:
         """The C argument that carries `tensor`; the first name where one buffer has several. `nullptr` if absent."""
-        if tensor is None:
+        if _absent(tensor):
             return "nullptr"
         name = self._argument_names.get(tensor.buffer)
         if name is None:
-            raise HookError(f"'{tensor.name}' is no argument yet: def_kernel must list it before it is named")
+            raise HookError(f"'{tensor.name}' is no argument yet: def_kernel must list it before it is named", 0)
         return name
 
     ptr = arg_name
 
     def dtype(self, tensor: Tensor | None) -> str:
         """CK's name of the element type (`F16`); `void` for an absent tensor."""
-        return "void" if tensor is None else DTYPES[tensor.dtype].ck_name
+        return "void" if _absent(tensor) else DTYPES[tensor.dtype].ck_name
 
     def abi_type(self, tensor: Tensor | None) -> str:
         """The element type in the C signature (`uint16_t`); `void` for an absent tensor."""
-        return "void" if tensor is None else DTYPES[tensor.dtype].abi_type
+        return "void" if _absent(tensor) else DTYPES[tensor.dtype].abi_type
 
     def layout(self, tensor: Tensor | None) -> str:
         """CK's name of the layout: `Row` or `Col`."""
-        return "Row" if tensor is None or tensor.layout == "row" else "Col"
+        return "Row" if _absent(tensor) or tensor.layout == "row" else "Col"
 
     def size(self, tensor: Tensor | None, start: int, end: int | None = None, default: str = "1") -> str:
         """C expression for the product of sizes `start` to `end` (both inclusive, negative from the last)."""
-        if tensor is None:
+        if _absent(tensor):
             return default
-        first = self._axis(tensor, start)
-        last = first if end is None else self._axis(tensor, end)
+        first = self._axis(tensor, start, 1)
+        last = first if end is None else self._axis(tensor, end, 2)
         factors = [size for size in tensor.sizes[first : last + 1] if size != "1"]
         return " * ".join(factors) if factors else "1"
 
     def stride(self, tensor: Tensor | None, index: int, default: str = "0") -> str:
         """C expression for the stride of axis `index` (negative from the last), in elements."""
-        return default if tensor is None else tensor.strides[self._axis(tensor, index)]
+        return default if _absent(tensor) else tensor.strides[self._axis(tensor, index, 1)]
 
     def check_not_null(self, tensor: Tensor | None) -> str:
         """Statements that leave the function with −1 where a needed pointer is null. Empty for an absent tensor.
 
         They belong after the workspace query, which is made with null tensors.
         """
-        if tensor is None:
+        if _absent(tensor):
             return ""
         name = self.arg_name(tensor)
         elements = " * ".join(f"(int64_t)({size})" for size in tensor.sizes) or "1"
@@ -145,19 +181,21 @@ class KernelHooks:
         return [{"name": name, "type": types.get(name, "int32_t")} for name in self._operation.runtime_arguments]
 
     def header(self, family: str = "hip") -> str:
-        """The `#include` lines for one of `HEADER_FAMILIES`."""
+        """The `#include` lines for a family of headers: `hip`, `ck`, `ck_tile`, `cu`, `cutlass` or `cpp`."""
         return self._include(f"hooks/header_{_family(family)}.j2")
 
     def globals(self, family: str = "hip") -> str:
-        """`PT_EXPORT` and the type aliases for one of `HEADER_FAMILIES`."""
+        """`PT_EXPORT` and the type aliases for `hip`, `ck`, `ck_tile`, `cu`, `cutlass` or `cpp`."""
         return self._include(f"hooks/globals_{_family(family)}.j2")
 
     def template_argument(self, name: str, value: ParameterValue | None = None) -> str:
         """`/* NAME */ VALUE`: one template argument, from the instance's parameter `name` unless `value` is given."""
+        if not isinstance(name, str):
+            raise HookError(f"the parameter's name is needed here, in quotes, not {describe(name)}", 0)
         if value is None:
             value = self._parameters.get(name)
             if value is None:
-                raise HookError(f"the instance sets no parameter '{name}'")
+                raise HookError(f"the instance sets no parameter '{name}'{did_you_mean(name, self._parameters)}", 0)
         return f"/* {name} */ {cpp_value(value)}"
 
     def _declare(self, tensor: Tensor | None, name: str, declarations: list[str], written: set[str]) -> None:
@@ -167,31 +205,84 @@ class KernelHooks:
         constant = "" if tensor.buffer in written else "const "
         declarations.append(f"{constant}{DTYPES[tensor.dtype].abi_type}* {name}")
 
+    def _require_order_of_call(self) -> None:
+        """`[operation]` alone says how the kernel is called: in another order it would compute on the wrong tensors."""
+        called = {tensor.buffer: name for name, tensor in pointer_arguments(self._operation)}
+        declared = [name for buffer in self._argument_names if (name := called.get(buffer)) is not None]
+        expected = [name for name in called.values() if name in declared]
+        if declared != expected:
+            raise HookError(
+                f"def_kernel declares {', '.join(declared)}, but by [operation] the kernel is called with "
+                f"{', '.join(expected)}: list the tensors in this order, or set `input_reorder` in [operation]"
+            )
+
+    def _require_sizes_of_call(self, declarations: Sequence[str]) -> None:
+        """The kernel is called with the operation's sizes in their order, whatever a template calls them."""
+        expected = self._operation.size_arguments
+        words = f"by [operation] the kernel is called with {', '.join(expected) or 'no sizes'}"
+        for index, declaration in enumerate(declarations):
+            name = _LAST_NAME.search(declaration) if isinstance(declaration, str) else None
+            if name is None:
+                kind = describe(declaration)
+                raise HookError(f'size_args are C declarations such as "int32_t M", not {kind}', "size_args")
+            if index >= len(expected) or name[0] != expected[index]:
+                raise HookError(f"size_args declare `{name[0]}` as number {index + 1}, but {words}", "size_args")
+        if len(declarations) < len(expected):
+            missing = ", ".join(expected[len(declarations) :])
+            raise HookError(f"size_args do not declare {missing}, but {words}", "size_args")
+
     def _names(self, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor | None], names_str: str) -> list[str]:
         tensors = [*inputs, *outputs]
-        for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise HookError(f"def_kernel takes tensors such as X, W and Y, not {type(tensor).__name__}")
+        if not isinstance(names_str, str):
+            raise HookError(f'names_str must be one string such as "X, W, Y", not {describe(names_str)}', "names_str")
         if not names_str.strip():
             return ["" if tensor is None else tensor.name for tensor in tensors]
         names = [name.strip() for name in names_str.split(",")]
         if len(names) != len(tensors):
-            raise HookError(f"names_str has {len(names)} names for {len(inputs)} inputs and {len(outputs)} outputs")
+            raise HookError(
+                f"names_str has {len(names)} names for {len(inputs)} inputs and {len(outputs)} outputs", "names_str"
+            )
         return names
 
     def _runtime_declarations(self) -> list[str]:
         return [f"{argument['type']} {argument['name']}" for argument in self.runtime_args()]
 
-    def _axis(self, tensor: Tensor, index: int) -> int:
+    def _axis(self, tensor: Tensor, index: int, argument: int) -> int:
+        if not isinstance(index, int):
+            raise HookError(f"an axis is a number such as 0 or -1, not {describe(index)}", argument)
         axis = index + len(tensor.sizes) if index < 0 else index
         if not 0 <= axis < len(tensor.sizes):
-            raise HookError(f"'{tensor.name}' has {len(tensor.sizes)} axes; there is no axis {index}")
+            raise HookError(f"'{tensor.name}' has {len(tensor.sizes)} axes; there is no axis {index}", argument)
         return axis
+
+
+def _absent(tensor: object) -> TypeIs[None]:
+    """Whether there is no such tensor. Raises HookError for what is no tensor at all."""
+    if tensor is None:
+        return True
+    if not isinstance(tensor, Tensor):
+        hint = f": write {tensor} without quotes" if isinstance(tensor, str) and tensor.isidentifier() else ""
+        raise HookError(f"a tensor such as X, W or Y is needed here, not {describe(tensor)}{hint}", 0)
+    return False
+
+
+def _check_tensors(argument: str, given: Sequence[Tensor | None]) -> None:
+    if not isinstance(given, list | tuple):
+        raise HookError(f"{argument} must be a list of tensors such as [X, W], not {describe(given)}", argument)
+    for index, tensor in enumerate(given):
+        try:
+            _absent(tensor)
+        except HookError as error:
+            raise HookError(str(error), argument, element=index) from None
 
 
 def _family(family: str) -> str:
     if family not in HEADER_FAMILIES:
-        raise HookError(f"unknown header family '{family}': use one of {', '.join(HEADER_FAMILIES)}")
+        guess = did_you_mean(family, HEADER_FAMILIES) if isinstance(family, str) else ""
+        known = f"use one of {', '.join(HEADER_FAMILIES)}"
+        raise HookError(
+            f"unknown header family {describe(family).removeprefix('the string ')}{guess or ':'} {known}", 0
+        )
     return family
 
 

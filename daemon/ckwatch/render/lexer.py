@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.lexer import Lexer, newline_re
 
+from ckwatch.model.parameter_types import declarations
 from ckwatch.model.text import LineIndex, Position, Span
 
 
@@ -101,6 +102,7 @@ class TemplateSource:
         self.lines = LineIndex(self.text)
         self.tags = tuple(_tags(self.text, lexer.tokeniter(source, None, path)))
         self.mentioned = frozenset(name for tag in self.tags for name, _ in tag.names)
+        self.declared = declarations(path, self.text)
         self._starts = [tag.start for tag in self.tags]
 
     def tag_at(self, offset: int) -> SourceTag | None:

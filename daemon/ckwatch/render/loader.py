@@ -6,10 +6,11 @@ that appears later would win. Both are recorded for each lookup.
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import BaseLoader, Environment, TemplateNotFound
@@ -17,8 +18,7 @@ from jinja2.loaders import split_template_path
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.text import span
-
-TEMPLATE_SIZE_LIMIT_BYTES = 16 * 1024 * 1024
+from ckwatch.system.user_files import file_status, is_file, read_file
 
 
 class UnreadableTemplateError(Exception):
@@ -29,43 +29,44 @@ class UnreadableTemplateError(Exception):
         self.diagnostic = diagnostic
 
 
-@dataclass(slots=True)
-class Lookups:
-    """What one render read (absolute path → SHA-256 of the bytes) and looked for in vain."""
-
-    read: dict[str, str] = field(default_factory=dict)
-    missed: set[str] = field(default_factory=set)
-
-
 @dataclass(frozen=True, slots=True)
 class FoundTemplate:
-    """One successful lookup."""
+    """One successful lookup; of a file that cannot be read there is no `sha256`."""
 
     path: str
-    sha256: str
+    sha256: str | None
     missed: tuple[str, ...]
 
 
-StatIdentity = tuple[int, int, int, int]
+StatIdentity = tuple[int, int, int, int, int]
 
 
 def stat_identity(path: str) -> StatIdentity | None:
-    """Device, inode, size and modification time in ns of a file; None if there is none."""
+    """Device, inode, size, and times of modification and of change in ns of a file; None if there is none
+    or a folder."""
     try:
-        status = os.stat(path)  # noqa: PTH116  # on the hot path
-    except OSError:
+        status = file_status(path)
+    except TimeoutError:
+        return (0, 0, 0, 0, 0)  # whoever reads it says so
+    except (OSError, ValueError):
         return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class RecordingLoader(BaseLoader):
-    """Loads `a/b.j2` from the first folder that has it. `overlays` (absolute path → text) win over files."""
+    """Loads `a/b.j2` from the first folder that has it. `overlays` (absolute path → text) win over files.
+
+    `on_found` gets the name of each template that is read, before anything is done with its text.
+    """
 
     def __init__(self, folders: Sequence[Path], overlays: Mapping[str, str]) -> None:
         self.folders = tuple(folders)
         self.overlays = dict(overlays)
         self.found: dict[str, FoundTemplate] = {}
         self.last_missed: tuple[str, ...] = ()
+        self.on_found: Callable[[str], None] = lambda _name: None
 
     def candidates(self, name: str) -> list[str]:
         """The absolute paths at which `name` is looked for. Raises TemplateNotFound for a name that leads outside."""
@@ -80,10 +81,15 @@ class RecordingLoader(BaseLoader):
                 self._remember(template, path, overlay.encode(), missed)
                 return overlay, path, self._uptodate_overlay(path, overlay, missed)
             identity = stat_identity(path)
-            if identity is None or Path(path).is_dir():
+            if identity is None:
                 missed.append(path)
                 continue
-            data = _read(path)
+            try:
+                data = _read(path)
+            except UnreadableTemplateError:
+                self.found[template] = FoundTemplate(path, None, tuple(missed))
+                self.on_found(template)
+                raise
             self._remember(template, path, data, missed)
             return _decode(data, path), path, self._uptodate_file(path, identity, missed)
         self.last_missed = tuple(missed)
@@ -91,9 +97,10 @@ class RecordingLoader(BaseLoader):
 
     def _remember(self, name: str, path: str, data: bytes, missed: list[str]) -> None:
         self.found[name] = FoundTemplate(path, hashlib.sha256(data).hexdigest(), tuple(missed))
+        self.on_found(name)
 
     def _shadowed(self, missed: list[str]) -> bool:
-        return any(path in self.overlays or os.path.isfile(path) for path in missed)  # noqa: PTH113  # on the hot path
+        return any(path in self.overlays or is_file(path) for path in missed)
 
     def _uptodate_file(self, path: str, identity: StatIdentity, missed: list[str]) -> Callable[[], bool]:
         def uptodate() -> bool:
@@ -110,14 +117,11 @@ class RecordingLoader(BaseLoader):
 
 def _read(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(TEMPLATE_SIZE_LIMIT_BYTES + 1)
+        return read_file(path)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _unreadable(path, 0, 0, "template/too-large", f"this template is {error.strerror}") from error
         raise _unreadable(path, 0, 0, "template/unreadable", f"cannot read this template: {error.strerror}") from error
-    if len(data) > TEMPLATE_SIZE_LIMIT_BYTES:
-        limit = TEMPLATE_SIZE_LIMIT_BYTES // (1024 * 1024)
-        raise _unreadable(path, 0, 0, "template/too-large", f"this template is larger than {limit} MiB")
-    return data
 
 
 def _decode(data: bytes, path: str) -> str:

@@ -1,180 +1,296 @@
 """Text that remembers where each of its characters came from.
 
 `MappedText` is a `str` in every respect, so a template that inspects, compares or measures captured text behaves as it
-does in plain Jinja2: the rendered text cannot differ. Beside the characters it carries a tree of nodes:
+does in plain Jinja2: the rendered text cannot differ. Beside the characters it refers to an *origin*, in which it
+begins at some character:
 
-- a leaf says that the next `length` characters were copied from a place in a template (`position` is set) or printed
-  by an expression (`position` is None);
-- a wrap says that its children were written while a site (an include, a macro call, a loop's round) was open.
+- a `Recording` is what a piece of a template wrote: constants of the generated code and printed values, in order;
+- a `Sequence` is made of parts of other origins, and so is a `Joined`, of many;
+- a `Realignment` is text made of another by something that may have moved it;
+- `UNKNOWN` is all the rest.
 
-String operations that keep characters in order keep the tree; those that rearrange text align what they can by its
-visible characters and mark the rest as approximate.
+An operation notes what it did and looks at no origin, so it costs what it costs on a plain `str`, whatever the text is
+made of; `ckwatch.render.packed_map` works out the map when somebody asks for it. Single characters (`text[i]`, a loop
+over a text) are plain strings: they belong to what prints them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, SupportsIndex
+from array import array
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import accumulate, chain, islice, repeat
+from typing import Any, Self, SupportsIndex
 
-from ckwatch.model.source_map import Site, SiteKind
-from ckwatch.model.text import Position, advance
+from ckwatch.model.source_map import Site
+
+Part = tuple["Origin | None", int, int]
+"""(origin, start, length): characters of an origin; those of None were made by whatever prints them.
+
+With a negative length the characters all stand for the one at `start`, as those that replace something do.
+"""
+
+Event = tuple[Any, ...]
+"""What a template writes at once: a piece, and the values and pieces that follow it. The piece knows which (`refs`)."""
+
+EVENTS_PER_CHECK = 512
+"""Events that are taken from a stream before its length is looked at."""
+
+NUMBERS = "i"
+"""The type code of arrays of numbers."""
 
 
-class Leaf(NamedTuple):
-    """Characters of one origin; `site` None stands for the innermost open site."""
+class Piece(str):
+    """A constant of the generated code: text, and what happens before and after it.
 
-    length: int
+    The sites `closes` and `opens` are closed and opened before the text; to open a loop's site again begins its next
+    round. The text is that of `site`, copied from it if `copied`. The value that follows was printed by `prints`.
+    `line_ends` is filled in where it is needed. In the first piece of an event `refs` has the number of each piece of
+    the event, -1 for a value, as the bytes of an array of `NUMBERS`.
+    """
+
+    __slots__ = ("closes", "copied", "line_ends", "opens", "prints", "refs", "site")
     site: Site | None
-    position: Position | None
-    exact: bool
+    copied: bool
+    line_ends: tuple[int, ...] | None
+    opens: Site | None
+    closes: Site | None
+    prints: Site | None
+    refs: bytes
+
+    def __new__(
+        cls,
+        text: str = "",
+        site: Site | None = None,
+        *,
+        copied: bool = False,
+        opens: Site | None = None,
+        closes: Site | None = None,
+        prints: Site | None = None,
+    ) -> Self:
+        self = super().__new__(cls, text)
+        self.site = site
+        self.copied = copied
+        self.line_ends = None
+        self.opens = opens
+        self.closes = closes
+        self.prints = prints
+        return self
 
 
-class Wrap(NamedTuple):
-    """Characters written while `site` was open; `iteration` is -1 outside loops."""
+class Unknown:
+    """The origin of text of which only the expression that printed it is known."""
 
-    length: int
-    site: Site
-    iteration: int
-    children: tuple[Node, ...]
+    __slots__ = ()
 
 
-Node = Leaf | Wrap
+UNKNOWN = Unknown()
 
-_make_leaf = Leaf._make
-"""Half the time of `Leaf(…)`; one is made for every value that a template prints."""
+
+class Recording:
+    """What a template wrote, without the text of it: `refs` of each event, and the length of each piece and value.
+
+    Values that are mapped text have their index in `indices`, their origin and their start in it in `inner` and
+    `starts`. `pieces` has pieces by number.
+    """
+
+    __slots__ = ("indices", "inner", "lengths", "pieces", "refs", "starts")
+
+    def __init__(self, pieces: list[Piece], refs: list[bytes], lengths: list[int]) -> None:
+        self.pieces = pieces
+        self.refs = refs
+        self.lengths = lengths
+        self.indices: list[int] = []
+        self.inner: list[Origin] = []
+        self.starts: list[int] = []
+
+
+class Sequence:
+    """Parts of origins, one behind the other."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
+
+
+class Joined:
+    """Many parts of origins with `separator` between them; part `n` is the number `n` of each list."""
+
+    __slots__ = ("lengths", "origins", "separator", "starts")
+
+    def __init__(self, separator: Part, texts: list[str], *, all_mapped: bool) -> None:
+        self.separator = separator
+        self.origins: list[Any]
+        if all_mapped:
+            self.origins = [text._origin for text in texts]  # type: ignore[attr-defined]  # it is mapped text
+            self.starts = [text._start for text in texts]  # type: ignore[attr-defined]
+        else:
+            self.origins = [text._origin if type(text) is MappedText else None for text in texts]
+            self.starts = [text._start if type(text) is MappedText else 0 for text in texts]
+        self.lengths = list(map(len, texts))
+
+
+class Realignment:
+    """`result`, made of the text `source`, which begins at `start` of `origin`.
+
+    Where both have the same visible characters, these correspond one to one and new white space is the printing
+    site's. Otherwise nothing is known, unless `replaced` tells how it was made: the text that was replaced, the length
+    of what stands there now, and how often at most (-1: always).
+    """
+
+    __slots__ = ("origin", "replaced", "result", "source", "start")
+
+    def __init__(
+        self, origin: Origin, start: int, source: str, result: str, replaced: tuple[str, int, int] | None = None
+    ) -> None:
+        self.origin = origin
+        self.start = start
+        self.source = source
+        self.result = result
+        self.replaced = replaced
+
+
+Origin = Recording | Sequence | Joined | Realignment | Unknown
 
 
 class MappedText(str):
-    """A `str` with the tree of its origins; without nodes it is one approximate leaf."""
+    """A `str` that is the characters from `_start` of `_origin`; of an unknown one where none is given."""
 
-    __slots__ = ("_nodes",)
-    _nodes: tuple[Node, ...]
+    __slots__ = ("_origin", "_start")
+    _origin: Origin
+    _start: int
 
-    def __new__(cls, text: object = "", nodes: tuple[Node, ...] | None = None) -> Self:
+    def __new__(cls, text: object = "", origin: Origin = UNKNOWN) -> Self:
         self = super().__new__(cls, text)
-        if nodes is None:
-            nodes = text._nodes if isinstance(text, MappedText) else _unknown(len(self))
-        self._nodes = nodes
+        self._origin, self._start = (text._origin, text._start) if type(text) is MappedText else (origin, 0)
         return self
 
     def __str__(self) -> str:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (MappedText, (str.__str__(self), self._nodes))
+        return (str, (str.__str__(self),))
 
-    def __getitem__(self, key: SupportsIndex | slice) -> MappedText:
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
         text = str.__getitem__(self, key)
-        if isinstance(key, slice):
-            start, stop, step = key.indices(len(self))
-            if step != 1:
-                return MappedText(text)
-            return MappedText(text, cut(self, start, max(start, stop)))
-        start = int(key)
-        start += len(self) if start < 0 else 0
-        return MappedText(text, cut(self, start, start + 1))
-
-    def __iter__(self) -> Iterator[str]:
-        return (self[index] for index in range(len(self)))
+        if type(key) is not slice:
+            return text
+        start, _, step = key.indices(len(self))
+        return self._part(text, start) if step == 1 else _of(text, UNKNOWN)
 
     def __add__(self, other: str) -> MappedText:
-        return MappedText(str.__add__(self, other), self._nodes + nodes_of(other))
+        return _of(str.__add__(self, other), Sequence([part_of(self), part_of(other)]))
 
     def __radd__(self, other: str) -> MappedText:
-        return MappedText(str.__add__(other, self), nodes_of(other) + self._nodes)
+        return _of(str.__add__(other, self), Sequence([part_of(other), part_of(self)]))
 
     def __mul__(self, count: SupportsIndex) -> MappedText:
-        return MappedText(str.__mul__(self, count), self._nodes * max(int(count), 0))
+        return MappedText(str.__mul__(self, count), Sequence([part_of(self)] * max(int(count), 0)))
 
     __rmul__ = __mul__
 
     def strip(self, chars: str | None = None, /) -> MappedText:
-        return self.lstrip(chars).rstrip(chars)
+        return self._part(str.strip(self, chars), len(self) - len(str.lstrip(self, chars)))
 
     def lstrip(self, chars: str | None = None, /) -> MappedText:
-        return self[len(self) - len(str.lstrip(self, chars)) :]
+        text = str.lstrip(self, chars)
+        return self._part(text, len(self) - len(text))
 
     def rstrip(self, chars: str | None = None, /) -> MappedText:
-        return self[: len(str.rstrip(self, chars))]
+        return self._part(str.rstrip(self, chars), 0)
 
     def removeprefix(self, prefix: str, /) -> MappedText:
-        return self[len(prefix) :] if self.startswith(prefix) else self  # noqa: FURB188  # it is being defined here
+        text = str.removeprefix(self, prefix)
+        return self._part(text, len(self) - len(text))
 
     def removesuffix(self, suffix: str, /) -> MappedText:
-        return self[: len(self) - len(suffix)] if suffix and self.endswith(suffix) else self
+        return self._part(str.removesuffix(self, suffix), 0)
 
     def splitlines(self, keepends: bool = False) -> list[str]:
-        lines: list[str] = []
-        at = 0
-        for line in str.splitlines(self, keepends=True):
-            kept = line if keepends else str.splitlines(line)[0]
-            lines.append(self[at : at + len(kept)])
-            at += len(line)
-        return lines
+        lines = str.splitlines(self, keepends)
+        if not keepends and "\r\n" in self:
+            widths = map(len, str.splitlines(self, keepends=True))
+            return self._parts_at(lines, list(accumulate(widths, initial=0)))
+        return self._parts(lines, 0 if keepends else 1)
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._separated(str.split(self, sep, maxsplit), sep)
+
+    def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        return self._separated(str.rsplit(self, sep, maxsplit), sep)
+
+    def partition(self, sep: str, /) -> tuple[str, str, str]:
+        first, middle, last = self._separated(list(str.partition(self, sep)), "")
+        return first, middle, last
+
+    def rpartition(self, sep: str, /) -> tuple[str, str, str]:
+        first, middle, last = self._separated(list(str.rpartition(self, sep)), "")
+        return first, middle, last
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> MappedText:
         return replace(self, old, new, int(count))
 
-    def join(self, parts: Iterable[str], /) -> MappedText:
+    def join(self, parts: Iterable[str], /) -> str:
         return join(self, list(parts))
 
+    def _part(self, text: str, start: int) -> MappedText:
+        """`text`, which begins at character `start`."""
+        part = _new(MappedText, text)
+        part._origin = self._origin
+        part._start = self._start + start
+        return part
 
-def _unknown(length: int) -> tuple[Node, ...]:
-    return (Leaf(length, None, None, exact=False),) if length else ()
+    def _parts(self, texts: list[str], gap: int, start: int = 0) -> list[str]:
+        """`texts`, which stand one behind the other from character `start` on, `gap` characters between them."""
+        origin, at = self._origin, self._start + start
+        parts = list(map(_new, repeat(MappedText), texts))
+        for part in parts:
+            part._origin = origin
+            part._start = at
+            at += len(part) + gap
+        return parts  # type: ignore[return-value]  # a list of strings
+
+    def _parts_at(self, texts: list[str], starts: list[int]) -> list[str]:
+        """`texts`, each of which begins at its place of `starts`."""
+        return [self._part(text, start) for text, start in zip(texts, starts, strict=False)]
+
+    def _separated(self, texts: list[str], separator: str | None) -> list[str]:
+        """`texts`, which stand one behind the other in this one; white space separates them if `separator` is None."""
+        if separator is not None:
+            return self._parts(texts, len(separator))
+        whole = str.__str__(self)
+        visible = whole.strip()
+        if len(visible) == len(" ".join(texts)):
+            return self._parts(texts, 1, whole.find(visible))
+        starts: list[int] = []
+        at = 0
+        for text in texts:
+            at = whole.find(text, at)
+            starts.append(at)
+            at += len(text)
+        return self._parts_at(texts, starts)
 
 
-def nodes_of(text: str) -> tuple[Node, ...]:
-    """The origins of `text`; a plain string belongs to whatever site prints it, exactly."""
-    if isinstance(text, MappedText):
-        return text._nodes
-    return (Leaf(len(text), None, None, exact=True),) if text else ()
+_new = str.__new__
+
+FEW = 3
+"""Parts that are quicker to look at one by one."""
 
 
-def verbatim(text: str, site: Site) -> MappedText:
-    """Template text copied from the start of `site`."""
-    return MappedText(text, (Leaf(len(text), site, site.span.start, exact=True),) if text else ())
-
-
-def printed(value: object, site: Site) -> MappedText:
-    """What an expression at `site` printed: its own text, or mapped text with the site added to the chain.
-
-    Raises what `str(value)` raises, such as `UndefinedError`.
-    """
-    text = value if type(value) is str else str(value)
-    if type(text) is MappedText:
-        for node in text._nodes:
-            # A leaf without a site says nothing that this site does not say.
-            if isinstance(node, Wrap) or node.site is not None or not node.exact:
-                return MappedText(text, (Wrap(len(text), site, -1, text._nodes),))
-    mapped = str.__new__(MappedText, text)
-    mapped._nodes = (_make_leaf((len(text), site, None, True)),) if text else ()
+def _of(text: str, origin: Origin) -> MappedText:
+    """`text`, which is all of `origin`."""
+    mapped = _new(MappedText, text)
+    mapped._origin = origin
+    mapped._start = 0
     return mapped
 
 
-def cut(text: MappedText, start: int, stop: int) -> tuple[Node, ...]:
-    """The nodes of `text[start:stop]`."""
-    return _cut(text._nodes, str.__str__(text), 0, start, stop)
-
-
-def _cut(nodes: Sequence[Node], text: str, at: int, start: int, stop: int) -> tuple[Node, ...]:
-    kept: list[Node] = []
-    for node in nodes:
-        end = at + node.length
-        low, high = max(at, start), min(end, stop)
-        if low < high:
-            if low == at and high == end:
-                kept.append(node)
-            elif isinstance(node, Wrap):
-                kept.append(node._replace(length=high - low, children=_cut(node.children, text, at, start, stop)))
-            elif node.position is None:
-                kept.append(node._replace(length=high - low))
-            else:
-                kept.append(node._replace(length=high - low, position=advance(node.position, text[at:low])))
-        at = end
-        if at >= stop:
-            break
-    return tuple(kept)
+def part_of(text: str) -> Part:
+    """All of `text`."""
+    if type(text) is MappedText:
+        return (text._origin, text._start, len(text))
+    return (None, 0, len(text))
 
 
 def replace(text: MappedText, old: str, new: str, count: int = -1) -> MappedText:
@@ -182,67 +298,50 @@ def replace(text: MappedText, old: str, new: str, count: int = -1) -> MappedText
     result = str.replace(text, old, new, count)
     if not old:
         return aligned(result, text)
-    nodes: list[Node] = []
+    if type(new) is not MappedText:
+        how = (old, len(new), count)
+        return MappedText(result, Realignment(text._origin, text._start, str.__str__(text), result, how))
+    inserted = part_of(new)
+    parts: list[Part] = []
+    for start, length in kept_parts(text, old, count):
+        parts += ((text._origin, text._start + start, length), inserted)
+    return MappedText(result, Sequence(parts[:-1]))
+
+
+def kept_parts(text: str, old: str, count: int) -> Iterator[tuple[int, int]]:
+    """(start, length) of what `text.replace(old, …, count)` leaves, between the places where it replaces."""
     at = 0
-    while count != 0:
-        found = text.find(old, at)
-        if found < 0:
-            break
-        nodes.extend(cut(text, at, found))
-        hit = cut(text, found, found + len(old))
-        if isinstance(new, MappedText):
-            nodes.extend(new._nodes)
-        elif new:
-            nodes.append(_relabel(hit[0], len(new)))
-        at = found + len(old)
-        count -= 1
-    nodes.extend(cut(text, at, len(text)))
-    return MappedText(result, tuple(nodes))
+    for piece in str.split(text, old, count):
+        yield at, len(piece)
+        at += len(piece) + len(old)
 
 
-def _relabel(node: Node, length: int) -> Node:
-    """A node like `node`, `length` characters long, that no longer copies character by character."""
-    if isinstance(node, Wrap):
-        return node._replace(length=length, children=(_relabel(node.children[0], length),))
-    return node._replace(length=length, position=None)
-
-
-def join(separator: str, parts: Sequence[str]) -> MappedText:
-    """`separator.join(parts)` with the origins of all parts."""
-    nodes: list[Node] = []
-    between = nodes_of(separator)
-    for index, part in enumerate(parts):
-        if index:
-            nodes.extend(between)
-        nodes.extend(nodes_of(part))
-    return MappedText(str.join(separator, parts), tuple(nodes))
+def join(separator: str, parts: list[str]) -> str:
+    """`separator.join(parts)` with the origins of all parts; a plain `str` where none has one."""
+    text = str.join(separator, parts)
+    kinds = set(map(type, parts))
+    if type(separator) is not MappedText and MappedText not in kinds:
+        return text
+    if len(parts) <= FEW:
+        found = [part_of(part) for part in parts]
+        if separator:
+            between = part_of(separator)
+            found = [one for part in found for one in (part, between)][:-1]
+        return _of(text, Sequence(found))
+    return _of(text, Joined(part_of(separator), parts, all_mapped=len(kinds) == 1 and MappedText in kinds))
 
 
 def aligned(result: str, source: MappedText) -> MappedText:
-    """Origins for `result`, made of `source` by something that is not known to keep order.
+    """Origins for `result`, made of `source` by something that is not known to keep order (`Realignment`).
 
-    Where only the case differs, positions correspond. Where both have the same visible characters, these correspond
-    one to one and new white space is the printing site's. Otherwise the whole is approximate.
+    Where only the case differs, positions correspond.
     """
-    if isinstance(result, MappedText):
+    if type(result) is MappedText:
         return result
     plain = str.__str__(source)
     if len(result) == len(plain) and result.lower() == plain.lower():
-        return MappedText(result, source._nodes)
-    if "".join(plain.split()) != "".join(result.split()):
-        return MappedText(result)
-    source_at = [index for index, char in enumerate(plain) if not char.isspace()]
-    result_at = [index for index, char in enumerate(result) if not char.isspace()]
-    nodes: list[Node] = []
-    at = 0
-    for where, index in zip(result_at, source_at, strict=True):
-        if where > at:
-            nodes.append(Leaf(where - at, None, None, exact=True))
-        nodes.extend(cut(source, index, index + 1))
-        at = where + 1
-    if at < len(result):
-        nodes.append(Leaf(len(result) - at, None, None, exact=True))
-    return MappedText(result, tuple(nodes))
+        return source._part(result, 0)
+    return MappedText(result, Realignment(source._origin, source._start, plain, result))
 
 
 def _aligning_method(name: str) -> Callable[..., Any]:
@@ -250,98 +349,99 @@ def _aligning_method(name: str) -> Callable[..., Any]:
 
     def method(self: MappedText, *args: Any, **kwargs: Any) -> Any:
         result = plain(self, *args, **kwargs)
-        if isinstance(result, str):
-            return aligned(result, self)
-        if isinstance(result, list | tuple):
-            return type(result)(MappedText(part) if part else part for part in result)
-        return result
+        return aligned(result, self) if isinstance(result, str) else result
 
     method.__name__ = name
     return method
 
 
-for _name in (
-    *("upper", "lower", "title", "capitalize", "swapcase", "casefold", "center", "ljust", "rjust", "zfill"),
-    *("expandtabs", "translate", "format", "format_map", "partition", "rpartition", "split", "rsplit", "__mod__"),
-):
+def _case_method(name: str) -> Callable[..., Any]:
+    plain = getattr(str, name)
+
+    def method(self: MappedText, *args: Any, **kwargs: Any) -> Any:
+        # A character becomes one or more, so that positions correspond where the length is the same.
+        result = plain(self, *args, **kwargs)
+        return self._part(result, 0) if len(result) == len(self) else aligned(result, self)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("center", "ljust", "rjust", "zfill", "expandtabs", "translate", "format", "format_map", "__mod__"):
     setattr(MappedText, _name, _aligning_method(_name))
+for _name in ("upper", "lower", "title", "capitalize", "swapcase", "casefold"):
+    setattr(MappedText, _name, _case_method(_name))
 
 
-class SiteMark(str):
-    """An empty string in the stream of pieces that opens or closes a site, or begins a loop's next round."""
+class Recorder:
+    """Numbers the constants of generated code, and makes one text of a stream of events."""
 
-    __slots__ = ("opens", "site")
-    opens: bool
-    site: Site
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
 
-    def __new__(cls, site: Site, *, opens: bool) -> Self:
-        self = super().__new__(cls)
-        self.site = site
-        self.opens = opens
-        return self
+    def __len__(self) -> int:
+        return len(self._pieces)
 
+    def keep(self, first: Piece, *following: Piece | None) -> Piece:
+        """Know `first` from now on as the beginning of an event; in what follows None stands for a value."""
+        refs = array(NUMBERS)
+        for piece in (first, *following):
+            refs.append(-1 if piece is None else len(self._pieces))
+            if piece is not None:
+                self._pieces.append(piece)
+        first.refs = refs.tobytes()
+        return first
 
-def concat(
-    pieces: Iterable[str], limit: int = sys.maxsize, too_long: Callable[[int], None] | None = None
-) -> MappedText:
-    """Join a stream of pieces and marks into one text.
+    def concat(
+        self,
+        stream: Iterable[Event],
+        limit: int = sys.maxsize,
+        too_long: Callable[[int], None] | None = None,
+        mapped: list[Any] | None = None,
+    ) -> MappedText:
+        """Join a stream into one text. If `mapped` is a list and stays empty, no value is mapped text.
 
-    Beyond `limit` characters `too_long` is called with the length so far, to raise; the error is raised where the
-    stream stands, so that its traceback shows the template's place.
-
-    A loop's mark is given once a round and closes the previous round; a loop without rounds leaves only its closing
-    mark, which closes nothing. Marks that were never closed (`extends`) are closed by the end.
-    """
-    out: list[str] = []
-    nodes: list[Node] = []
-    open_sites: list[tuple[list[Node], Site, int, int]] = []
-    length = 0
-    for piece in pieces:
-        kind = type(piece)
-        if kind is MappedText:
-            size = len(piece)
-            if not size:
-                continue
-            length += size
-            nodes += piece._nodes  # type: ignore[attr-defined]  # its type was asked for above
-        elif kind is SiteMark:
-            site: Site = piece.site  # type: ignore[attr-defined]
-            iteration = -1
-            if open_sites and open_sites[-1][1] is site:
-                closes = not piece.opens  # type: ignore[attr-defined]
-                if closes or site.kind is SiteKind.LOOP:
-                    iteration = open_sites[-1][2]
-                    nodes = _close(open_sites, nodes, length)
-                if closes:
-                    continue
-            elif not piece.opens:  # type: ignore[attr-defined]
-                continue
-            if site.kind is SiteKind.LOOP:
-                iteration += 1
-            open_sites.append((nodes, site, iteration, length))
-            nodes = []
-            continue
-        elif piece:
-            length += len(piece)
-            nodes += nodes_of(piece)
+        Beyond `limit` characters `too_long` is called with the length so far, to raise; the error is raised where the
+        stream stands, so that its traceback shows the template's place.
+        """
+        if isinstance(stream, list):
+            events = stream
+            items: Any = events[0] if len(events) == 1 else list(chain.from_iterable(events))
+            text = "".join(items)
+            if len(text) > limit and too_long is not None:
+                too_long(len(text))
         else:
-            continue
-        out.append(piece)
+            events, items, text = _taken(stream, limit, too_long)
+        recording = Recording(self._pieces, [event[0].refs for event in events], list(map(len, items)))
+        if mapped != [] and MappedText in map(type, items):
+            indices = [index for index, value in enumerate(items) if type(value) is MappedText and value]
+            values: list[Any] = [items[index] for index in indices]
+            recording.indices = indices
+            recording.inner = [value._origin for value in values]
+            recording.starts = [value._start for value in values]
+        return _of(text, recording)
+
+
+def _taken(
+    stream: Iterable[Event], limit: int, too_long: Callable[[int], None] | None
+) -> tuple[list[Event], list[str], str]:
+    """The events of a stream, all pieces and values in them, and their text."""
+    events: list[Event] = []
+    items: list[str] = []
+    texts: list[str] = []
+    length = 0
+    following = iter(stream)
+    while more := list(islice(following, EVENTS_PER_CHECK)):
+        events += more
+        written = list(chain.from_iterable(more))
+        items += written
+        texts.append("".join(written))
+        length += len(texts[-1])
         if length > limit and too_long is not None:
             try:
                 too_long(length)
             except Exception as error:
-                if isinstance(pieces, Generator):
-                    pieces.throw(error)
+                if isinstance(following, Generator):
+                    following.throw(error)
                 raise
-    while open_sites:
-        nodes = _close(open_sites, nodes, length)
-    return MappedText("".join(out), tuple(nodes))
-
-
-def _close(open_sites: list[tuple[list[Node], Site, int, int]], nodes: list[Node], length: int) -> list[Node]:
-    """Wrap `nodes`, written since the innermost site was opened; returns the nodes of the site around it."""
-    outer, site, iteration, start = open_sites.pop()
-    if nodes:
-        outer.append(Wrap(length - start, site, iteration, tuple(nodes)))
-    return outer
+    return events, items, "".join(texts)

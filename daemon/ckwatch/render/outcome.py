@@ -2,26 +2,27 @@
 
 Free of Jinja2, so that the daemon, which renders in worker processes, need not load it.
 
-Most source maps are never queried. Workers send them, and the cache keeps them, as plain tuples of numbers with tables
-of sites and paths, which are an order of magnitude cheaper to write and read than the objects themselves; the first
-query unpacks them.
+Most source maps are never queried. Workers send them, and the cache keeps them, packed
+(`ckwatch.render.packed_map`); the first query unpacks them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
 
-from ckwatch.model.diagnostics import Diagnostic
-from ckwatch.model.source_map import Segment, Site, SiteFrame, SiteKind, SourceMap
-from ckwatch.model.text import Position, Span
-from ckwatch.render.mapped_text import MappedText, Node, Wrap
+from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.parameter_types import ParameterDeclaration
+from ckwatch.model.source_map import Site, SourceMap
+from ckwatch.render.mapped_text import MappedText
+from ckwatch.render.packed_map import Packed, pack, unpack
 
 LENGTH_BYTES = 8
-"""A message to or from a render worker is its length, big-endian, and a pickle."""
+"""A message to or from a render worker is its length, big-endian, and a pickle. An answer is any number of `Lookups`,
+each with all until then, and a `RenderOutcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,21 @@ class RenderLimits:
     output_limit: int = 16 * 1024 * 1024
 
 
+@dataclass(slots=True)
+class Lookups:
+    """What one render read (absolute path → SHA-256 of the bytes), and looked for in vain or could not read."""
+
+    read: dict[str, str] = field(default_factory=dict)
+    missed: set[str] = field(default_factory=set)
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """A rendered unit.
 
     `symbol` is the exported function, `token_key` the hash of the text's tokens before the function was named.
-    `mentioned` are the names and string constants in the templates that were read.
+    `mentioned` are the names and string constants in the templates that were read, `folders` where these lie, that of
+    the kernel's template first.
     """
 
     text: str
@@ -45,24 +55,36 @@ class Rendered:
     symbol: str
     token_key: str
     mentioned: frozenset[str]
+    folders: tuple[str, ...] = ()
+
+
+def folders_of(files: Iterable[str]) -> tuple[str, ...]:
+    """The folders of `files`, each once."""
+    return tuple(dict.fromkeys(file.rpartition("/")[0] for file in files))
 
 
 @dataclass(frozen=True, slots=True)
 class RenderOutcome:
-    """`rendered` is None when `diagnostics` holds an error. `read` maps absolute paths to content hashes."""
+    """`rendered` is None when `diagnostics` holds an error. `read` maps absolute paths to content hashes.
+
+    `declared` is what the templates that were read declare of their parameters, `mentions` which parameters of the
+    instance each of them mentions, by path: all where it looks at `parameters` as a whole. `skipped`: a sweep makes the
+    unit, and an instance rule refuses it.
+    """
 
     rendered: Rendered | None
     diagnostics: tuple[Diagnostic, ...]
     read: Mapping[str, str]
     missed: frozenset[str]
+    declared: tuple[ParameterDeclaration, ...] = ()
+    mentions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    skipped: bool = False
 
-
-Row = tuple[Any, ...]
-"""`Site.row`."""
-
-Packed = tuple[list[Row], list[tuple[int, int, int]], list[tuple[int, int, int, int, int, bool]]]
-"""Sites; frames as (site, parent, iteration); segments as (length, site, frame, line, column, exact), line −1 where
-the text was not copied."""
+    @property
+    def ok(self) -> bool:
+        """Whether there is something to compile."""
+        errors = any(one.severity is Severity.ERROR for one in self.diagnostics)
+        return self.rendered is not None and not errors and not self.skipped
 
 
 def packed_bytes(values: object) -> bytes:
@@ -91,7 +113,8 @@ class PackedSourceMap(SourceMap):
     def __getattr__(self, name: str) -> Any:
         if name not in ("segments", "frames", "_starts", "_lines"):
             raise AttributeError(name)
-        segments, frames = unpack(self._packed)
+        packed = self._packed
+        segments, frames = unpack(plain_values(packed) if isinstance(packed, bytes) else packed, len(self.text))
         super().__init__(self.text, segments, frames)
         return self.__dict__[name]
 
@@ -101,49 +124,4 @@ class PackedSourceMap(SourceMap):
 
 def map_of(text: MappedText, fallback: Site) -> PackedSourceMap:
     """The map of `text`; `fallback` is the site of characters that no site printed."""
-    # Sites are distinguished by identity: the generated code hands out the same object for the same place.
-    numbers: dict[int, int] = {}
-    rows: list[tuple[Any, ...]] = []
-    frames: list[tuple[int, int, int]] = []
-    segments: list[tuple[int, int, int, int, int, bool]] = []
-    number_of, add = numbers.get, segments.append
-    pending: list[tuple[Iterator[Node], int, Site]] = [(iter(text._nodes), -1, fallback)]
-    while pending:
-        nodes, frame, site = pending[-1]
-        for node in nodes:
-            inner = node[1] or site
-            number = number_of(id(inner))
-            if number is None:
-                number = numbers[id(inner)] = len(rows)
-                rows.append(inner.row)
-            if isinstance(node, Wrap):
-                frames.append((number, frame, node.iteration))
-                pending.append((iter(node.children), len(frames) - 1, node.site))
-                break
-            length, _, position, exact = node
-            if position is None:
-                add((length, number, frame, -1, -1, exact))
-            else:
-                add((length, number, frame, position.line, position.column, exact))
-        else:
-            pending.pop()
-    return PackedSourceMap(str.__str__(text), (rows, frames, segments))
-
-
-def unpack(data: bytes | Packed) -> tuple[list[Segment], list[SiteFrame]]:
-    """The segments and frames that `map_of` packed."""
-    packed: Packed = plain_values(data) if isinstance(data, bytes) else data
-    rows, packed_frames, packed_segments = packed
-    sites = [
-        Site(SiteKind(kind), Span(path, Position(line, column), Position(end_line, end_column)), label, names)
-        for kind, path, line, column, end_line, end_column, label, names in rows
-    ]
-    frames = [SiteFrame(sites[site], parent, iteration) for site, parent, iteration in packed_frames]
-    segments = []
-    at = 0
-    for length, number, frame, line, column, exact in packed_segments:
-        site = sites[number]
-        position = site.span.start if line < 0 else Position(line, column)
-        segments.append(Segment(at, at + length, site, frame, position, line >= 0, exact))
-        at += length
-    return segments, frames
+    return PackedSourceMap(str.__str__(text), pack(text, fallback))

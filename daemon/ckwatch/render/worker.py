@@ -1,4 +1,8 @@
-"""The render worker: `python -m ckwatch.render.worker FOLDER…` reads requests from stdin, writes results to stdout."""
+"""The render worker: `python -m ckwatch.render.worker FOLDER…` reads requests from stdin, writes results to stdout.
+
+What a render looks up is written when that differs from what the last finished render of its template looked up: a
+worker that is killed has said what the unit depends on.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ckwatch.model.kernels import Unit
-from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits, RenderOutcome
+from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderLimits, RenderOutcome
 from ckwatch.render.renderer import Renderer
 
 ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
@@ -19,16 +23,31 @@ ADDRESS_SPACE_LIMIT_BYTES = 2 * 1024**3
 
 def serve(folders: tuple[Path, ...], requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until the other side closes the pipe."""
-    renderer = Renderer(folders)
-    while len(head := requests.read(LENGTH_BYTES)) == LENGTH_BYTES:
-        request: tuple[Unit, RenderLimits, dict[str, str]] = pickle.loads(  # noqa: S301  # from our own parent
-            requests.read(int.from_bytes(head, "big"))
-        )
-        unit, limits, overlays = request
-        outcome: RenderOutcome = renderer.render(unit, limits, overlays)
-        data = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)
+    finished: dict[str, Lookups] = {}
+    template = ""
+
+    def send(answer: RenderOutcome | Lookups) -> None:
+        data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
         answers.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
         answers.flush()
+
+    def report(lookups: Lookups) -> None:
+        known = finished.get(template)
+        if known is None or lookups.missed - known.missed or lookups.read.items() - known.read.items():
+            send(lookups)
+
+    renderer = Renderer(folders, report)
+    while len(head := requests.read(LENGTH_BYTES)) == LENGTH_BYTES:
+        length = int.from_bytes(head, "big")
+        data = requests.read(length)
+        if len(data) < length:
+            return  # the other side has ended
+        request: tuple[Unit, RenderLimits, dict[str, str]] = pickle.loads(data)  # noqa: S301  # from our own parent
+        unit, limits, overlays = request
+        template = unit.kernel.template
+        outcome: RenderOutcome = renderer.render(unit, limits, overlays)
+        finished[template] = Lookups(dict(outcome.read), set(outcome.missed))
+        send(outcome)
 
 
 def main() -> None:

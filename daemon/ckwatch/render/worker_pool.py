@@ -19,7 +19,7 @@ import anyio
 
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
-from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits, RenderOutcome
+from ckwatch.render.outcome import LENGTH_BYTES, Lookups, RenderLimits, RenderOutcome
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, signal_name
 from ckwatch.system.python_process import module_command, module_environment
@@ -42,6 +42,7 @@ class RenderWorker:
         self._folders = folders
         self._process: AsyncProcess | None = None
         self._unread = b""
+        self._lookups: dict[str, Lookups] = {}  # by template, as the worker last said
 
     async def start(self) -> None:
         """Start the process if it is not running."""
@@ -51,6 +52,7 @@ class RenderWorker:
         command = module_command("ckwatch.render.worker", *map(str, self._folders))
         self._process = await start_process(command, environment=module_environment(), stdin=PIPE, stderr=None)
         self._unread = b""
+        self._lookups.clear()
 
     async def render(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
@@ -59,17 +61,17 @@ class RenderWorker:
         slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=()))
         try:
             with anyio.fail_after(limits.time_limit_s + GRACE_S):
-                return await self._exchange((slim, limits, dict(overlays)))
+                return await self._exchange(slim, limits, overlays)
         except TimeoutError:
             await self.aclose()
-            return _stopped(
+            return self._stopped(
                 unit,
                 f"rendering took longer than {limits.time_limit_s:g} s and was stopped; "
                 "[render] time_limit_s in ckwatch.toml raises the limit",
             )
         except WorkerDiedError:
             reason = await self._end_of_process()
-            return _stopped(unit, f"the renderer {reason}; the template may need more memory than it may use")
+            return self._stopped(unit, f"the renderer {reason}; the template may need more memory than it may use")
         except BaseException:
             await self.aclose()
             raise
@@ -83,20 +85,33 @@ class RenderWorker:
         process.poll()
         process.close()
 
-    async def _exchange(self, request: object) -> RenderOutcome:
+    async def _exchange(self, unit: Unit, limits: RenderLimits, overlays: Mapping[str, str]) -> RenderOutcome:
         process = self._process
         assert process is not None  # noqa: S101  # start() has run
-        data = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((unit, limits, dict(overlays)), pickle.HIGHEST_PROTOCOL)
         if not await process.write(len(data).to_bytes(LENGTH_BYTES, "big") + data):
             raise WorkerDiedError
-        length = int.from_bytes(await self._read(process, LENGTH_BYTES), "big")
-        answer = await self._read(process, length)
-        # Going to a thread takes longer than a usual render does.
-        large = length > _LARGE_BYTES
-        outcome: RenderOutcome = (
-            await anyio.to_thread.run_sync(pickle.loads, answer) if large else pickle.loads(answer)  # noqa: S301  # our own
-        )
-        return outcome
+        template = unit.kernel.template
+        while True:
+            length = int.from_bytes(await self._read(process, LENGTH_BYTES), "big")
+            data = await self._read(process, length)
+            # Going to a thread takes longer than a usual render does.
+            large = length > _LARGE_BYTES
+            answer: RenderOutcome | Lookups = (
+                await anyio.to_thread.run_sync(pickle.loads, data) if large else pickle.loads(data)  # noqa: S301  # our own
+            )
+            if isinstance(answer, RenderOutcome):
+                self._lookups[template] = Lookups(dict(answer.read), set(answer.missed))
+                return answer
+            known = self._lookups.setdefault(template, Lookups())
+            known.read.update(answer.read)
+            known.missed |= answer.missed
+
+    def _stopped(self, unit: Unit, message: str) -> RenderOutcome:
+        """The outcome of a render that did not end: a change of what it had read by then is worth another try."""
+        diagnostic = Diagnostic(Severity.ERROR, Source.JINJA, "template/limit", message, unit.kernel.template_span)
+        known = self._lookups.pop(unit.kernel.template, Lookups())
+        return RenderOutcome(None, (diagnostic,), known.read, frozenset(known.missed))
 
     async def _read(self, process: AsyncProcess, size: int) -> bytes:
         """The next `size` bytes of its answers."""
@@ -121,12 +136,6 @@ class RenderWorker:
         await self.aclose()
         status = 0 if ended is None else ended.status
         return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
-
-
-def _stopped(unit: Unit, message: str) -> RenderOutcome:
-    place = unit.kernel.template_span
-    diagnostic = Diagnostic(Severity.ERROR, Source.JINJA, "template/limit", message, place)
-    return RenderOutcome(None, (diagnostic,), {}, frozenset())
 
 
 class RenderPool:
