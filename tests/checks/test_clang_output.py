@@ -92,6 +92,12 @@ def test_suffix(line: str, text: str, option: str, category: str) -> None:
         ("LLVM ERROR: IO failure on output stream: No space left on device", K.NO_SPACE, S.FATAL, "IO failure on output stream: No space left on device"),
         ("error: unable to open output file 'x.o': 'No space left on device'", K.NO_SPACE, S.ERROR, "unable to open output file 'x.o': 'No space left on device'"),
         ("Killed", K.KILLED, S.FATAL, "Killed"),
+        ("cc: fatal error: Killed signal terminated program cc1plus", K.KILLED, S.FATAL, "Killed signal terminated program cc1plus"),
+        ("cc: fatal error: Terminated signal terminated program as", K.KILLED, S.FATAL, "Terminated signal terminated program as"),
+        ("c++: fatal error: Segmentation fault signal terminated program cc1plus", K.CRASH, S.FATAL, "Segmentation fault signal terminated program cc1plus"),
+        ("collect2: fatal error: ld terminated with signal 9 [Killed]", K.KILLED, S.FATAL, "ld terminated with signal 9 [Killed]"),
+        ("collect2: fatal error: ld terminated with signal 11 [Segmentation fault]", K.CRASH, S.FATAL, "ld terminated with signal 11 [Segmentation fault]"),
+        ("c++: internal compiler error: Killed (program cc1plus)", K.KILLED, S.FATAL, "c++: internal compiler error: Killed (program cc1plus)"),
     ],
 )  # fmt: skip
 def test_messages_without_a_place(line: str, kind: MessageKind, severity: ClangSeverity, text: str) -> None:

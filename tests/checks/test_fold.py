@@ -37,6 +37,28 @@ def test_the_first_units_context_is_kept_and_doubtful_fixes_go() -> None:
     assert (folded.detail, folded.fixes, folded.approximate) == ("first", (both,), True)
 
 
+def test_types_and_numbers_of_an_instance_do_not_tell_messages_apart() -> None:
+    per_unit = {
+        "k/a@x": [made("no member named 'total' in 'Sum<8>'"), made("'stage_1' is bad"), made("int")],
+        "k/b@x": [made("no member named 'total' in 'Sum<4>'"), made("'stage_2' is bad"), made("float")],
+        "k/c@x": [made("'kernel_0123456789ab' is bad"), made("no member named 'size' in 'Sum<4>'")],
+    }
+    folded = fold(per_unit, unit_count=3)
+    assert [(entry.message, entry.units) for entry in folded] == [
+        ("no member named 'total' in 'Sum<8>'", ("k/a@x", "k/b@x")),
+        ("'stage_1' is bad", ("k/a@x", "k/b@x")),
+        ("int", ("k/a@x", "k/b@x")),
+        ("'kernel_0123456789ab' is bad", ("k/c@x",)),
+        ("no member named 'size' in 'Sum<4>'", ("k/c@x",)),
+    ]
+    assert [entry.message for entry in folded[0].related] == ["also: no member named 'total' in 'Sum<4>'"]
+
+
+def test_two_messages_of_one_unit_stay_two() -> None:
+    folded = fold({"a": [made("stage 1"), made("stage 2")], "b": [made("stage 2"), made("stage 1")]}, unit_count=2)
+    assert [(entry.message, entry.units) for entry in folded] == [("stage 1", ("a", "b")), ("stage 2", ("a", "b"))]
+
+
 @pytest.mark.parametrize(
     ("units", "unit_count", "severity", "expected"),
     [

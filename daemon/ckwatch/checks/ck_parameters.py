@@ -102,14 +102,14 @@ class InstanceParameters:
         """The parameter among `names` that is most plausibly wrong; None when `names` is empty.
 
         In this order: one that has a place in the kernel file; one whose value in another instance of the kernel
-        would fix the condition (`fixes`); the one whose value is rarest among the kernel's other instances; the
-        last one, as CK writes the most specific factor last.
+        would fix the condition (`fixes`); the one whose value is rarest among the kernel's other instances; one of
+        which a power of two less would fix it; the last one, as CK writes the most specific factor last.
         """
         known = [name for name in dict.fromkeys(names) if name in self.values]
         if not known:
             return None
 
-        def rank(name: str) -> tuple[bool, bool, float, int]:
+        def rank(name: str) -> tuple[bool, bool, float, bool, int]:
             others = [
                 instance.parameters[name]
                 for instance in self.kernel.instances
@@ -119,7 +119,9 @@ class InstanceParameters:
             different = [other for other in others if other != value]
             fixing = fixes is not None and any(fixes(name, other) for other in dict.fromkeys(different))
             rarity = len(different) / len(others) if others else 0.0
-            return name in self.spans, fixing, rarity, known.index(name)
+            less = (value >> by for by in range(1, value.bit_length())) if isinstance(value, int) else ()
+            smaller = fixes is not None and any(fixes(name, other) for other in less)
+            return name in self.spans, fixing, rarity, smaller, known.index(name)
 
         return max(known, key=rank)
 

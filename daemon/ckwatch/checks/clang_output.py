@@ -36,9 +36,12 @@ CLANG_DIAGNOSTIC_FLAGS: tuple[str, ...] = (
     "-fno-color-diagnostics",
     "-ferror-limit=0",
     "-ftemplate-backtrace-limit=0",
+    "-Xclang",
+    "-fno-diagnostics-use-presumed-location",
 )
 """Flags under which clang's text can be parsed. Carets stay on, as clang prints neither fix-its nor "expanded from
-macro" without them. `-fdiagnostics-absolute-paths` prints paths without symbolic links."""
+macro" without them. `-fdiagnostics-absolute-paths` prints paths without symbolic links. The last flag makes a message
+lie where it is, and not where a `#line` of a header says."""
 
 
 TAIL_LINES = 400
@@ -111,7 +114,8 @@ class ClangMessage:
 
     `path` is empty and `position` None where the message has no position. `option` is the warning's name without `-W`,
     `include_chain` the inclusions that lead to `path`, outermost first. `tail` holds lines that follow a message
-    without being messages (a stack, `>>> referenced by`), `tool` the program that a driver or linker message names.
+    without being messages (a stack, `>>> referenced by`), `tool` the program that a driver or linker message names,
+    `function` the function in which the linker found what it speaks of.
     """
 
     severity: ClangSeverity
@@ -127,6 +131,7 @@ class ClangMessage:
     kind: MessageKind = MessageKind.COMPILER
     tool: str = ""
     tail: tuple[str, ...] = ()
+    function: str = ""
 
     @property
     def is_error(self) -> bool:
@@ -152,11 +157,12 @@ _SKIPPED = re.compile(r"\s+\d*\s*\|(?: |$)|failed to execute:")
 _SUFFIX = re.compile(r" \[(?P<items>[^\[\]]+)\]$")
 _CATEGORY = re.compile(r"(?:[A-Z#][\w# -]* (?:Issue|Directive|Redefinition)|Deprecations)$")
 _GNU_UNDEFINED = re.compile(
-    r"(?:\S*\bld(?:\.\w+)?: )?(?P<place>.+?):\(\.[^)]*\+0x[0-9a-f]+\): "
+    r"(?:\S*\bld(?:\.\w+)?: )?(?:(?P<place>[^()]+?):)?(?:\(\.[^)]*\+0x[0-9a-f]+\)|\d+): "
     r"(?P<text>(?:undefined reference to|multiple definition of|relocation truncated to fit).*)"
 )
 _GNU_LD = re.compile(r"(?P<tool>(?:\S*/)?(?:[\w.]+-)*ld(?:\.\w+)?): (?P<text>.*)")
-_GNU_CONTEXT = re.compile(r"(?:\S*\bld(?:\.\w+)?: )?\S.*: in function [`'].*':$")
+_GNU_CONTEXT = re.compile(r"(?:\S*\bld(?:\.\w+)?: )?\S.*: in function [`'](?P<function>.*)':$")
+_LLVM_OPTION = re.compile(r"(?P<tool>[\w+.-]+) \(LLVM option parsing\): (?P<text>.*?)(?:\.?  Try: .*)?$")
 _LLVM_ERROR = re.compile(r"LLVM ERROR: (?P<text>.*)")
 _CRASH_START = re.compile(
     r"PLEASE (?:submit a bug report|ATTACH)|Stack dump:|.*: Assertion .* failed\.$|UNREACHABLE executed"
@@ -170,10 +176,17 @@ _BACKEND = re.compile(
 _FAULTS: tuple[tuple[re.Pattern[str], MessageKind], ...] = (
     (re.compile(r"out of memory|std::bad_alloc|[Cc]annot allocate memory|memory exhausted"), MessageKind.OUT_OF_MEMORY),
     (re.compile(r"No space left on device|Disk quota exceeded"), MessageKind.NO_SPACE),
-    (re.compile(r"unable to execute command: Killed|due to signal 9|\bsignal 9\b|^Killed$"), MessageKind.KILLED),
     (
         re.compile(
-            r"PLEASE submit a bug report|Stack dump:|unable to execute command: (?!Executable)|"
+            r"unable to execute command: Killed|due to signal 9|\bsignal 9\b|^Killed$|"
+            r"\b(?:Killed|Terminated) signal terminated program|internal compiler error: (?:Killed|Terminated)\b"
+        ),
+        MessageKind.KILLED,
+    ),
+    (
+        re.compile(
+            r"\bsignal terminated program |\bterminated with signal \d|PLEASE submit a bug report|Stack dump:|"
+            r"unable to execute command: (?!Executable)|"
             r"command failed due to signal|frontend command failed with exit code (?:13\d|25\d)|"
             r"Assertion .* failed\.|UNREACHABLE executed"
         ),
@@ -206,6 +219,7 @@ class ClangTextParser:
         self._stack: list[Inclusion] = []
         self._chains: dict[str, tuple[Inclusion, ...]] = {}
         self._takes_tail = False
+        self._function = ""
 
     def feed(self, line: str) -> list[ClangMessage]:
         """Take one line (its line end may be included); return the messages that it completes."""
@@ -222,7 +236,13 @@ class ClangTextParser:
         if fixit:
             self._add_fixit(fixit)
             return []
+        context = _GNU_CONTEXT.match(line)
+        if context:
+            self._function = context["function"]
+            return self._finish()
         message = self._located(line) or _unlocated(line)
+        if message is not None and message.kind is MessageKind.LINKER and message.position is None:
+            message = replace(message, function=self._function)
         if message is None:
             self._add_tail(line)
             return []
@@ -293,8 +313,6 @@ class ClangTextParser:
 
 def _unlocated(line: str) -> ClangMessage | None:
     """A message of the driver, a linker or the back end, without a place."""
-    if _GNU_CONTEXT.match(line):
-        return None
     match = _TOOL.match(line)
     if match:
         text, option, category = _split_suffix(match["text"])
@@ -302,7 +320,7 @@ def _unlocated(line: str) -> ClangMessage | None:
         return _plain(ClangSeverity(match["severity"]), text, kind, option, category, match["tool"])
     match = _BARE.match(line)
     if match:
-        text, option, category = _split_suffix(match["text"])
+        text, option, category = _split_suffix(match["text"].removeprefix("<unknown>:0:0: "))
         kind = _fault(text) or (MessageKind.BACKEND if _is_backend(text, category) else MessageKind.COMPILER)
         return _plain(ClangSeverity(match["severity"]), text, kind, option, category)
     match = _GNU_UNDEFINED.match(line)
@@ -313,6 +331,10 @@ def _unlocated(line: str) -> ClangMessage | None:
         severity = ClangSeverity.WARNING if match["text"].startswith("warning: ") else ClangSeverity.ERROR
         text = match["text"].removeprefix("warning: ")
         return _plain(severity, text, _fault(text) or MessageKind.LINKER, tool=match["tool"])
+    match = _LLVM_OPTION.match(line)
+    if match:
+        severity = ClangSeverity.NOTE if match["text"].startswith("Did you mean") else ClangSeverity.ERROR
+        return _plain(severity, match["text"], MessageKind.DRIVER, tool=match["tool"])
     match = _LLVM_ERROR.match(line)
     if match:
         return _plain(ClangSeverity.FATAL, match["text"], _fault(match["text"]) or MessageKind.BACKEND)
@@ -337,7 +359,7 @@ def _is_linker(tool: str, text: str) -> bool:
 
 
 def _is_backend(text: str, category: str) -> bool:
-    return category == "Backend Issue" or _BACKEND.match(text) is not None
+    return category in ("Backend Issue", "SourceMgr Reported Issue") or _BACKEND.match(text) is not None
 
 
 def _fault(text: str) -> MessageKind | None:

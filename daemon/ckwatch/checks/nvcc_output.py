@@ -12,8 +12,9 @@ The front end prints per message, and an empty line after it:
 The assembler and the others print `ptxas FILE, line N; error   : TEXT` or `nvcc fatal   : TEXT`. What the host's own
 compiler says (a missing header, `#error`) is in clang's form already.
 
-Lines count from one. The column is the caret's, with the spelling of CUDA's own keywords undone (`__global__` is
-printed as `__attribute__((global))`); where another macro stands before it, it is off by the difference.
+Lines count from one. The column is the caret's, 0 where there is none, with the spelling of CUDA's own keywords undone
+(`__global__` is printed as `__attribute__((global))`); where another macro stands before it, it is off by the
+difference.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _DURING = re.compile(r"\s+detected during:?(?P<rest>.*)")
 _CONTEXT = re.compile(r"\s*(?P<what>\S.*?) at line (?P<line>\d+)(?: of (?P<path>.+))?\s*")
 _ASSERTION = re.compile(r'static assertion failed with "(?P<why>.*)"')
 _KEYWORD = re.compile(r"__attribute__\(\((?P<word>global|device|host|shared|constant|managed)\)\)")
+_BOUNDS = re.compile(r"__attribute__\(\(launch_bounds\((?P<bounds>[^()]*)\)\)\)")
 _SUMMARY = re.compile(r"\d+ (?:catastrophic )?(?:errors?|warnings?) .*detected in |Remark: |compilation terminated\.")
 _MISSING = re.compile(r"fatal error: (?P<name>[^\n]+): No such file or directory")
 _KINDS = {"ptxas": MessageKind.BACKEND, "cicc": MessageKind.BACKEND, "nvlink": MessageKind.LINKER}
@@ -111,7 +113,7 @@ def _front_end_message(head: re.Match[str], block: list[str]) -> ClangMessage:
     path = head["path"] or ""
     position = None
     if path:
-        column = 1 if caret is None else _column(excerpt, block[caret].index("^"))
+        column = 0 if caret is None else _column(excerpt, block[caret].index("^"))
         position = ClangPosition(int(head["line"]), column)
     return ClangMessage(
         severity=_SEVERITIES[head["severity"]],
@@ -129,6 +131,7 @@ def _column(excerpt: str, caret: int) -> int:
     """The caret's column in the source as it was written, from one in UTF-8 bytes; the excerpt is indented by two."""
     before = excerpt[:caret]
     written = _KEYWORD.sub(lambda match: f"__{match['word']}__", before)
+    written = _BOUNDS.sub(r"__launch_bounds__(\g<bounds>)", written)
     return max(len(written.encode()) - 2, 0) + 1
 
 
@@ -146,7 +149,7 @@ def _contexts(lines: list[str], path: str) -> list[ClangMessage]:
 
 
 def _tool_message(match: re.Match[str]) -> ClangMessage:
-    text = match["text"] if match["place"] is None else f"{match['text']} ({match['place']})"
+    text = match["text"]  # the place is one in a file that is gone
     kind = _fault(text) or _KINDS.get(match["tool"], MessageKind.DRIVER)
     return ClangMessage(_SEVERITIES[match["severity"]], "", None, (), text, kind=kind, tool=match["tool"])
 

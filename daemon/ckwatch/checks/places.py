@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckwatch.checks.clang_output import ClangMessage, ClangPosition, ClangRange, position_in
 from ckwatch.model.diagnostics import Related
@@ -25,13 +25,15 @@ _INVOCATION = re.compile(r"[A-Za-z_]\w*\s*\(")
 class SourcePlace:
     """A template span, how it came to be there, and the parameter names that stand at it.
 
-    `names` is empty unless the place was printed by an expression.
+    `names` is empty unless the place was printed by an expression; then `calls` are the calls of macros around it, the
+    innermost first.
     """
 
     span: Span
     chain: tuple[Related, ...] = ()
     names: tuple[str, ...] = ()
     approximate: bool = False
+    calls: tuple[Span, ...] = ()
 
 
 class RenderedFile:
@@ -55,7 +57,18 @@ class RenderedFile:
         if message.position is None or not self.is_at(message.path):
             return None
         start, end = extent(self.line, message.position, message.ranges)
-        return self.place_of(start, end)
+        place = self.place_of(start, end)
+        behind = position_in(self.line(message.position.line - 1), message.position) == end > start
+        return place if place is None or not behind else self.end_of_expression(place, end)
+
+    def end_of_expression(self, place: SourcePlace, end: Position) -> SourcePlace:
+        """Where something is missing behind `end`: at the end of the expression, if one printed what stands before."""
+        offset = self.source_map.lines.offset(end)
+        segment = self.source_map.segment_at(max(offset - 1, 0))
+        last = place.span.end
+        if segment is None or segment.verbatim or segment.end != offset or segment.site.kind is not SiteKind.EXPRESSION:
+            return place
+        return replace(place, span=Span(place.span.path, Position(last.line, max(last.column - 1, 0)), last))
 
     def place_of_line(self, number: int) -> SourcePlace | None:
         """Where the zero-based rendered line came from, without its indentation."""
@@ -76,8 +89,55 @@ class RenderedFile:
             related.insert(0, Related(f"rendered as: {text}", None))
             named = _NAMED.search((self.line(start.line) or "")[: start.column])
             names = dict.fromkeys([*origin.names, *([named[1]] if named else [])])
-            return SourcePlace(origin.span, tuple(related), tuple(names), not origin.exact)
+            calls = tuple(step.site.span for step in origin.chain if step.site.kind is SiteKind.CALL)
+            return SourcePlace(origin.span, tuple(related), tuple(names), not origin.exact, calls)
         return SourcePlace(origin.span, tuple(related), (), not origin.exact)
+
+    def call_of(self, place: ClangPosition) -> SourcePlace | None:
+        """The outermost macro call whose output begins at a place in this file; None where template text begins."""
+        offset = self.source_map.lines.offset(position_in(self.line(place.line - 1), place))
+        origin = self.source_map.origin_of_range(offset, offset + 1)
+        before = self.source_map.origin_of_range(offset - 1, offset) if offset else None
+        around = {} if before is None else dict.fromkeys(step.site for step in before.chain)
+        calls = [step.site for step in origin.chain if step.site not in around] if origin is not None else []
+        outermost = next((site for site in reversed(calls) if site.kind is SiteKind.CALL), None)
+        if origin is None or outermost is None:
+            return None
+        text = (self.line(place.line - 1) or "").strip()
+        return SourcePlace(outermost.span, (Related(f"rendered as: {text}", None), *_chain(origin)))
+
+    def zero_at(self, place: ClangPosition) -> tuple[str, ...]:
+        """The names in the expression that printed the zero behind the operator at a place, or that the constant behind
+        it begins with; () where none did."""
+        text = self.source_map.text
+        offset = self.source_map.lines.offset(position_in(self.line(place.line - 1), place))
+        divisor = re.compile(r"[/%]=?(?:\s|\(|/\*.*?\*/)*(?P<word>\w+)").match(text, offset)
+        if divisor is None:
+            return ()
+        start = divisor.start("word")
+        if re.match(r"[A-Za-z_]", divisor["word"]):
+            constant = re.search(rf"\bconst(?:expr)?\b[^;{{}}=()]*\b{divisor['word']}\s*[={{(]\s*(?P<value>0)\b", text)
+            start = -1 if constant is None else constant.start("value")
+        elif re.fullmatch(r"0[uUlL]*", divisor["word"]) is None:
+            return ()
+        segment = self.source_map.segment_at(start) if start >= 0 else None
+        return () if segment is None or segment.verbatim else segment.site.names
+
+    def place_at(self, start: int, end: int) -> SourcePlace | None:
+        """Where the characters [`start`, `end`) of the rendered text came from."""
+        lines = self.source_map.lines
+        return self.place_of(lines.position(start), lines.position(end))
+
+    def printed_at(self, message: ClangMessage) -> str | None:
+        """What an expression printed at the place of a message in this file; None where template text stands."""
+        if message.position is None or not self.is_at(message.path):
+            return None
+        at = position_in(self.line(message.position.line - 1), message.position)
+        offset = self.source_map.lines.offset(at)
+        segment = self.source_map.segment_at(offset)
+        if segment is None or segment.verbatim or not segment.start <= offset < segment.end:
+            return None
+        return self.source_map.text[segment.start : segment.end]
 
     def exact_span(self, start: Position, end: Position) -> Span | None:
         """The template span of a rendered range that is template text throughout, None when it is not."""
@@ -120,7 +180,8 @@ def extent(
     """The range to underline: the smallest of clang's ranges that holds the caret, else the token at the caret.
 
     A range that begins at a call in front of the caret is not taken: clang widens what stands in a macro's argument
-    to the whole invocation. At a line's end or in white space (a missing semicolon) it is the character before.
+    to the whole invocation. Of a member that is called, the range begins behind its object. At a line's end or in white
+    space (a missing semicolon) it is the character before.
     """
     caret_line = line_at(place.line - 1)
     caret = position_in(caret_line, place)
@@ -132,7 +193,8 @@ def extent(
             holding.append((end.line - start.line, end.column - start.column, start, end))
     if holding:
         _, _, start, end = min(holding)
-        return start, end
+        of_member = start < caret and caret_line is not None and caret_line[: caret.column].endswith((".", "->"))
+        return (caret if of_member else start), end
     if caret_line is None:
         return caret, caret
     token = _TOKEN.match(caret_line, caret.column)

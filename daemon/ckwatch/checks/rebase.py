@@ -32,12 +32,7 @@ def rebase(
 def position_rebaser(path: str, *, old: str, new: str) -> Callable[[ClangPosition], ClangPosition]:
     """Moves places in the file `path` as `rebase` does. A place without a column (0) moves with the first token of its
     line and gets none."""
-    moves = _Rebaser(path, path, old, new)
-
-    def move(place: ClangPosition) -> ClangPosition:
-        return moves.place(place) if place.column else ClangPosition(moves.line(place.line), 0)
-
-    return move
+    return _Rebaser(path, path, old, new).place
 
 
 class _Rebaser:
@@ -85,6 +80,8 @@ class _Rebaser:
         return ClangRange(start, max(self.clang(end), start))
 
     def place(self, place: ClangPosition) -> ClangPosition:
+        if not place.column:
+            return ClangPosition(self.line(place.line), 0)
         return self.clang(self.moved(position_in(_line(self.old_lines, place.line), place)))
 
     def moved(self, position: Position) -> Position:

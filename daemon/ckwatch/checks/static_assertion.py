@@ -38,6 +38,14 @@ _VALUES = (
 )
 _ELEMENT = re.compile(r"\b(?:const )?(?:ck::)?Sequence<([\d, ]+)>::At\((\d+)\)")
 
+_SIZES: Mapping[str, str] = {
+    **dict.fromkeys(("char", "int8_t", "uint8_t", "ck::f8_t", "ck::bf8_t"), "1"),
+    **dict.fromkeys(("short", "int16_t", "_Float16", "__half", "__bf16", "half", "unsigned short"), "2"),
+    **dict.fromkeys(("float", "int", "unsigned int", "int32_t"), "4"),
+    **dict.fromkeys(("double", "long", "int64_t"), "8"),
+}
+"""Sizes of types in bytes, by their names in clang's messages."""
+
 _KEYWORD = "static_assert"
 
 READABLE = 60
@@ -92,10 +100,34 @@ class FailedRequirement:
     def holds_with(self, values: Mapping[str, int]) -> bool | None:
         """Whether the condition holds with `values` for its names; None when that cannot be worked out."""
         known = {name: int(bound[0]) for name, bound in self.bindings.items() if len(bound) == 1 and bound[0].isdigit()}
+        compared = comparison(tokens_of(self.evaluated))
+        sides = comparison(self.symbolic)
+        if compared is not None and sides is not None:
+            for side, value in ((sides[0], compared[0]), (sides[2], compared[2])):
+                if len(side) == 1 and len(value) == 1 and value[0].isdigit():
+                    known.setdefault(side[0], int(value[0]))
         try:
-            return bool(evaluate(self.symbolic, {**known, **values}))
+            return bool(evaluate(self._with_sizes(), {**known, **values}))
         except NotArithmeticError:
             return None
+
+    def _with_sizes(self) -> tuple[str, ...]:
+        """The condition with `sizeof(T)` as a number and `static_cast<int>(X)` as `(X)`."""
+        out: list[str] = []
+        at = 0
+        while at < len(self.symbolic):
+            piece = self.symbolic[at : at + 4]
+            if piece[:2] == ("sizeof", "(") and piece[3:] == (")",):
+                same = len(self.symbolic) == len(self.substituted)
+                bound = (self.substituted[at + 2],) if same else self.bindings.get(piece[2], (piece[2],))
+                out.append(_SIZES.get(" ".join(bound), piece[0]))
+                at += 4
+            elif piece[:2] == ("static_cast", "<") and piece[3:] == (">",):
+                at += 4
+            else:
+                out.append(piece[0])
+                at += 1
+        return tuple(out)
 
 
 def read_requirement(message: ClangMessage, read_line: ReadLine) -> FailedRequirement | None:

@@ -74,19 +74,21 @@ def check_candidates(
     None where the value cannot be put in: no instance has it as its own argument. A rule that refuses the instance
     whatever this parameter is does not count.
     """
-    places = [one for one in emitted if parameter in one.arguments]
-    if not places or any(substituted(one.arguments[parameter], present, present) is None for one in places):
+    places = [(one, name) for one in emitted if (name := one.argument_of(parameter)) in one.arguments]
+    if not places or any(substituted(one.arguments[name], present, present) is None for one, name in places):
         return None
-    known = {(index, broken.rule) for index, one in enumerate(places) for broken in _errors_with(one, {}, arch, source)}
+    known = {
+        (index, broken.rule) for index, (one, _) in enumerate(places) for broken in _errors_with(one, {}, arch, source)
+    }
     found = []
     for value in values:
         against: dict[str, Violation] = {}
-        for index, one in enumerate(places):
-            argument = substituted(one.arguments[parameter], present, value)
+        for index, (one, name) in enumerate(places):
+            argument = substituted(one.arguments[name], present, value)
             if argument is None:
                 continue
-            for broken in _errors_with(one, {parameter: argument}, arch, source):
-                if parameter in broken.parameters or (index, broken.rule) not in known:
+            for broken in _errors_with(one, {name: argument}, arch, source):
+                if name in broken.parameters or (index, broken.rule) not in known:
                     against.setdefault(broken.rule, broken)
         found.append(CheckedCandidate(value, tuple(against.values())))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 from ckwatch.checks.rules import gemm_xdl_cshuffle_v3_rules
 from ckwatch.checks.rules.expression import UnknownValueError, Value
@@ -35,6 +36,7 @@ _INVOKED: Mapping[str, Value] = {"Invoker": 1}
 _NOT_INVOKED: Mapping[str, Value] = {"Invoker": 0, "NXdlPerWave32": 0}
 """The source launches CK's gridwise GEMM itself, as `ck/gemm_universal` does: those kernels do not exist."""
 
+_NAMED_VALUE = re.compile(r"\{(\w+)\}")
 _INVOKER = re.compile(r"\b(?:Make)?Invoker\b")
 _STATIC_ASSERT = re.compile(r"\bstatic_assert\s*\((.*?)\)\s*;", re.DOTALL)
 
@@ -58,24 +60,50 @@ def check_instance(
     operation = OPERATIONS.get(device_operation)
     if operation is None:
         return ()
-    known = _INVOKED if source is None or _INVOKER.search(source) else _NOT_INVOKED
-    asserted = "\n".join(_STATIC_ASSERT.findall(source or ""))
+    broken, asserted = _broken(operation, arguments, arch, source)
+    taking_part = Counter(name for rule, _ in broken.values() for name in operation.parameters_of(rule.names))
+    return tuple(
+        _violation(operation, rule, found, taking_part, _severity(rule, asserted)) for rule, found in broken.values()
+    )
+
+
+def broken_rules(
+    device_operation: str, arguments: Mapping[str, ParameterValue | str], arch: str, *, source: str | None = None
+) -> dict[str, Severity]:
+    """The rules that `check_instance` finds broken, by their slugs; in a fraction of the time."""
+    operation = OPERATIONS.get(device_operation)
+    if operation is None:
+        return {}
+    broken, asserted = _broken(operation, arguments, arch, source)
+    return {slug: _severity(rule, asserted) for slug, (rule, _) in broken.items()}
+
+
+def _broken(
+    operation: DeviceOperation, arguments: Mapping[str, ParameterValue | str], arch: str, source: str | None
+) -> tuple[dict[str, tuple[Rule, _InstanceValues]], str]:
+    """The broken rules with the values that break them, and what the source asserts."""
+    known, asserted = (_INVOKED, "") if source is None else _facts_of(source)
     values = _InstanceValues(operation, arguments, arch.partition(":")[0], known)
     host = _InstanceValues(operation, arguments, HOST, known)
     broken: dict[str, tuple[Rule, _InstanceValues]] = {}
     for rule in operation.rules:
         if any(earlier in broken for earlier in rule.after):
             continue
-        if values.target.startswith("gfx9") and values.breaks(rule):
+        if (rule.every_arch or values.target.startswith("gfx9")) and values.breaks(rule):
             broken[rule.slug] = (rule, values)
+            if rule.every_arch and rule.severity is Severity.ERROR:
+                break  # no other value of a parameter mends this
         elif rule.host and host.breaks(rule):
             broken[rule.slug] = (rule, host)
     errors = {slug: found for slug, found in broken.items() if _severity(found[0], asserted) == Severity.ERROR}
-    broken = errors or broken
-    taking_part = Counter(name for rule, _ in broken.values() for name in operation.parameters_of(rule.names))
-    return tuple(
-        _violation(operation, rule, found, taking_part, _severity(rule, asserted)) for rule, found in broken.values()
-    )
+    return errors or broken, asserted
+
+
+@lru_cache(maxsize=8)
+def _facts_of(source: str) -> tuple[Mapping[str, Value], str]:
+    """What is known of the invoker, and the source's own static assertions: it is asked about many values."""
+    known = _INVOKED if _INVOKER.search(source) else _NOT_INVOKED
+    return known, "\n".join(_STATIC_ASSERT.findall(source))
 
 
 def _severity(rule: Rule, asserted: str) -> Severity:
@@ -134,6 +162,22 @@ class _InstanceValues:
         raise UnknownValueError(name)
 
 
+def _shown(values: _InstanceValues, name: str) -> str:
+    try:
+        return str(values.lookup(name))
+    except (UnknownValueError, ZeroDivisorError):
+        return name
+
+
+def is_readable(parameter: TemplateParameter, argument: ParameterValue | str) -> bool:
+    """Whether the rules understand an argument: a literal, or a name that CK gives."""
+    try:
+        _read_argument(parameter, argument)
+    except UnknownValueError:
+        return False
+    return parameter.kind is not ParameterKind.ENUMERATOR or not parameter.enumeration or "::" in str(argument)
+
+
 def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str) -> Value:
     """An argument as the parameter's kind wants it. Raises `UnknownValueError`."""
     text = str(argument).rpartition("::")[2].strip()
@@ -148,6 +192,8 @@ def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str)
             return _LAYOUTS[text]
         case ParameterKind.ENUMERATOR if isinstance(argument, str) and re.fullmatch(r"\w+", text):
             return text
+        case ParameterKind.OTHER if isinstance(argument, str):
+            return text
         case ParameterKind.TYPES if isinstance(argument, str) and (
             found := re.fullmatch(r"(?:\w+::)*Tuple<([^<>]*)>", argument)
         ):
@@ -160,7 +206,7 @@ def _violation(
 ) -> Violation:
     parameters = operation.parameters_of(rule.names)
     candidates = [name for name in rule.blame if name in parameters] or list(parameters)
-    blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)))
+    blame = max(candidates, key=lambda name: (taking_part[name], -candidates.index(name)), default="")
     return Violation(
         rule.slug,
         operation.spelled(rule.condition),
@@ -174,7 +220,7 @@ def _violation(
 
 
 def _explanation(operation: DeviceOperation, rule: Rule, values: _InstanceValues) -> str:
-    lines = [rule.explanation]
+    lines = [_NAMED_VALUE.sub(lambda found: _shown(values, found[1]), rule.explanation)]
     for definition in operation.definitions_of(rule.expression.names):
         try:
             value = values.lookup(definition.name)

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ckwatch.model.arithmetic import ZeroDivisorError, apply_operator
+from ckwatch.model.arithmetic import OPERATORS, ZeroDivisorError
 
 Value = int | str | tuple[int, ...] | tuple[str, ...]
 """Booleans are the integers 0 and 1; texts are names of types, layouts and enumerators."""
+
+Lookup = Callable[[str], Value]
+"""The value of a name. Raises UnknownValueError."""
 
 
 class UnknownValueError(Exception):
@@ -70,27 +73,31 @@ class Expression:
     text: str
     tree: ast.expr
     names: tuple[str, ...]
+    _run: Callable[[Lookup], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_run", _compiled(self.tree))
 
     def __str__(self) -> str:
         return self.text
 
-    def value(self, lookup: Callable[[str], Value]) -> Value:
+    def value(self, lookup: Lookup) -> Value:
         """The value, with names resolved by `lookup`.
 
         Raises `UnknownValueError` when the outcome hangs on a name without a value, and `ZeroDivisorError`.
         """
-        found: Value = _evaluate(self.tree, lookup)
+        found: Value = self._run(lookup)
         return found
 
-    def holds(self, lookup: Callable[[str], Value]) -> bool:
+    def holds(self, lookup: Lookup) -> bool:
         """The value as a truth value; raises as `value` does."""
-        return bool(self.value(lookup))
+        return bool(self._run(lookup))
 
-    def substituted(self, lookup: Callable[[str], Value]) -> str:
+    def substituted(self, lookup: Lookup) -> str:
         """The text with values in place of names; a name without a value stays."""
         return _substitute(self.text, self.tree, lookup)
 
-    def outcome(self, lookup: Callable[[str], Value]) -> str:
+    def outcome(self, lookup: Lookup) -> str:
         """What a person reads after the condition: `128 % (32 * 3) = 32`; for `a == b`, both sides with values."""
         tree = self.tree
         if not isinstance(tree, ast.Compare):
@@ -101,7 +108,7 @@ class Expression:
             return left
         return f"{left}, {self._side(right, lookup)}"
 
-    def _side(self, node: ast.expr, lookup: Callable[[str], Value]) -> str:
+    def _side(self, node: ast.expr, lookup: Lookup) -> str:
         text = _substitute(self._source(node), _parse(self._source(node)), lookup)
         try:
             value = _shown(_evaluate(node, lookup))
@@ -147,54 +154,82 @@ def _parse(text: str) -> ast.expr:
         raise ValueError(f"{error.msg}: {text}") from error
 
 
-def _evaluate(node: ast.expr, lookup: Callable[[str], Value]) -> Any:
+def _compiled(node: ast.expr) -> Callable[[Lookup], Any]:
+    """What evaluates a tree: rules are evaluated tens of thousands of times, and a walk of the tree is slow."""
     match node:
         case ast.Constant(value=value):
-            return value
+            return lambda _: value
         case ast.Name(id=name):
-            return lookup(name)
+            return lambda lookup: lookup(name)
         case ast.Tuple(elts=elements):
-            return tuple(_evaluate(element, lookup) for element in elements)
+            parts = [_compiled(element) for element in elements]
+            return lambda lookup: tuple(part(lookup) for part in parts)
         case ast.Subscript(value=base, slice=position):
-            values, index = _evaluate(base, lookup), _evaluate(position, lookup)
-            if not isinstance(values, tuple) or not 0 <= index < len(values):
-                raise UnknownValueError(ast.unparse(node))
-            return values[index]
+            return _element(ast.unparse(node), _compiled(base), _compiled(position))
         case ast.BoolOp(op=operator, values=operands):
-            return _connect(isinstance(operator, ast.And), operands, lookup)
+            return _connection(isinstance(operator, ast.And), [_compiled(operand) for operand in operands])
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _evaluate(operand, lookup)
+            negated = _compiled(operand)
+            return lambda lookup: not negated(lookup)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, lookup)
+            positive = _compiled(operand)
+            return lambda lookup: -positive(lookup)
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _evaluate(body if _evaluate(test, lookup) else orelse, lookup)
-        case ast.Compare(left=left, ops=[operator], comparators=[right]):
-            return _COMPARISONS[type(operator)][1](_evaluate(left, lookup), _evaluate(right, lookup))
+            asked, then, otherwise = _compiled(test), _compiled(body), _compiled(orelse)
+            return lambda lookup: then(lookup) if asked(lookup) else otherwise(lookup)
+        case ast.Compare(left=left, ops=[compared], comparators=[right]):
+            compare, first, second = _COMPARISONS[type(compared)][1], _compiled(left), _compiled(right)
+            return lambda lookup: compare(first(lookup), second(lookup))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return FUNCTIONS[name](*(_evaluate(argument, lookup) for argument in arguments))
+            function, given = FUNCTIONS[name], [_compiled(argument) for argument in arguments]
+            return lambda lookup: function(*(argument(lookup) for argument in given))
         case ast.BinOp(left=left, op=operator, right=right):
-            return _arithmetic(operator, _evaluate(left, lookup), _evaluate(right, lookup))
+            return _arithmetic(OPERATORS[type(operator)], _compiled(left), _compiled(right))
     raise ValueError(ast.dump(node))
 
 
-def _arithmetic(operator: ast.operator, left: int, right: int) -> int:
-    if not isinstance(left, int) or not isinstance(right, int):  # a type's name where a number is expected
-        raise UnknownValueError(str(left if not isinstance(left, int) else right))
-    return apply_operator(operator, left, right)
+def _evaluate(node: ast.expr, lookup: Lookup) -> Any:
+    return _compiled(node)(lookup)
 
 
-def _connect(conjunction: bool, operands: list[ast.expr], lookup: Callable[[str], Value]) -> bool:
+def _element(text: str, base: Callable[[Lookup], Any], position: Callable[[Lookup], Any]) -> Callable[[Lookup], Any]:
+    def evaluate(lookup: Lookup) -> Any:
+        values, index = base(lookup), position(lookup)
+        if not isinstance(values, tuple) or not 0 <= index < len(values):
+            raise UnknownValueError(text)
+        return values[index]
+
+    return evaluate
+
+
+def _arithmetic(
+    apply: Callable[[int, int], int], left: Callable[[Lookup], Any], right: Callable[[Lookup], Any]
+) -> Callable[[Lookup], int]:
+    def evaluate(lookup: Lookup) -> int:
+        first, second = left(lookup), right(lookup)
+        if not isinstance(first, int) or not isinstance(second, int):  # a type's name where a number is expected
+            raise UnknownValueError(str(first if not isinstance(first, int) else second))
+        return apply(first, second)
+
+    return evaluate
+
+
+def _connection(conjunction: bool, operands: Sequence[Callable[[Lookup], Any]]) -> Callable[[Lookup], bool]:
     """`and` and `or`; an operand without a value matters only when the others leave the outcome open."""
-    unknown: UnknownValueError | None = None
-    for operand in operands:
-        try:
-            if bool(_evaluate(operand, lookup)) != conjunction:
-                return not conjunction
-        except UnknownValueError as error:
-            unknown = error
-    if unknown is not None:
-        raise unknown
-    return conjunction
+
+    def evaluate(lookup: Lookup) -> bool:
+        unknown: UnknownValueError | None = None
+        for operand in operands:
+            try:
+                if bool(operand(lookup)) != conjunction:
+                    return not conjunction
+            except UnknownValueError as error:
+                unknown = error
+        if unknown is not None:
+            raise unknown
+        return conjunction
+
+    return evaluate
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -208,7 +243,7 @@ def _shown(value: Value) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _substitute(text: str, tree: ast.expr, lookup: Callable[[str], Value]) -> str:
+def _substitute(text: str, tree: ast.expr, lookup: Lookup) -> str:
     """Replace names, and subscripts of names, by their values. Texts are one line of ASCII."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     replacements: dict[tuple[int, int], str] = {}

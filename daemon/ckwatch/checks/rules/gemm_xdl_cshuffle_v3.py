@@ -12,68 +12,128 @@ the LDS layout do; `target` below is the pass's architecture, or `host`.
 
 from __future__ import annotations
 
-from ckwatch.checks.rules.expression import UnknownValueError, Value
+from ckwatch.checks.rules.expression import Lookup, UnknownValueError, Value
 from ckwatch.checks.rules.matrix_instructions import MatrixInstruction, instruction, shapes
-from ckwatch.checks.rules.rule import Definition, Lookup, ParameterKind, TemplateParameter
+from ckwatch.checks.rules.rule import Definition, ParameterKind, TemplateParameter
+from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 A_CLUSTER = "ABlockTransferThreadClusterLengths_AK0_M_AK1"
 B_CLUSTER = "BBlockTransferThreadClusterLengths_BK0_N_BK1"
 C_CLUSTER = "CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock"
 C_VECTORS = "CDEShuffleBlockTransferScalarPerVectors"
 
-PARAMETERS = tuple(
-    TemplateParameter(*fields)
-    for fields in (
-        ("ALayout", ParameterKind.LAYOUT),
-        ("BLayout", ParameterKind.LAYOUT),
-        ("DsLayout", ParameterKind.TYPES),
-        ("CLayout", ParameterKind.LAYOUT),
-        ("ADataType", ParameterKind.DTYPE),
-        ("BDataType", ParameterKind.DTYPE),
-        ("DsDataType", ParameterKind.TYPES),
-        ("CDataType", ParameterKind.DTYPE),
-        ("GemmAccDataType", ParameterKind.DTYPE),
-        ("CShuffleDataType", ParameterKind.DTYPE),
-        ("AElementwiseOperation", ParameterKind.OTHER),
-        ("BElementwiseOperation", ParameterKind.OTHER),
-        ("CElementwiseOperation", ParameterKind.OTHER),
-        ("GemmSpec", ParameterKind.ENUMERATOR),
-        ("BlockSize", ParameterKind.INTEGER),
-        ("MPerBlock", ParameterKind.INTEGER),
-        ("NPerBlock", ParameterKind.INTEGER),
-        ("KPerBlock", ParameterKind.INTEGER),
-        ("AK1", ParameterKind.INTEGER),
-        ("BK1", ParameterKind.INTEGER),
-        ("MPerXDL", ParameterKind.INTEGER),
-        ("NPerXDL", ParameterKind.INTEGER),
-        ("MXdlPerWave", ParameterKind.INTEGER),
-        ("NXdlPerWave", ParameterKind.INTEGER),
-        (A_CLUSTER, ParameterKind.SEQUENCE),
-        ("ABlockTransferThreadClusterArrangeOrder", ParameterKind.SEQUENCE),
-        ("ABlockTransferSrcAccessOrder", ParameterKind.SEQUENCE),
-        ("ABlockTransferSrcVectorDim", ParameterKind.INTEGER),
-        ("ABlockTransferSrcScalarPerVector", ParameterKind.INTEGER),
-        ("ABlockTransferDstScalarPerVector_AK1", ParameterKind.INTEGER),
-        ("ABlockLdsExtraM", ParameterKind.FLAG),
-        (B_CLUSTER, ParameterKind.SEQUENCE),
-        ("BBlockTransferThreadClusterArrangeOrder", ParameterKind.SEQUENCE),
-        ("BBlockTransferSrcAccessOrder", ParameterKind.SEQUENCE),
-        ("BBlockTransferSrcVectorDim", ParameterKind.INTEGER),
-        ("BBlockTransferSrcScalarPerVector", ParameterKind.INTEGER),
-        ("BBlockTransferDstScalarPerVector_BK1", ParameterKind.INTEGER),
-        ("BBlockLdsExtraN", ParameterKind.FLAG),
-        ("CShuffleMXdlPerWavePerShuffle", ParameterKind.INTEGER),
-        ("CShuffleNXdlPerWavePerShuffle", ParameterKind.INTEGER),
-        (C_CLUSTER, ParameterKind.SEQUENCE),
-        (C_VECTORS, ParameterKind.SEQUENCE),
-        ("BlkGemmPipeSched", ParameterKind.ENUMERATOR, "Intrawave"),
-        ("BlkGemmPipelineVer", ParameterKind.ENUMERATOR, "v1"),
-        ("ComputeTypeA", ParameterKind.DTYPE, "CDataType"),
-        ("ComputeTypeB", ParameterKind.DTYPE, "ComputeTypeA"),
-        ("LDSTypeA", ParameterKind.DTYPE, "ComputeTypeA"),
-        ("LDSTypeB", ParameterKind.DTYPE, "ComputeTypeB"),
-    )
+GEMM_SPECIALIZATIONS = (
+    *("Default", "MPadding", "NPadding", "KPadding", "MNPadding", "MKPadding", "NKPadding", "MNKPadding"),
+    *("OPadding", "MOPadding", "NOPadding", "KOPadding", "MNOPadding", "MKOPadding", "NKOPadding", "MNKOPadding"),
 )
+"""`ck/tensor_operation/gpu/device/gemm_specialization.hpp`."""
+
+SCHEDULERS = ("Intrawave", "Interwave")
+PIPELINES = ("v1", "v2", "v3", "v4", "v5")
+"""`ck/utility/blkgemmpipe_scheduler.hpp`."""
+
+_POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
+_FLAG = ParameterType(ValueKind.FLAG)
+_ORDER = ParameterType(ValueKind.ARRAY, lowest=0, highest=2, length=3)
+_VECTORS = ParameterType(ValueKind.ARRAY, lowest=1, highest=INT32_MAX, or_integer=True)
+
+
+def _cluster(length: int) -> ParameterType:
+    return ParameterType(ValueKind.ARRAY, lowest=1, highest=INT32_MAX, length=length)
+
+
+def _layout(name: str, *aliases: str) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.LAYOUT, aliases=aliases)
+
+
+def _dtype(name: str, default: str = "", *aliases: str) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.DTYPE, default, ParameterType(ValueKind.STRING), aliases=aliases)
+
+
+def _types(name: str, *aliases: str) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.TYPES, aliases=aliases)
+
+
+def _integer(name: str, declared: ParameterType = _POSITIVE) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.INTEGER, type=declared)
+
+
+def _flag(name: str) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.FLAG, type=_FLAG)
+
+
+def _sequence(name: str, declared: ParameterType, *aliases: str) -> TemplateParameter:
+    return TemplateParameter(name, ParameterKind.SEQUENCE, type=declared, aliases=aliases)
+
+
+def _enumerator(name: str, enumeration: str, values: tuple[str, ...], default: str, *aliases: str) -> TemplateParameter:
+    declared = ParameterType(ValueKind.CHOICE, values)
+    return TemplateParameter(name, ParameterKind.ENUMERATOR, default, declared, enumeration, aliases)
+
+
+def _operand_parameters(side: str, k1: str, rows: str, cluster: str) -> tuple[TemplateParameter, ...]:
+    transfer = f"{side}BlockTransfer"
+    return (
+        _sequence(cluster, _cluster(3)),
+        _sequence(f"{transfer}ThreadClusterArrangeOrder", _ORDER),
+        _sequence(f"{transfer}SrcAccessOrder", _ORDER),
+        _integer(f"{transfer}SrcVectorDim", ParameterType(ValueKind.INTEGER, lowest=0, highest=3)),
+        _integer(f"{transfer}SrcScalarPerVector"),
+        _integer(f"{transfer}DstScalarPerVector_{k1}"),
+        _flag(f"{side}BlockLdsExtra{rows}"),
+    )
+
+
+PARAMETERS = (
+    _layout("ALayout"),
+    _layout("BLayout"),
+    _types("DsLayout", "ds_layouts"),
+    _layout("CLayout"),
+    _dtype("ADataType", "", "a_element_dtype"),
+    _dtype("BDataType", "", "b_element_dtype"),
+    _types("DsDataType", "ds_element_dtypes"),
+    _dtype("CDataType", "", "c_element_dtype"),
+    _dtype("GemmAccDataType", "", "acc_dtype"),
+    _dtype("CShuffleDataType", "", "c_shuffle_dtype"),
+    TemplateParameter("AElementwiseOperation", ParameterKind.OTHER, aliases=("a_elementwise_op",)),
+    TemplateParameter("BElementwiseOperation", ParameterKind.OTHER, aliases=("b_elementwise_op",)),
+    TemplateParameter("CElementwiseOperation", ParameterKind.OTHER, aliases=("c_elementwise_op",)),
+    _enumerator("GemmSpec", "GemmSpecialization", GEMM_SPECIALIZATIONS, "", "gemm_specialization"),
+    *map(_integer, ("BlockSize", "MPerBlock", "NPerBlock", "KPerBlock", "AK1", "BK1")),
+    *map(_integer, ("MPerXDL", "NPerXDL", "MXdlPerWave")),
+    _integer("NXdlPerWave", ParameterType(ValueKind.INTEGER, highest=INT32_MAX)),
+    *_operand_parameters("A", "AK1", "M", A_CLUSTER),
+    *_operand_parameters("B", "BK1", "N", B_CLUSTER),
+    *map(_integer, ("CShuffleMXdlPerWavePerShuffle", "CShuffleNXdlPerWavePerShuffle")),
+    _sequence(C_CLUSTER, _cluster(4)),
+    _sequence(C_VECTORS, _VECTORS, "c_shuffle_block_transfer_scalar_per_vector_n_per_block"),
+    _enumerator(
+        *("BlkGemmPipeSched", "BlockGemmPipelineScheduler", SCHEDULERS, "Intrawave"), "block_gemm_pipeline_scheduler"
+    ),
+    _enumerator(*("BlkGemmPipelineVer", "BlockGemmPipelineVersion", PIPELINES, "v1"), "block_gemm_pipeline_version"),
+    _dtype("ComputeTypeA", "CDataType", "a_compute_dtype"),
+    _dtype("ComputeTypeB", "ComputeTypeA", "b_compute_dtype"),
+    _dtype("LDSTypeA", "ComputeTypeA"),
+    _dtype("LDSTypeB", "ComputeTypeB"),
+)
+"""In the order of the device operation's template parameters."""
+
+MATRIX_ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx9-4-generic")
+"""Archs with MFMA, for which CK's kernels have waves of 64 lanes (`__gfx9__` in `ck/ck.hpp`)."""
+
+PASS_THROUGH = {
+    "F64": ("F64", "F32"),
+    "F32": ("F32", "F64", "I32", "BF16", "F16", "I8", "F8", "BF8"),
+    "F16": ("F16", "F32", "I32", "I8", "F8", "BF8"),
+    "BF16": ("BF16", "F32", "F16", "I8"),
+    "I32": ("I32", "I8"),
+    "I8": ("I8", "I32", "F32"),
+    "F8": ("F8", "F32", "F16"),
+    "BF8": ("BF8", "F32", "F16"),
+}
+"""By a type, those that CK's PassThrough converts to it: its specialisations, in
+`ck/tensor_operation/gpu/element/unary_element_wise_operation.hpp`. The general form is declared and not defined.
+"""
 
 ELEMENT_BYTES = {"F64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I8": 1, "F8": 1, "BF8": 1}
 
@@ -86,6 +146,22 @@ def _bytes_of(parameter: str) -> Definition:
         return ELEMENT_BYTES[str(lookup(parameter))]
 
     return Definition(f"sizeof_{parameter}", f"sizeof({parameter})", f"bytes of one {parameter}", compute, (parameter,))
+
+
+def _sources(side: str) -> Definition:
+    def compute(lookup: Lookup) -> Value:
+        kept = str(lookup(f"LDSType{side}"))
+        if kept not in PASS_THROUGH:
+            raise UnknownValueError(f"{side}Sources")
+        return PASS_THROUGH[kept]
+
+    return Definition(
+        f"{side}Sources",
+        f"those that PassThrough converts to LDSType{side}",
+        f"types that {side} can have in global memory",
+        compute,
+        (f"LDSType{side}",),
+    )
 
 
 def _number(lookup: Lookup, name: str) -> int:
@@ -208,6 +284,7 @@ def _of_operand(side: str, rows: str, cluster: str, plain: str) -> tuple[Definit
             f"elements of {side} in LDS",
         ),
         _bytes_of(f"LDSType{side}"),
+        _sources(side),
     )
 
 
@@ -285,5 +362,11 @@ DEFINITIONS = (
     Definition("LdsBuffers", "2 if BlkGemmPipelineVer == 'v4' else 1", "LDS buffers of the pipeline"),
     Definition("LdsLimit", "64 KiB, 160 KiB on gfx950", "LDS of a compute unit", _lds_bytes),
     Definition("AtomicVector", "4 if CDataType in ('F32', 'I32') else 8", "elements that can be added to C at once"),
+    Definition(
+        "HasWmma",
+        "1 on gfx11 and gfx12",
+        "1 where the arch has matrix instructions of waves of 32 lanes",
+        lambda lookup: int(str(lookup("target")).startswith(("gfx11", "gfx12"))),
+    ),
     Definition("NumDTensor", "size(DsDataType)", "tensors that the epilogue reads"),
 )

@@ -17,6 +17,7 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     C_CLUSTER,
     C_VECTORS,
     DEFINITIONS,
+    MATRIX_ARCHS,
     PARAMETERS,
 )
 from ckwatch.checks.rules.rule import DeviceOperation, Rule
@@ -40,6 +41,16 @@ def operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
     load_check = THREAD + "threadwise_tensor_slice_transfer_v3r1.hpp"
     covers = f"{copy}, static_assert 'threads should be mapped to cover entire slicing window'"
     return (
+        Rule(
+            f"{low}-conversion",
+            f"{side}DataType in {side}Sources",
+            (f"{side}DataType", f"LDSType{side}"),
+            f"CK's PassThrough cannot convert {{{side}DataType}} to {{LDSType{side}}}, in which {side} is multiplied.",
+            "ck/tensor_operation/gpu/element/unary_element_wise_operation.hpp, PassThrough is not defined for them",
+            when=f"HasKernel and {side}ElementwiseOperation == 'PassThrough'",
+            after=("xdl-tile", "compute-types", "compute-types-8-bit"),
+            codegen=True,
+        ),
         Rule(
             f"{low}-cluster-rank",
             f"size({cluster}) == 3",
@@ -182,7 +193,49 @@ _EIGHT_BITS = "('F8', 'BF8')"
 
 _SHUFFLE_COPY = BLOCK + "thread_group_tensor_slice_transfer_v7r3.hpp"
 
+_MATRIX_ARCHS = "(" + ", ".join(f"'{arch}'" for arch in MATRIX_ARCHS) + ")"
+_EMPTY_KERNELS = f"ck/ck.hpp, __gfx9__; {_DEVICE}, IsValidGemmCompilationParameter: WaveSize == get_warp_size()"
+
 RULES = (
+    Rule(
+        "matrix-arch",
+        f"target in {_MATRIX_ARCHS}",
+        (),
+        "{target} has no MFMA: this kernel needs matrix instructions of waves of 64 lanes.",
+        _EMPTY_KERNELS,
+        when="Invoker == 0",
+        every_arch=True,
+    ),
+    Rule(
+        "matrix-arch-empty",
+        f"target in {_MATRIX_ARCHS} or HasWmma and MPerXDL == 16 and NPerXDL == 16 and NXdlPerWave32 > 0",
+        ("MPerXDL", "NPerXDL"),
+        "{target} has no MFMA, and CK's form for WMMA takes tiles of 16x16 in waves of 32 lanes. CK compiles this to "
+        "an empty kernel: C is never written.",
+        _EMPTY_KERNELS,
+        when="Invoker == 1 and target != 'host'",
+        severity=Severity.WARNING,
+        every_arch=True,
+    ),
+    Rule(
+        "f8-arch",
+        "target in ('gfx942', 'gfx950', 'gfx9-4-generic')",
+        ("ComputeTypeA",),
+        "{target} has no matrix instructions for 8-bit floats: CK converts each element and takes those for f32, which "
+        "is right and slow, and compiles for minutes.",
+        "ck/utility/amd_xdlops.hpp, intrin_mfma_f32_32x32x16f8f8 and its kin without __gfx94__",
+        when=f"HasKernel and ComputeTypeA in {_EIGHT_BITS}",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        "f64-arch",
+        "target != 'gfx908'",
+        ("ComputeTypeA",),
+        "{target} has no matrix instruction for f64: CK compiles this to a kernel that multiplies nothing.",
+        "ck/utility/amd_xdlops.hpp, intrin_mfma_f64_16x16x4f64 without __gfx90a__",
+        when="HasKernel and ComputeTypeA == 'F64'",
+        severity=Severity.WARNING,
+    ),
     Rule(
         "waves",
         "MPerBlock / (MPerXDL * MXdlPerWave) > 0 and NPerBlock / NPerXDL > 0",
@@ -268,7 +321,7 @@ RULES = (
         "xdl-tile",
         "XdlShape in XdlShapes",
         ("MPerXDL", "NPerXDL", "ComputeTypeA"),
-        "No matrix instruction computes this tile for ComputeTypeA.",
+        "No matrix instruction computes a tile of {XdlShape} in {ComputeTypeA}.",
         f"{_XDLOPS}, MfmaSelector::GetMfma has no specialisation",
         host=True,
     ),
@@ -279,6 +332,15 @@ RULES = (
         "Matrix instructions take both operands in one type, or both in 8-bit floats.",
         f"{_XDLOPS}, MfmaSelector::GetMfma has no specialisation",
         host=True,
+    ),
+    Rule(
+        "compute-types-8-bit",
+        "ComputeTypeA == ComputeTypeB",
+        ("ComputeTypeB", "ComputeTypeA"),
+        "CK cannot multiply {ComputeTypeA} with {ComputeTypeB}: on the way from LDS to registers it converts both to "
+        "one type, and there is no such conversion.",
+        f"{THREAD}threadwise_tensor_slice_transfer.hpp, type_convert in ThreadwiseTensorSliceTransfer_v4",
+        when=f"HasKernel and ComputeTypeA in {_EIGHT_BITS} and ComputeTypeB in {_EIGHT_BITS}",
     ),
     Rule(
         "k-per-block",

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ckwatch.checks.rules.checker import OPERATIONS
-from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CLUSTER, C_VECTORS
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
+    A_CLUSTER,
+    B_CLUSTER,
+    C_CLUSTER,
+    C_VECTORS,
+    GEMM_SPECIALIZATIONS,
+    PIPELINES,
+    SCHEDULERS,
+)
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule
 from ckwatch.model.kernels import ParameterValue
 
@@ -19,13 +27,26 @@ _PAGE_HEAD = """\
 # Instance rules
 
 What makes Composable Kernel reject an instance is checked before a compiler runs. Each rule mirrors a check in CK's
-headers, or something that cannot be instantiated, and names it. A rule is silent when it cannot read an argument (an
-alias, an expression in C++). **A rule never rejects an instance that compiles**; warnings are for instances that
-compile and do not do what they say. The diagnostic's code is `rule/` and the rule's name.
+headers, or something that cannot be instantiated, and names it. Instances are found in the rendered C++, by the
+comments that name their arguments (`/* MPerBlock */ 128`, or `/* m_per_block */ 128` as PyTorch Inductor writes
+them), or by position; a constant that is defined once in the text stands for its value. A rule is silent when it
+cannot read an argument (an alias, an expression in C++), and a hint says so ([not-checked](#not-checked)). **A rule
+never rejects an instance that compiles**; warnings are for instances that compile and do not do what they say, or do
+it slowly. The diagnostic's code is `rule/` and the rule's name.
 
-A condition reads as in C++: `/` is integer division. Names that are no template parameters are defined in a table after
-the rules of their operation. "Host and device" says which compiler passes would find the mistake: most are
+A condition reads as in C++: `/` is integer division. Names that are no template parameters are defined in a table
+after the rules of their operation. "Host and device" says which compiler passes would find the mistake: most are
 found only by the device pass, seconds later.
+
+Any parameter of a condition can be the mistake. The one that is underlined was changed since the unit last passed, if
+the daemon saw that; else one other value of it mends all that is broken, here and in the instances that take it from
+the same place. Of several such parameters it is the one that differs from its counterpart (`AK1` from `BK1`), is no
+power of two, or has a value that is rare among the kernel's instances. The fix is a value with which no rule is broken.
+
+### `not-checked`
+
+A hint at the kernel file's `template`: which device operations have no rules, and which arguments could not be read.
+Only the compiler checks those.
 
 This page is written by `python -m ckwatch.checks.rules`. How the rules were compared with the compiler is in
 `benchmarks/rules_against_hipcc.py`.
@@ -56,9 +77,14 @@ def _operation_section(operation: DeviceOperation) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _general(explanation: str) -> str:
+    """An explanation without the values of one instance."""
+    return explanation.replace("{target}", "The arch").replace("{", "").replace("}", "")
+
+
 def _rule_section(rule: Rule) -> str:
     where = "code generation" if rule.codegen else "host and device" if rule.host else "device only"
-    lines = [f"### `{rule.slug}`\n", f"`{rule.condition}`\n", rule.explanation, ""]
+    lines = [f"### `{rule.slug}`\n", f"`{rule.condition}`\n", _general(rule.explanation), ""]
     if rule.when != "1":
         lines.append(f"- Applies when `{rule.when}`.")
     outcome = "found by " + where if rule.severity == "error" else "a warning: it compiles"
@@ -76,8 +102,8 @@ class ParameterDescription:
     values: tuple[ParameterValue, ...] = ()
 
 
-_GEMM_SPECS = ("Default", "MPadding", "NPadding", "KPadding", "MNPadding", "MKPadding", "NKPadding", "MNKPadding")
-"""`ck/tensor_operation/gpu/device/gemm_specialization.hpp`, those without an O dimension."""
+_GEMM_SPECS = tuple(name for name in GEMM_SPECIALIZATIONS if "O" not in name)
+"""Those of a GEMM: O is the third dimension of two GEMMs in a row."""
 
 _ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 _DTYPES = ("F16", "BF16", "F32", "F8", "BF8", "I8")
@@ -148,12 +174,12 @@ _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     ),
     "BlkGemmPipeSched": ParameterDescription(
         "How a block overlaps loads with matrix instructions: within a wave, or between waves (v1 and v2 only).",
-        ("Intrawave", "Interwave"),
+        SCHEDULERS,
     ),
     "BlkGemmPipelineVer": ParameterDescription(
         "The block's pipeline: v1 is the plain one, v2 is for memory-bound problems, v3 to v5 are for compute-bound "
         "ones; v4 has two buffers in LDS, v5 two in registers for what it prefetches.",
-        ("v1", "v2", "v3", "v4", "v5"),
+        PIPELINES,
     ),
     "CShuffleDataType": ParameterDescription(
         "Type in which Y goes through LDS. Default: the accumulator's if there is an epilogue, else Y's.", _DTYPES

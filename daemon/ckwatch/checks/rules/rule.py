@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ckwatch.checks.rules.expression import Expression, Value, parse
+from ckwatch.checks.rules.expression import Expression, Lookup, Value, parse
 from ckwatch.model.diagnostics import Severity
-
-Lookup = Callable[[str], Value]
+from ckwatch.model.parameter_types import ParameterType
 
 
 class ParameterKind(StrEnum):
@@ -29,13 +28,25 @@ class ParameterKind(StrEnum):
     OTHER = "other"
 
 
+def folded(name: str) -> str:
+    """A parameter's name without case and underscores: `m_per_block` and `MPerBlock` are one."""
+    return name.replace("_", "").lower()
+
+
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A template parameter. `default` is C++ text, or the name of the parameter that it follows; empty: none."""
+    """A template parameter. `default` is C++ text, or the name of the parameter that it follows; empty: none.
+
+    `type` is what a kernel file may write, None for a name in C++. `enumeration` is the C++ enumeration of an
+    enumerator. `aliases` are PyTorch Inductor's names where they differ by more than case and underscores.
+    """
 
     name: str
     kind: ParameterKind
     default: str = ""
+    type: ParameterType | None = None
+    enumeration: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,9 @@ class Rule:
     codegen: it fails in code generation, not with `-fsyntax-only`.
     severity: a warning is about instances that compile, and do not do what they say.
     asserted_by: words of a `static_assert` by which a template itself refuses such instances; there it is an error.
+    every_arch: it is about what an arch has, and holds for those without matrix instructions too.
+
+    In `explanation`, `{NAME}` stands for the value of a parameter, a definition or the `target`.
     """
 
     slug: str
@@ -95,6 +109,7 @@ class Rule:
     codegen: bool = False
     severity: Severity = Severity.ERROR
     asserted_by: str = ""
+    every_arch: bool = False
     expression: Expression = field(init=False, repr=False, compare=False)
     guard: Expression = field(init=False, repr=False, compare=False)
 
@@ -123,6 +138,15 @@ class DeviceOperation:
     definitions: Mapping[str, Definition]
     rules: tuple[Rule, ...]
     spelling: Mapping[str, str] = field(default_factory=dict)
+    _folded: Mapping[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = {folded(alias): name for name, one in self.parameters.items() for alias in (name, *one.aliases)}
+        object.__setattr__(self, "_folded", names)
+
+    def canonical(self, name: str) -> str | None:
+        """The template parameter that `name` spells, as CK or as PyTorch Inductor writes it; None for another name."""
+        return name if name in self.parameters else self._folded.get(folded(name))
 
     def spelled(self, text: str) -> str:
         """`text` with the headers' spelling of parameters."""
@@ -157,7 +181,8 @@ class Violation:
     """A rule that an instance breaks.
 
     `evaluated` shows the condition with values, `128 % (32 * 3) = 32`; `parameters` took part, and `blame` is the
-    one whose place is shown.
+    one that the rule blames first, empty for a rule about the arch. `explanation` is the rule's sentence, and on
+    further lines the definitions that it uses.
     """
 
     rule: str
@@ -171,5 +196,5 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """`MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
-        return f"{self.condition}: {self.evaluated}"
+        """`Whole waves must cover the block tile. MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32`."""
+        return f"{self.explanation.partition(chr(10))[0]} {self.condition}: {self.evaluated}"
