@@ -18,10 +18,10 @@ from ckwatch.compile.builder import Builder, build_artifact
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
 from ckwatch.compile.store import content_hashes
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import file_digest
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.model.targets import Language
 from ckwatch.system.async_processes import ProcessResult, run_process
+from ckwatch.system.user_files import digest_file
 from fake_compiler import COMPILES, REQUEST, FakeToolchain, Script, request_with
 from patience import PATIENCE_S
 
@@ -105,6 +105,17 @@ async def test_log_speaks_of_the_text_that_was_compiled(builder: Builder) -> Non
     await builder.build(REQUEST)
     second = await builder.build(request_with(source="\n\nint k_1() { return 1; }"))
     assert (second.from_store, second.source_text) == (True, REQUEST.source)
+
+
+async def test_a_header_that_is_no_file_starts_no_compiler(builder: Builder, launch: Counting, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.h")
+    request = request_with(source='#include "fifo.h"\nint k_1() { return 1; }', include_folders=(tmp_path,))
+    result = await builder.build(request)
+    assert (result.fault, launch.started) == (CompileFault.UNREADABLE_HEADER, [])
+    assert result.log == f"kernel.hip:1:10: error: '{tmp_path}/fifo.h' cannot be included: not a regular file\n"
+    (tmp_path / "fifo.h").unlink()
+    (tmp_path / "fifo.h").write_text("")
+    assert (await builder.build(request)).ok
 
 
 async def test_debug_information_makes_lines_count(builder: Builder) -> None:
@@ -351,9 +362,9 @@ async def test_a_second_build_starts_nothing_and_reads_no_file_twice(
 
     def noted(path: str) -> str:
         read.append(path)
-        return file_digest(path)
+        return digest_file(path)
 
-    monkeypatch.setattr(content_hashes, "file_digest", noted)
+    monkeypatch.setattr(content_hashes, "digest_file", noted)
     look = builder.look()
     results = [await builder.build(request, look=look) for request in requests]
     assert all(result.from_store for result in results)

@@ -9,6 +9,7 @@ import pytest
 from ckwatch.compile.dependencies import (
     format_dependency_file,
     missing_headers,
+    not_there,
     parse_dependency_file,
     parse_header_list,
     read_headers,
@@ -45,6 +46,9 @@ def test_header_list() -> None:
 def test_missing() -> None:
     log = "kernel.hip:1:10: fatal error: 'ck/none.hpp' file not found [Lexical or Preprocessor Issue]\n   'x' file not found"
     assert missing_headers(log) == ["ck/none.hpp"]
+    log = log.replace("kernel.hip:1", "/ws/inc/own.h:1")
+    assert missing_headers(log) == ["ck/none.hpp", "/ws/inc/ck/none.hpp"]
+    assert not_there([], ["x.h", "/ws/x.h"], [Path("/a"), Path("/b")]) == {"/a/x.h", "/b/x.h", "/ws/x.h"}
 
 
 def test_both_lists_are_read_and_the_source_left_out(tmp_path: Path) -> None:

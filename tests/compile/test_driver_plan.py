@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,14 @@ def test_commands_leave_the_plan_as_it_is(plan: CompilePlan) -> None:
     pass_of(plan, PassSide.DEVICE, more=("-one",))
     pass_of(plan, PassSide.HOST, cuid="8")
     assert (plan.device, plan.host) == before
+
+
+def test_without_some_folders(plan: CompilePlan) -> None:
+    own = ("-iquote", "/ws", "-iquote", "/other", "-idirafter", "/ws")
+    wider = replace(plan, host=(*plan.host[:3], *own, *plan.host[3:]))
+    without = wider.without_folders(["/ws"])
+    assert list(without.host[3:5]) == ["-iquote", "/other"]
+    assert wider.without_folders(["/ws", "/other"]) == plan
 
 
 def test_the_link_and_the_bundle(plan: CompilePlan) -> None:

@@ -24,6 +24,8 @@ TOOLCHAIN = FakeToolchain(
         (("-Xlinker", "-Map=x", "-DX"), ["-DX"], ["-Xlinker", "-Map=x"]),
         (("-Xlinker", "-Xlinker", "-DX"), ["-DX"], ["-Xlinker", "-Xlinker"]),
         (("-mllvm", "-lx", "-lx"), ["-mllvm", "-lx"], ["-lx"]),
+        (("-L", "lib", "-I", "inc", "-l", "x"), ["-I", "inc"], ["-L", "lib", "-l", "x"]),
+        (("-isystem", "-lx", "more/extra.o", "-lineinfo"), ["-isystem", "-lx", "-lineinfo"], ["more/extra.o"]),
     ],
 )
 def test_own_flags(flags: tuple[str, ...], compiling: list[str], linking: list[str]) -> None:
@@ -45,6 +47,15 @@ def test_host(openmp: bool, expected: str) -> None:
     assert not [flag for flag in flags if "offload" in flag or "amdgpu" in flag]
 
 
-def test_own_folders_come_before_ck() -> None:
-    flags = include_flags(request_with(include_folders=(Path("/mine"),)), TOOLCHAIN)
-    assert flags == ["-I/mine", "-isystem", "/ck", "-isystem", "/ck tile"]
+@pytest.mark.parametrize(
+    ("language", "folder", "own"),
+    [
+        (Language.HIP, "/mine", ["-iquote", "/mine", "-idirafter", "/mine"]),
+        (Language.CPP, "/my own", ["-iquote", "/my own", "-idirafter", "/my own"]),
+        (Language.CU, "/mine", ["-Xcompiler=-iquote,/mine", "-Xcompiler=-idirafter,/mine"]),
+        (Language.CU, "/my own", ["-I/my own"]),
+    ],
+)
+def test_own_folders_come_before_ck(language: Language, folder: str, own: list[str]) -> None:
+    flags = include_flags(request_with(language=language, include_folders=(Path(folder),)), TOOLCHAIN)
+    assert flags == [*own, "-isystem", "/ck", "-isystem", "/ck tile"]

@@ -26,9 +26,11 @@ from ckwatch.compile.precompiled_headers import (
     can_warm_up,
     family_of,
     include_prefix,
+    shared_plan,
     warm_text,
 )
 from ckwatch.compile.store.artifacts import ArtifactStore
+from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import PathRoots
 from ckwatch.system.async_processes import ExitReason
@@ -102,6 +104,21 @@ def test_text_of_a_warm_header() -> None:
     assert text.endswith("\n")
 
 
+@pytest.mark.parametrize(
+    ("prefix", "shared"),
+    [
+        ('#include "ck/ck.hpp"\n#include <hip/hip_runtime.h>\n', True),
+        ('#include "own/tile.h"\n', False),
+        ('#define NAME "ck/ck.hpp"\n#include NAME\n', False),
+    ],
+)
+def test_workspaces_share_what_none_of_their_headers_takes_part_in(prefix: str, shared: bool, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    mine = replace(request(source=prefix), include_folders=(tmp_path,))
+    plan = replace(PLAN, host=("clang", "-iquote", str(tmp_path), *PLAN.host[1:]))
+    assert (str(tmp_path) not in shared_plan(plan, prefix, mine).host) == shared
+
+
 TEXT = "#include <a.h>\n"
 
 
@@ -132,7 +149,7 @@ def made(
     headers: PrecompiledHeaderStore, wanted: HeaderSpec, include: Path, *, size: int = 10
 ) -> PrecompiledHeader | None:
     """Put one there, of both headers; a file `before.h` must not appear."""
-    begun_ns = time.time_ns()
+    begun_ns = steady_ns()
     folder = headers.prepare(wanted)
     file = folder / "new"
     file.write_bytes(bytes(size))

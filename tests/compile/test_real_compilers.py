@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ckwatch.checks.clang_output import parse_clang_log
 from ckwatch.compile.builder import Builder
 from ckwatch.compile.dependencies import parse_dependency_file
 from ckwatch.compile.elf import EM_AMDGPU, machine
@@ -134,6 +135,20 @@ async def test_header_that_is_missing(
     result = await Builder(toolchain, store).build(request)
     assert (result.ok, result.fault) == (False, None)
     assert "fatal error: 'ck/none.hpp' file not found" in result.log
+
+
+async def test_line_markers_move_no_message(toolchain: Toolchain, store: ArtifactStore, tmp_path: Path) -> None:
+    """Neither those of the text, nor those of a header."""
+    (tmp_path / "generated.h").write_text('#line 70 "grammar.y"\nint b = two;\n')
+    source = '#line 40 "nowhere.y"\nint a = one;\n#include "generated.h"\n# 9 "else" 3\nint c = three;\n'
+    source += "#define HERE 90\n#line HERE\nint d = four;\n"
+    request = CompileRequest(source, "k_2", Language.CPP, "host", include_folders=(tmp_path,))
+    outcome = await Builder(toolchain, store).build(request)
+    found = [(message.path, message.position) for message in parse_clang_log(outcome.log) if message.is_error]
+    header = str(tmp_path / "generated.h")
+    expected = [("kernel.cpp", 2), (header, 2), ("kernel.cpp", 5), ("kernel.cpp", 8)]
+    assert [(path, position and position.line) for path, position in found] == expected
+    assert outcome.source_text == source
 
 
 async def test_unknown_symbol_fails_at_the_link(toolchain: Toolchain, store: ArtifactStore) -> None:

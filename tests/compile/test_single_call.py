@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -137,11 +136,19 @@ async def test_echoed_command_is_left_out(script: Script, folder: Path) -> None:
     assert (outcome.log, lines) == ("kernel.hip:1:1: error: a\n", ["kernel.hip:1:1: error: a"])
 
 
-async def test_timeout(script: Script, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("while :; do :; done", "hipcc was ended after 0.3 s of processor time: `timeout_s = 0.3` of [compile] in ckwatch.toml"),
+        ("sleep 1000", "hipcc used no processor for 0.4 s and was ended: `stalled_s = 0.4` of [compile] in ckwatch.toml"),
+    ],
+)  # fmt: skip
+async def test_limits(script: Script, folder: Path, text: str, message: str) -> None:
+    request = request_with(timeout_s=0.3, stalled_s=0.4)
     with anyio.fail_after(PATIENCE_S):
-        outcome = await compile_source(request_with(timeout_s=0.3), script("sleep 1000"), folder=folder)
+        outcome = await compile_source(request, script(text), folder=folder)
     assert (outcome.status, outcome.fault) == (CompileStatus.TRANSIENT, CompileFault.TIMED_OUT)
-    assert re.fullmatch(r"hipcc was ended after \d+ s", outcome.message)
+    assert outcome.message == message
 
 
 async def test_missing_headers(script: Script, folder: Path) -> None:

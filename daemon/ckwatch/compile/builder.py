@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from ckwatch.compile.dependencies import not_there
 from ckwatch.compile.flags import link_flags
+from ckwatch.compile.includes import unreadable, unreadable_includes
 from ckwatch.compile.keys import native_cpu, request_key
 from ckwatch.compile.pending_host_passes import HostPassReport, PendingHostPasses
 from ckwatch.compile.request import (
@@ -70,11 +71,13 @@ class _NvccDelegate:
             if self._made is None:
                 from ckwatch.compile.toolchain.nvcc import find_nvcc
 
-                self._made = self._make(await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment))
+                nvcc = await anyio.to_thread.run_sync(find_nvcc, self._toolchain.environment)
+                self._made = self._make(replace(nvcc, workspace=self._toolchain.roots.get("workspace")))
         return self._made
 
 
 _ATTEMPTS = 3
+_UNREADABLE = "a header is included that cannot be read"
 _POLL_S = 0.1
 _KEYS_KEPT = 32
 """Requests of which the key is remembered: a look-up is followed by the compile within moments."""
@@ -248,7 +251,8 @@ class Builder:
         if artifact is None:
             return None
         try:
-            return BuildOutcome(key, artifact, None, True, artifact.log, artifact.source_text)
+            log = self._roots.expand_text(artifact.log)
+            return BuildOutcome(key, artifact, None, True, log, artifact.source_text)
         except OSError:  # evicted by another process at this moment
             return None
 
@@ -308,6 +312,10 @@ class Builder:
         waiting: int,
         force: bool,
     ) -> CompileOutcome:
+        refused = await self._unreadable(request)
+        if refused:
+            on_narrow()
+            return CompileOutcome(CompileStatus.TRANSIENT, refused, (), 0, CompileFault.UNREADABLE_HEADER, _UNREADABLE)
         ladder = self.ladder
         if ladder is not None:
             return await ladder.compile(
@@ -332,7 +340,7 @@ class Builder:
         None where a compile cannot be taken apart. Raises ToolchainError when the compiler cannot be started.
         """
         ladder = self.ladder
-        if ladder is None or request.language is not Language.HIP:
+        if ladder is None or request.language is not Language.HIP or await self._unreadable(request):
             return None
         key = await self.key(request)
         async with self._flight(key):
@@ -350,6 +358,13 @@ class Builder:
             outcome.begun_ns,
         )
         if headers is None:
+            found = ((path, unreadable(path)) for path in outcome.headers)
+            path, reason = next((one for one in found if one[1] is not None), ("", None))
+            if reason is not None:
+                message = f"'{path}' was included, which is {reason}"
+                return None, replace(
+                    outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.UNREADABLE_HEADER, message=message
+                )
             message = "headers changed while they were being compiled"
             return None, replace(
                 outcome, status=CompileStatus.TRANSIENT, fault=CompileFault.HEADERS_CHANGED, message=message
@@ -370,7 +385,7 @@ class Builder:
                 headers,
                 record,
                 source=request.source.encode("utf-8", "surrogateescape"),
-                log=outcome.log,
+                log=self._roots.shorten_text(outcome.log),
                 products={kind.value: path for kind, path in outcome.files.items()},
                 replace_existing=force,
             )
@@ -381,6 +396,14 @@ class Builder:
                 raise
             return None, _without_space(error, outcome)
         return artifact, outcome
+
+    async def _unreadable(self, request: CompileRequest) -> str:
+        """What is wrong with headers that a compiler would not finish to read, as a log."""
+        folders = [Path(flag[2:]) for flag in request.flags if flag.startswith("-I/")]
+        find = partial(
+            unreadable_includes, request.source, request.language.source_name, [*request.include_folders, *folders]
+        )
+        return await anyio.to_thread.run_sync(find)
 
     @asynccontextmanager
     async def _flight(self, key: str) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from typing import Any
 from ckwatch.checks.clang_output import ClangMessage, MessageKind, parse_clang_log, transient_kind
 from ckwatch.compile.dependencies import missing_headers
 from ckwatch.compile.request import CompileFault, CompileOutcome, CompileRequest, CompilerToolchain, CompileStatus
+from ckwatch.compile.store.content_hashes import steady_ns
 from ckwatch.compile.store.entries import CompilerCommand
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.model.keys import device_text, token_key
@@ -44,7 +45,7 @@ class CompileJob:
     launch: Launcher
     on_line: OnLine | None
     prefixes: tuple[str, ...]
-    begun_ns: int = field(default_factory=time.time_ns)
+    begun_ns: int = field(default_factory=steady_ns)
     clock_s: float = field(default_factory=time.monotonic)
     commands: list[CompilerCommand] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -71,6 +72,7 @@ class CompileJob:
             environment=environment_of(self.toolchain.environment, self.folder),
             folder=self.folder,
             timeout_s=self.request.timeout_s,
+            stalled_s=self.request.stalled_s,
             nice=self.request.nice,
             on_line=None if self.on_line is None else self.hand_on,
         )
@@ -116,7 +118,7 @@ def unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...
     # A message that has a place speaks of the source, whatever words it uses.
     errors = [message for message in parse_clang_log(finished.stderr) if message.is_error]
     unplaced = [message for message in errors if message.position is None]
-    fault, message = fault_of(finished, program, unplaced)
+    fault, message = fault_of(job.request, finished, program, unplaced)
     if fault is None and not errors:
         fault, message = CompileFault.HOST, f"{program} ended with status {finished.exit_status} and without a word"
         if finished.stderr.strip():
@@ -126,10 +128,16 @@ def unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...
     return job.outcome(CompileStatus.FAILED, headers=headers)
 
 
-def fault_of(finished: ProcessResult, program: str, unplaced: list[ClangMessage]) -> tuple[CompileFault | None, str]:
+def fault_of(
+    request: CompileRequest, finished: ProcessResult, program: str, unplaced: list[ClangMessage]
+) -> tuple[CompileFault | None, str]:
     """The fault of the host that ended `program`, and what to say of it; `unplaced` are its errors without a place."""
     if finished.exit_reason is ExitReason.TIMED_OUT:
-        return CompileFault.TIMED_OUT, f"{program} was ended after {finished.duration_s:.0f} s"
+        limit = f"`timeout_s = {request.timeout_s:g}` of [compile] in ckwatch.toml"
+        return CompileFault.TIMED_OUT, f"{program} was ended after {request.timeout_s:g} s of processor time: {limit}"
+    if finished.exit_reason is ExitReason.STALLED:
+        limit = f"`stalled_s = {request.stalled_s:g}` of [compile] in ckwatch.toml"
+        return CompileFault.TIMED_OUT, f"{program} used no processor for {request.stalled_s:g} s and was ended: {limit}"
     if finished.exit_reason is ExitReason.OUT_OF_MEMORY:
         return CompileFault.OUT_OF_MEMORY, f"{program} ran out of memory"
     kind = transient_kind(unplaced)

@@ -7,15 +7,17 @@ when the compile fails. Both are read here; the dependency list that is kept is 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ckwatch.compile.store.header_sets import shadows
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 _RULE = re.compile(r"(?:[^\\:]|\\.|:(?![\s\\]))*:(?=[\s\\]|$)", re.DOTALL)
 _ITEM = re.compile(r"(?:\\[ #\\]|\$\$|\\(?![\r\n])|[^\s\\$]|\$)+")
-_MISSING = re.compile(r"fatal error: '(?P<name>[^'\n]+)' file not found")
+_MISSING = re.compile(r"^(?:(?P<folder>/[^\n:]*)/)?[^\n]*fatal error: '(?P<name>[^'\n]+)' file not found", re.MULTILINE)
 
 
 def parse_dependency_file(text: str) -> list[str]:
@@ -39,13 +41,19 @@ def parse_header_list(text: str) -> list[str]:
 
 
 def missing_headers(log: str) -> list[str]:
-    """The names of headers that a compile asked for and did not find."""
-    return list(dict.fromkeys(match["name"] for match in _MISSING.finditer(log)))
+    """The names of headers that a compile asked for and did not find, and their paths beside what includes them."""
+    found: dict[str, None] = {}
+    for match in _MISSING.finditer(log):
+        found[match["name"]] = None
+        if match["folder"]:
+            found[f"{match['folder']}/{match['name']}"] = None
+    return list(found)
 
 
 def not_there(headers: Iterable[str], missing: Iterable[str], folders: Sequence[Path]) -> set[str]:
     """Files that a compile would have read, had they existed: those `missing`, and any ahead of those it found."""
-    return {f"{folder}/{name}" for name in missing for folder in folders} | shadows(headers, folders)
+    looked_for = {f"{folder}/{name}" for name in missing if not name.startswith("/") for folder in folders}
+    return looked_for | {name for name in missing if name.startswith("/")} | shadows(headers, folders)
 
 
 def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[str]:
@@ -54,7 +62,7 @@ def read_headers(folder: Path, dependency_file: str, header_list: str) -> list[s
     for file, parse in ((dependency_file, parse_dependency_file), (header_list, parse_header_list)):
         path = folder / file
         if path.exists():
-            names += parse(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            names += parse(os.fsdecode(read_file(path, SIDE_FILE_LIMIT_BYTES)))
     return sorted(outside(names, folder))
 
 

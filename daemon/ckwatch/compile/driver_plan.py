@@ -14,8 +14,8 @@ Anything else (temporary files kept, link time optimization, another driver) is 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -65,6 +65,20 @@ class CompilePlan:
         at = command.index("-x")
         return [*command[:at], *more, *command[at:]]
 
+    def without_folders(self, folders: Collection[str]) -> CompilePlan:
+        """The plan of a compile that does not look for headers in `folders`."""
+
+        def rest(command: tuple[str, ...]) -> tuple[str, ...]:
+            dropped = {
+                index
+                for at, part in enumerate(command[:-1])
+                if part in _OWN_FOLDERS and command[at + 1] in folders
+                for index in (at, at + 1)
+            }
+            return tuple(part for at, part in enumerate(command) if at not in dropped)
+
+        return replace(self, device=rest(self.device), host=rest(self.host))
+
     def device_link_command(self, device_object: str, output: str) -> list[str]:
         """Make a code object of the device pass's object."""
         command = [*self.device_link]
@@ -82,6 +96,9 @@ class CompilePlan:
             else:
                 command.append(part)
         return command
+
+
+_OWN_FOLDERS = frozenset({"-iquote", "-idirafter"})
 
 
 def read_plan(printed: str) -> CompilePlan:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from ckwatch.system.user_files import BINARY_LIMIT_BYTES, read_file
+
 FATBIN_SECTION = ".hip_fatbin"
 EM_AMDGPU = 224
 SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
@@ -224,7 +226,7 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
     """The defined symbols that a shared object exports, sorted. Raises ElfError."""
     names = {
         symbol.name
-        for symbol in ElfFile(path.read_bytes()).symbols(SHT_DYNSYM)
+        for symbol in ElfFile(read_file(path, BINARY_LIMIT_BYTES)).symbols(SHT_DYNSYM)
         if symbol.section != 0 and symbol.binding != _STB_LOCAL and symbol.visibility in (_STV_DEFAULT, _STV_PROTECTED)
     }
     return tuple(sorted(names))
@@ -232,7 +234,7 @@ def exported_symbols(path: Path) -> tuple[str, ...]:
 
 def weaken(path: Path, prefix: str) -> None:
     """Make the global symbols whose names begin so weak ones, in place. Raises ElfError."""
-    data = path.read_bytes()
+    data = read_file(path, BINARY_LIMIT_BYTES)
     changed = bytearray(data)
     for symbol in ElfFile(data).symbols(SHT_SYMTAB):
         if symbol.binding == _STB_GLOBAL and symbol.name.startswith(prefix):
@@ -243,7 +245,7 @@ def weaken(path: Path, prefix: str) -> None:
 
 def undefined_symbols(path: Path) -> tuple[str, ...]:
     """The names that an object refers to and does not define, sorted. Raises ElfError."""
-    return _undefined(ElfFile(path.read_bytes()))
+    return _undefined(ElfFile(read_file(path, BINARY_LIMIT_BYTES)))
 
 
 def _undefined(file: ElfFile) -> tuple[str, ...]:
@@ -256,7 +258,7 @@ def device_code(path: Path, arch: str) -> bytes | None:
     Raises ValueError when the file is damaged, CompressedBundleError when the bundle has to be unpacked by clang's
     tool.
     """
-    file = ElfFile(path.read_bytes())
+    file = ElfFile(read_file(path, BINARY_LIMIT_BYTES))
     for bundle in _bundles(file):
         found = _from_bundle(bundle, arch)
         if found is not None:
@@ -266,7 +268,7 @@ def device_code(path: Path, arch: str) -> bytes | None:
 
 def fat_binary(path: Path) -> bytes | None:
     """The whole offload bundle of a HIP object, None if it holds none. Raises ElfError."""
-    return next(_bundles(ElfFile(path.read_bytes())), None)
+    return next(_bundles(ElfFile(read_file(path, BINARY_LIMIT_BYTES))), None)
 
 
 def _bundles(file: ElfFile) -> Iterator[bytes]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
+from ckwatch.model.compiler_flags import concerns_linking, flag_groups
 from ckwatch.model.targets import Language
 
 HIP_FLAGS: tuple[str, ...] = (
@@ -51,8 +53,6 @@ CU_FLAGS: tuple[str, ...] = (
 REPRODUCIBLE_FLAGS: tuple[str, ...] = ("-ffile-compilation-dir=.", "-fno-crash-diagnostics")
 """The folder of a compile appears in nothing that it leaves behind, and a crash leaves nothing behind at all."""
 
-_LINK_PREFIXES = ("-l", "-L", "-Wl,", "-rdynamic", "-static", "-fuse-ld=", "--ld-path=")
-
 
 def user_compile_flags(request: CompileRequest) -> list[str]:
     """The workspace's and kernel file's flags and defines that concern compiling."""
@@ -80,27 +80,28 @@ def compile_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list
 
 
 def include_flags(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
-    """The workspace's folders first, then CK's, whose warnings are not shown."""
-    flags = [f"-I{folder}" for folder in request.include_folders]
+    """The workspace's folders for `#include "…"` before all others, and for `#include <…>` behind them, so that a file
+    called `version` or `math.h` hides none of the system's; then CK's, whose warnings are not shown."""
+    own = [str(folder) for folder in request.include_folders]
+    if request.language is not Language.CU:
+        flags = [part for option in _OWN for folder in own for part in (option, folder)]
+    elif all(_PLAIN_PATH.fullmatch(folder) for folder in own):
+        flags = [f"-Xcompiler={option},{folder}" for option in _OWN for folder in own]
+    else:  # nvcc divides what is for the host's compiler at commas and blanks
+        flags = [f"-I{folder}" for folder in own]
     for folder in toolchain.include_folders:
         flags += ["-isystem", str(folder)]
     return flags
 
 
-_NVCC_LINE_INFO = "-lineinfo"
+_OWN = ("-iquote", "-idirafter")
+_PLAIN_PATH = re.compile(r"[\w./+@%:~-]+")
 
-_TAKES_A_VALUE = frozenset({"-mllvm", "-Xclang", "-Xarch_host", "-Xarch_device", "-include", "-isystem", "-I", "-D"})
 
-
-def _split(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Flags for compiling and flags for linking; `-Xlinker VALUE` and `-mllvm VALUE` are pairs."""
+def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Flags for compiling and flags for linking."""
     compiling: list[str] = []
     linking: list[str] = []
-    remaining = iter(flags)
-    for flag in remaining:
-        links = flag == "-Xlinker" or (flag.startswith(_LINK_PREFIXES) and flag != _NVCC_LINE_INFO)
-        chosen = linking if links else compiling
-        chosen.append(flag)
-        if flag == "-Xlinker" or flag in _TAKES_A_VALUE:
-            chosen += [value for value in (next(remaining, None),) if value is not None]
+    for _, group in flag_groups(flags):
+        (linking if concerns_linking(group) else compiling).extend(group)
     return compiling, linking

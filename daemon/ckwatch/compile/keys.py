@@ -22,6 +22,7 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.model.keys import compile_key, flags_depend_on_places, token_key
 from ckwatch.system.async_processes import run_process
 from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import read_file
 
 
 def request_key(
@@ -40,7 +41,7 @@ def request_key(
     return compile_key(
         tokens=token_key(text, places=flags_depend_on_places(flags)),
         language=request.language.value,
-        flags=[*flags, *more],
+        flags=[roots.shorten_text(flag) for flag in (*flags, *more)],
         arch=arch,
         toolchain=toolchain.identity,
         include_folders=[roots.shorten(f"{folder}/") for folder in folders],
@@ -99,7 +100,7 @@ def _cpuinfo() -> str:
 def _read_memo(folder: Path | None) -> dict[str, str]:
     if folder is not None:
         with suppress(OSError, ValueError):
-            known = json.loads((folder / _CPU_MEMO).read_bytes())
+            known = json.loads(read_file(folder / _CPU_MEMO))
             if isinstance(known, dict):
                 return {str(question): str(answer) for question, answer in known.items()}
     return {}

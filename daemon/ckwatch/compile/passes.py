@@ -5,6 +5,7 @@ A device pass is kept in the store by what the device can see of the source, so 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from ckwatch.compile.store.entries import ArtifactRecord, LostArtifactError, Sto
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.model.keys import device_text
 from ckwatch.system.async_processes import ExitReason, ProcessResult
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 OnPassLine = Callable[[PassSide | None, str], None]
 """Gets each line that a pass prints, as it is printed; None: one call makes both."""
@@ -126,7 +128,7 @@ def _files_of(header: PrecompiledHeader | None) -> tuple[str, ...]:
 
 def _opened_headers(listed: Path, folder: Path, known: set[str]) -> set[str]:
     try:
-        names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
+        names = parse_header_list(os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES)))
     except FileNotFoundError:
         return set()
     return outside(names, folder) - known

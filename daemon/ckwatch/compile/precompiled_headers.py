@@ -42,13 +42,14 @@ from ckwatch.compile.dependencies import parse_header_list
 from ckwatch.compile.driver_plan import CompilePlan, PassSide
 from ckwatch.compile.request import CompileRequest, CompilerToolchain
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.content_hashes import ContentSnapshot, file_digest
+from ckwatch.compile.store.content_hashes import ContentSnapshot, steady_ns
 from ckwatch.compile.store.entries import StoreError
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
 from ckwatch.compile.work_folder import environment_of
 from ckwatch.system.async_processes import ExitReason, Launcher
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock, unlock
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, digest_file, read_file
 
 WARM_UP = "CKWATCH_WARM_UP"
 HASH_DIGITS = 12
@@ -56,6 +57,7 @@ HASH_DIGITS = 12
 
 _FAMILY = re.compile(rf"//\s*{WARM_UP}:[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"\s*#\s*(\w*)")
+_INCLUDED = re.compile(r'^\s*#\s*include\s*(?:["<](?P<name>[^">]+))?', re.MULTILINE)
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*")
 
@@ -89,6 +91,16 @@ def warm_text(prefix: str, source: str, symbol: str) -> str:
     names = re.compile(rf"{re.escape(symbol[:-HASH_DIGITS])}[0-9a-f]{{{HASH_DIGITS}}}")
     renamed = names.sub(lambda match: f"{match[0]}_warm_up", source)
     return f"{prefix}#define {WARM_UP} 1\n{renamed}\n#undef {WARM_UP}\n"
+
+
+def shared_plan(plan: CompilePlan, prefix: str, request: CompileRequest) -> CompilePlan:
+    """How what `prefix` includes is precompiled: without the workspace's folders where nothing in them can be meant, so
+    that workspaces share it. Looks at the folders."""
+    first_parts = {(match["name"] or "").partition("/")[0] for match in _INCLUDED.finditer(prefix)}
+    own = [str(folder) for folder in request.include_folders]
+    if "" in first_parts or any(os.path.lexists(f"{folder}/{part}") for folder in own for part in first_parts):
+        return plan
+    return plan.without_folders(own)
 
 
 def can_warm_up(source: str) -> bool:
@@ -187,7 +199,7 @@ class PrecompiledHeaderStore:
         """The header, if it is what was made and nothing that it was made of has changed."""
         folder = self.folder / wanted.key
         try:
-            meta = (folder / META_NAME).read_bytes()
+            meta = read_file(folder / META_NAME)
             headers, digest = HeaderSet.from_json(meta), json.loads(meta)["header"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -207,7 +219,7 @@ class PrecompiledHeaderStore:
         source = folder / SOURCE_NAME
         data = wanted.text.encode("utf-8", "surrogateescape")
         # The header remembers the time of its source: an equal one is left alone.
-        if not source.exists() or source.read_bytes() != data:
+        if not source.exists() or read_file(source) != data:
             source.write_bytes(data)
         return folder
 
@@ -221,7 +233,7 @@ class PrecompiledHeaderStore:
         observed = HeaderSet.observe(opened, absent, self._store.contents, self._roots, begun_ns)
         if observed is None:
             return False
-        digest = file_digest(made)
+        digest = digest_file(made)
         (folder / META_NAME).unlink(missing_ok=True)
         made.rename(folder / HEADER_NAME)
         temporary = made.with_name("meta")
@@ -248,7 +260,7 @@ class PrecompiledHeaderStore:
     def refusal(self) -> str | None:
         """Why this compiler's precompiled headers are not used, None when they are."""
         try:
-            found = json.loads((self.folder / REFUSED_NAME).read_bytes())
+            found = json.loads(read_file(self.folder / REFUSED_NAME))
             return str(found["message"]) if found["identity"] == self._identity else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -266,14 +278,14 @@ class PrecompiledHeaderStore:
                     used = (folder / META_NAME).stat().st_mtime
                 except OSError:
                     used = 0.0
-                    if now - folder.stat().st_mtime < _IN_USE_S:
+                    if abs(now - folder.stat().st_mtime) < _IN_USE_S:
                         continue  # being made
                 size = sum(file.stat().st_size for file in folder.iterdir())
                 kept.append((used, size, folder))
         total = sum(size for _, size, _ in kept)
         count = len(kept)
         for used, size, folder in sorted(kept):
-            if (total <= size_limit_bytes and count <= count_limit and used) or now - used < _IN_USE_S:
+            if (total <= size_limit_bytes and count <= count_limit and used) or abs(now - used) < _IN_USE_S:
                 continue
             self._remove(folder)
             total, count, removed = total - size, count - 1, removed + 1
@@ -327,6 +339,7 @@ class HeaderWarmup:
         prefix = include_prefix(request.source)
         if not prefix:
             return []
+        plan = shared_plan(plan, prefix, request)
         texts = []
         if warm and can_warm_up(request.source):
             known = self._representatives(request, prefix, plan)
@@ -353,6 +366,7 @@ class HeaderWarmup:
         prefix = include_prefix(request.source)
         if not prefix or not can_warm_up(request.source):
             return
+        plan = shared_plan(plan, prefix, request)
         known = self._representatives(request, prefix, plan)
         family = family_of(request.source)
         if family in known or len(known) >= FAMILIES:
@@ -381,7 +395,8 @@ class HeaderWarmup:
                     await anyio.to_thread.run_sync(unlock, path, lock)
 
     async def _make(self, wanted: HeaderSpec, request: CompileRequest, plan: CompilePlan) -> bool:
-        begun_ns = time.time_ns()
+        begun_ns = steady_ns()
+        plan = await anyio.to_thread.run_sync(shared_plan, plan, include_prefix(request.source), request)
         try:
             folder = await anyio.to_thread.run_sync(self.headers.prepare, wanted)
             work = await anyio.to_thread.run_sync(self._store.work_folder)
@@ -414,7 +429,7 @@ class HeaderWarmup:
                 await anyio.to_thread.run_sync(partial(_remove_unpublished, made, work))
 
     def _publish(self, wanted: HeaderSpec, request: CompileRequest, made: Path, listed: Path, begun_ns: int) -> bool:
-        names = parse_header_list(listed.read_text(encoding="utf-8", errors="surrogateescape"))
+        names = parse_header_list(os.fsdecode(read_file(listed, SIDE_FILE_LIMIT_BYTES)))
         folders = [*request.include_folders, *self._toolchain.include_folders]
         try:
             return self.headers.publish(wanted, made, names, shadows(names, folders), begun_ns)
@@ -425,7 +440,7 @@ class HeaderWarmup:
         name = self._name(request, prefix, plan)
         if name not in self._known:
             try:
-                told = json.loads((self._store.folder / _REPRESENTATIVES / name).read_text())
+                told = json.loads(read_file(self._store.folder / _REPRESENTATIVES / name, SIDE_FILE_LIMIT_BYTES))
                 self._known[name] = {str(family): (str(one[0]), str(one[1])) for family, one in told.items()}
             except (OSError, ValueError, AttributeError, IndexError, TypeError):
                 self._known[name] = {}

@@ -5,55 +5,86 @@ Diagnostics stand at template and kernel-file positions, also while the compiler
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import ckwatch_templates
 from ckwatch.checks.clang_output import parse_clang_log
-from ckwatch.checks.compiler_diagnostics import diagnose
+from ckwatch.checks.compiler_diagnostics import NO_INPUTS, CompilerInputs, diagnose
+from ckwatch.checks.line_directives import without_line_directives
 from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.rebase import rebase
-from ckwatch.compile.request import BuildOutcome, CompileRequest
+from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
+from ckwatch.model.compiler_flags import absolute_flags, define_flag, flag_groups, folder_of, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
-from ckwatch.render.outcome import Rendered
+from ckwatch.render.outcome import Rendered, folders_of
 from ckwatch.workspace.loading import Workspace
 
 
-def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered) -> CompileRequest:
-    """The compile of one rendered unit."""
-    settings = workspace.settings.compile
+def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awaited: bool = False) -> CompileRequest:
+    """The compile of one rendered unit. One that somebody waits for (`awaited`) does not make way for others."""
+    settings, root = workspace.settings.compile, str(workspace.root)
     return CompileRequest(
         source=rendered.text,
         symbol=rendered.symbol,
         language=language_of(unit.kernel.template),
         arch=unit.arch,
-        flags=(*settings.flags, *unit.kernel.flags),
-        defines=tuple(_define_flag(name, value) for name, value in settings.defines.items()),
+        flags=(*absolute_flags(settings.flags, root), *absolute_flags(unit.kernel.flags, root)),
+        defines=tuple(define_flag(name, value) for name, value in settings.defines.items()),
+        include_folders=own_include_folders(workspace, unit, rendered),
         timeout_s=settings.timeout_s,
-        nice=settings.nice,
+        stalled_s=settings.stalled_s,
+        nice=0 if awaited else settings.nice,
         kernel=unit.kernel.name,
     )
 
 
-def _define_flag(name: str, value: str | int | bool) -> str:
-    if isinstance(value, bool):
-        return name if value else f"{name}=0"
-    return f"{name}={value}"
+def own_include_folders(workspace: Workspace, unit: Unit, rendered: Rendered) -> tuple[Path, ...]:
+    """Where headers of the workspace are looked for: beside the templates that took part, in the folders of templates,
+    beside the kernel file, and in the workspace's folder."""
+    named = (*rendered.folders, *map(str, workspace.template_folders), *folders_of([unit.kernel.path]))
+    built_in = str(ckwatch_templates.ROOT)
+    own = (folder for folder in named if folder != built_in and not folder.startswith(f"{built_in}/"))
+    return tuple(map(Path, dict.fromkeys((*own, str(workspace.root)))))
 
 
 LOG_EXCERPT_CHARACTERS = 4000
 """Characters of a log that go with a fault of the host."""
 
 
+def compiler_inputs(workspace: Workspace, unit: Unit, rendered: Rendered) -> CompilerInputs:
+    """What a unit's compiler gets besides the rendered text, to place messages about it."""
+    root = str(workspace.root)
+    kernel = unit.kernel
+    flags = (*workspace.flags, *given_flags(kernel.flags, kernel.flag_spans, root))
+    given = (folder_of(group) for _, group in flag_groups([flag.text for flag in flags]) if group[0][:2] == "-I")
+    folders = (*map(str, own_include_folders(workspace, unit, rendered)), *(folder for folder in given if folder))
+    return CompilerInputs(flags, folders, str(ckwatch_templates.ROOT))
+
+
 def build_diagnostics(
-    unit: Unit, rendered: Rendered, result: BuildOutcome, read_line: ReadLine, *, header_warnings: bool
+    unit: Unit,
+    rendered: Rendered,
+    result: BuildOutcome,
+    read_line: ReadLine,
+    *,
+    header_warnings: bool,
+    inputs: CompilerInputs = NO_INPUTS,
 ) -> tuple[Diagnostic, ...]:
     """The messages of a build; at least one error where it failed.
 
     A log from the store may speak of a text that differs in blanks and comments: its places are moved.
     """
     found = live_diagnostics(
-        unit, rendered, result.log, read_line, header_warnings=header_warnings, source=result.source_text
+        *(unit, rendered, result.log, read_line),
+        header_warnings=header_warnings,
+        source=result.source_text,
+        inputs=inputs,
     )
+    if result.fault is CompileFault.UNREADABLE_HEADER and found:
+        return found
     if result.fault is not None:
         return (*found, _host_fault(unit, result, result.fault.value))
     if result.ok or any(diagnostic.severity is Severity.ERROR for diagnostic in found):
@@ -62,12 +93,21 @@ def build_diagnostics(
 
 
 def live_diagnostics(
-    unit: Unit, rendered: Rendered, log: str, read_line: ReadLine, *, header_warnings: bool, source: str | None = None
+    unit: Unit,
+    rendered: Rendered,
+    log: str,
+    read_line: ReadLine,
+    *,
+    header_warnings: bool,
+    source: str | None = None,
+    inputs: CompilerInputs = NO_INPUTS,
 ) -> tuple[Diagnostic, ...]:
     """The messages in `log`, also while more may come; `source` is the text that it speaks of, if not the rendered."""
     language = language_of(unit.kernel.template)
     path = language.source_name
     messages = parse_nvcc_log(log) if language is Language.CU else parse_clang_log(log)
+    if messages:
+        messages = without_line_directives(messages, path, rendered.text if source is None else source)
     if messages and source is not None and source != rendered.text:
         messages = rebase(messages, path=path, old=source, new=rendered.text)
     return diagnose(
@@ -77,6 +117,7 @@ def live_diagnostics(
         source_map=rendered.source_map,
         read_line=read_line,
         header_warnings=header_warnings,
+        inputs=inputs,
     )
 
 
@@ -93,11 +134,12 @@ def _host_fault(unit: Unit, result: BuildOutcome, fault: str) -> Diagnostic:
 
 def _unexplained_failure(unit: Unit, result: BuildOutcome) -> Diagnostic:
     """A failed compile must show something, whatever the compiler printed."""
+    nvcc = language_of(unit.kernel.template) is Language.CU
     last = next((line for line in reversed(result.log.splitlines()) if line.strip()), "it printed nothing")
     return Diagnostic(
         Severity.ERROR,
-        Source.CLANG,
-        "clang/unexplained",
+        Source.NVCC if nvcc else Source.CLANG,
+        f"{'nvcc' if nvcc else 'clang'}/unexplained",
         f"the compiler failed: {last}",
         unit.instance.span,
         detail=result.log,

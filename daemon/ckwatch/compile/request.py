@@ -34,8 +34,8 @@ class CompileRequest:
     `source` is the rendered text with its final function name `symbol`, the only name that the shared object exports
     (`more_exports` adds others). `arch` is the GPU's, `gfx942`; for C++ any name of the host, which the key replaces by
     the processor that it is. `flags`, `defines` (`NAME` or `NAME=VALUE`) and `include_folders` are the workspace's and
-    the kernel file's own; they come after the defaults and win. `timeout_s` bounds each compiler process, to whose
-    niceness `nice` is added.
+    the kernel file's own; they come after the defaults and win. `timeout_s` bounds the processor time of
+    each compiler process, `stalled_s` the time that it uses none; `nice` is their least niceness.
     Requests of the same `kernel` differ in parameters: what one has instantiated helps the others.
     """
 
@@ -49,6 +49,7 @@ class CompileRequest:
     more_exports: tuple[str, ...] = ()
     products: frozenset[ProductKind] = USUAL_PRODUCTS
     timeout_s: float = 1800.0
+    stalled_s: float = 600.0
     nice: int = 0
     kernel: str = ""
 
@@ -107,6 +108,7 @@ class CompileFault(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     TIMED_OUT = "timed out"
     NO_SPACE = "no space left"
+    UNREADABLE_HEADER = "a header that cannot be read"
     HEADERS_CHANGED = "headers changed meanwhile"
     STORE_GONE = "the store was deleted meanwhile"
     HOST = "the compiler cannot work here"
@@ -118,7 +120,7 @@ class CompileOutcome:
 
     `log` is what was printed, with the source called `request.language.source_name`. `files` lie in the folder the
     compile ran in. `headers` are absolute paths, `missing` the names of headers that were not found. `begun_ns` is the
-    wall clock before the first process. `message` explains `fault` to a person.
+    time before the first process (`steady_ns`). `message` explains `fault` to a person.
     """
 
     status: CompileStatus

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import elf
 from ckwatch.compile.compile_job import CompileJob, fault_of, not_exported, source_id, unfinished, unwritten
@@ -131,6 +132,22 @@ def compile_command(request: CompileRequest, toolchain: CompilerToolchain) -> li
         arguments.append(f"-cuid={source_id(request)}")
     arguments += compile_flags(request, toolchain) + include_flags(request, toolchain)
     return [*arguments, "-MD", "-MF", DEPENDENCIES, "-c", request.language.source_name, "-o", OBJECT]
+
+
+def shown_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
+    """The call for people and tools, in the folder of the source: like `compile_command`, with the compiler's usual
+    messages and without a list of headers."""
+    if request.language is Language.CU:
+        own = [str(toolchain.hipcc), *_nvcc_arguments(toolchain)]
+    elif request.language is Language.HIP:
+        own = [str(toolchain.hipcc), *toolchain.hip_arguments]
+    else:
+        own = [str(toolchain.clangxx), *toolchain.cpp_arguments]
+    flags = compile_flags(request, toolchain)
+    if request.language is not Language.CU:
+        flags = flags[: -len(CLANG_DIAGNOSTIC_FLAGS)]
+    own += [*flags, *include_flags(request, toolchain)]
+    return [*own, "-c", request.language.source_name, "-o", OBJECT]
 
 
 def link_command(request: CompileRequest, toolchain: CompilerToolchain) -> list[str]:
@@ -249,7 +266,9 @@ def _nvcc_headers(folder: Path) -> tuple[str, ...]:
 def _nvcc_unfinished(job: CompileJob, finished: ProcessResult, headers: tuple[str, ...]) -> CompileOutcome:
     """Tell a mistake in the source from a fault of the host."""
     errors = [message for message in parse_nvcc_log(finished.stderr + finished.stdout) if message.is_error]
-    fault, message = fault_of(finished, "nvcc", [message for message in errors if message.position is None])
+    fault, message = fault_of(
+        job.request, finished, "nvcc", [message for message in errors if message.position is None]
+    )
     if fault is None and not errors:
         said = (finished.stderr + finished.stdout).strip().splitlines()
         fault = CompileFault.HOST

@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile.request import CompileRequest
+from ckwatch.model.keys import without_line_markers
 
 # These change what a compiler does and would have to be part of every key.
 _UNWANTED_VARIABLES = (
@@ -68,7 +69,8 @@ def prepare(request: CompileRequest, folder: Path) -> tuple[tuple[str, ...], OSE
     prefixes = _prefixes(folder)
     names = " ".join(f"{name};" for name in request.exports)
     try:
-        (folder / request.language.source_name).write_bytes(request.source.encode("utf-8", "surrogateescape"))
+        source = without_line_markers(request.source).encode("utf-8", "surrogateescape")
+        (folder / request.language.source_name).write_bytes(source)
         (folder / EXPORTS).write_text(f"{{ global: {names} local: *; }};\n")
         (folder / TEMPORARY).mkdir()
     except OSError as error:

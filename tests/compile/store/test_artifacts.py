@@ -287,7 +287,7 @@ def test_what_cannot_be_read_now_is_not_thrown_away(
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", no_descriptors)
+        patch.setattr("ckwatch.compile.store.entries.read_file", no_descriptors)
         with pytest.raises(CkwatchError, match="cannot be read: Too many open files"):
             store.load(path)
     assert store.load(path) == b"\x7fELF" * 100

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.store.content_hashes import ContentHashes
+from ckwatch.compile.store.content_hashes import ContentHashes, steady_ns
 from ckwatch.compile.store.header_sets import HeaderSet, PathRoots, shadows
 
 ROOTS = PathRoots({"rocm": Path("/opt/rocm"), "clang": Path("/opt/rocm/lib/clang/22"), "ck": Path("/ck")})
@@ -29,6 +29,20 @@ def test_roots(path: str, expected: str) -> None:
     assert ROOTS.expand(expected) == path
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/ck/a.h:3:4: error: no", "<ck>/a.h:3:4: error: no"),
+        ("-I/ck", "-I<ck>"),
+        ("-I/opt/rocm/lib/clang/22/include -I/opt/rocm", "-I<clang>/include -I<rocm>"),
+        ("/ck-old/a.h /opt/ck/a.h", "/ck-old/a.h /opt/ck/a.h"),
+    ],
+)
+def test_roots_in_text(text: str, expected: str) -> None:
+    assert ROOTS.shorten_text(text) == expected
+    assert ROOTS.expand_text(expected) == text
+
+
 def test_unknown_root_stays() -> None:
     assert ROOTS.expand("<gone>/a.h") == "<gone>/a.h"
 
@@ -46,20 +60,33 @@ def test_shadows(headers: list[str], expected: set[str]) -> None:
     assert shadows(headers, [Path("/a"), Path("/b"), Path("/c")]) == expected
 
 
-def observe(path: Path, since_ns: int) -> HeaderSet | None:
-    return HeaderSet.observe([str(path)], ["/none"], ContentHashes(None), ROOTS, since_ns)
+def observe(path: Path, begun_ns: int, contents: ContentHashes | None = None) -> HeaderSet | None:
+    return HeaderSet.observe([str(path)], ["/none"], contents or ContentHashes(None), ROOTS, begun_ns)
 
 
 def test_header_changed_while_it_was_compiled(tmp_path: Path) -> None:
     header = tmp_path / "a.h"
-    begin = time.time_ns() - 10**9
+    begin = steady_ns() - 10**9
     assert observe(header, begin) is None
     header.write_text("int a;")
     os.utime(header, (1, 1))
     assert observe(header, begin) is None
-    seen = observe(header, header.stat().st_ctime_ns + 1)
+    seen = observe(header, 2**62)
     assert seen is not None
     assert (list(seen.present), seen.absent) == ([str(header)], ("/none",))
+
+
+def test_a_clock_that_was_set_back_decides_nothing(tmp_path: Path) -> None:
+    header = tmp_path / "a.h"
+    header.write_text("int a;")
+    contents = ContentHashes(None, clock=lambda: time.time_ns() - 10 * 365 * 86400 * 10**9)
+    observe(header, steady_ns(), contents)
+    begin = steady_ns()
+    assert observe(header, begin, contents) is not None, "seen before, and the same since"
+    header.write_text("int b;")
+    assert observe(header, begin, contents) is None
+    assert observe(header, steady_ns(), contents) is not None
+    assert len(contents._new) == 1, "its times are far from the present, so a change would show"
 
 
 def test_stored_form() -> None:
@@ -94,7 +121,7 @@ def test_hashes_are_remembered_once_settled(tmp_path: Path, monkeypatch: pytest.
         reads.append(path)
         return "digest"
 
-    monkeypatch.setattr("ckwatch.compile.store.content_hashes.file_digest", counted)
+    monkeypatch.setattr("ckwatch.compile.store.content_hashes.digest_file", counted)
     young = ContentHashes(tmp_path / "memo.sqlite")
     assert (young.digest(str(header)), young.digest(str(header))) == ("digest", "digest")
     assert len(reads) == 2

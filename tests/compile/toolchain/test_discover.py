@@ -52,6 +52,24 @@ def test_the_order_of_the_search(machine: Path) -> None:
     assert (found.source, found.root) == (ToolchainSource.CONFIG, configured)
 
 
+def test_an_installed_tree_is_the_same_however_it_is_reached(machine: Path) -> None:
+    manifest = make_installed(toolchains(machine))
+    set_current(toolchains(machine), manifest.name)
+    expected = find(machine)
+    (machine / "cache").symlink_to(machine / "home/.cache")
+    (machine / "rocm").symlink_to(manifest.root / "usr")
+    by_current = str(toolchains(machine) / "current/usr")
+    for found in (
+        find(machine, XDG_CACHE_HOME=str(machine / "cache")),
+        find(machine, PATH=f"{manifest.root / 'usr/bin'}:/usr/bin:/bin"),
+        find(machine, ROCM_PATH=str(machine / "rocm")),
+        find(machine, FixedToolchainChoice(rocm=Path(by_current))),
+        find(machine, ROCM_PATH=by_current),
+    ):
+        assert (found.root, found.ck, found.hip_arguments) == (expected.root, expected.ck, expected.hip_arguments)
+        assert found.identity == expected.identity
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

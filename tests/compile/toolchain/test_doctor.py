@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli.toolchain import doctor_command, list_command, remove_command
+from ckwatch.cli import main
+from ckwatch.cli.output import json_of
+from ckwatch.cli.toolchain import environment_of, list_command, remove_command
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.installations import toolchains_folder
 from ckwatch.compile.toolchain.model import FixedToolchainChoice
 from ckwatch.model.errors import ToolchainError
+from ckwatch.workspace.trust import trust
 from rocm_trees import make_installed, make_program, make_rocm
 
 CLANG = """case "$*" in
@@ -30,6 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.delenv("ROCM_PATH", raising=False)
+    monkeypatch.chdir(tmp_path)
     if list(Path("/opt").glob("rocm*")) or shutil.which("hipcc", path="/usr/bin:/bin"):
         pytest.skip("this machine has a ROCm of its own")
     return tmp_path
@@ -54,7 +58,7 @@ async def test_all_that_is_needed_is_there(tmp_path: Path) -> None:
     report = await examine(FixedToolchainChoice(rocm=root), env)
     assert report.ok
     assert report.archs == ("gfx90a", "gfx942")  # gfx1100 has no device library here
-    data = json.loads(json.dumps(report.to_json()))
+    data = json.loads(json.dumps(json_of(environment_of(report))))
     assert data["ok"] is True
     assert data["toolchain"]["rocm"] == "7.2.0"
     assert data["toolchain"]["ck"]["version"] == "1.1.0"
@@ -87,12 +91,31 @@ async def test_without_a_compiler_the_report_is_still_one(home: Path) -> None:
 
 
 def test_the_command_and_its_status(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert doctor_command(workspace=None, as_json=False, smoke=False) == 2
+    assert main(["doctor"]) == 2
     assert "Some requirements are missing." in capsys.readouterr().out
-    assert doctor_command(workspace=None, as_json=True, smoke=False) == 2
+    assert main(["doctor", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["toolchain"] is None
-    assert doctor_command(workspace=None, as_json=True, smoke=False, quiet=True) == 2
+    assert main(["doctor", "--json", "--quiet"]) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_the_workspace_here_says_what_is_needed(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_tree(home / "rocm")
+    folder = home / "ws/kernels"
+    folder.mkdir(parents=True)
+    (home / "ws/ckwatch.toml").write_text(f'[toolchain]\nrocm = "{root}"\n')
+    monkeypatch.setenv("CKWATCH_TRUST_FILE", str(home / "trusted"))
+    monkeypatch.chdir(folder)
+    assert main(["doctor", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["toolchain"] is None
+    assert "is not trusted" in captured.err
+    trust(home / "ws")
+    for arguments in ([], ["-C", "."], ["-C", str(home / "ws")]):
+        main(["doctor", "--json", *arguments])
+        assert json.loads(capsys.readouterr().out)["toolchain"]["root"] == str(root)
 
 
 def test_listing_and_removing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

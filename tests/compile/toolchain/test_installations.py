@@ -58,6 +58,29 @@ def test_the_newest_complete_one_is_used_when_the_link_leads_nowhere(tmp_path: P
     assert current(tmp_path) == new
 
 
+def test_a_tree_is_itself_by_whatever_links_it_is_reached(tmp_path: Path) -> None:
+    folder = tmp_path / "toolchains"
+    manifest = make_installed(folder)
+    set_current(folder, manifest.name)
+    (tmp_path / "link").symlink_to(folder)
+    assert read_manifest(folder / "current") == manifest
+    assert current(tmp_path / "link") == manifest
+    assert installed(tmp_path / "link") == (manifest,)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / MANIFEST).write_text(manifest.to_json())
+    assert read_manifest(tmp_path / "copy") is None, "it was made for another place"
+
+
+def test_a_tree_that_was_moved_to_another_disk_and_linked(tmp_path: Path) -> None:
+    folder = tmp_path / "toolchains"
+    manifest = make_installed(folder)
+    elsewhere = manifest.root.rename(tmp_path / "other disk")
+    manifest.root.symlink_to(elsewhere)
+    assert installed(folder) == (manifest,)
+    remove_tree(manifest.root)
+    assert (installed(folder), elsewhere.exists(), manifest.root.is_symlink()) == ((), False, False)
+
+
 @pytest.mark.parametrize(
     ("env", "expected"),
     [

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import Self
 
 import platformdirs
 
-from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot, file_digest
+from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot
 from ckwatch.compile.store.entries import (
     LOG,
     META,
@@ -25,8 +26,8 @@ from ckwatch.compile.store.entries import (
     LostArtifactError,
     StoredFile,
     StoreError,
-    artifact_from_json,
     artifact_to_json,
+    read_entry,
     storing_in,
     verified,
 )
@@ -34,6 +35,7 @@ from ckwatch.compile.store.header_sets import HeaderSet, PathRoots
 from ckwatch.system.durable_files import flush_folder, replace_file, take_flushed, write_flushed
 from ckwatch.system.file_locks import is_in_place, try_lock, unlock
 from ckwatch.system.processes import kill_processes_in
+from ckwatch.system.user_files import BINARY_LIMIT_BYTES, digest_file, read_file
 
 DEFAULT_SIZE_LIMIT_BYTES = 5 * 2**30
 _USED = "used"
@@ -158,7 +160,7 @@ class ArtifactStore:
     def derived(self, key: str, headers: str, name: str) -> bytes | None:
         """What was worked out from an entry and kept with it as the file `name`; None if there is nothing."""
         try:
-            return (self._entry_folder(key, headers) / name).read_bytes()
+            return read_file(self._entry_folder(key, headers) / name, BINARY_LIMIT_BYTES)
         except OSError:
             return None
 
@@ -211,7 +213,7 @@ class ArtifactStore:
             for path in products.values():
                 take_flushed(path, staging / path.name)
             files = {
-                path.name: StoredFile(path.stat().st_size, file_digest(path)) for path in sorted(staging.iterdir())
+                path.name: StoredFile(path.stat().st_size, digest_file(path)) for path in sorted(staging.iterdir())
             }
             artifact = Artifact(
                 key, headers.key, staging, record, files, {name: path.name for name, path in products.items()}
@@ -255,11 +257,11 @@ class ArtifactStore:
         Never removes what this process looked up or published, nor what another process used within the grace time.
         """
         leftovers = remove_leftovers(self.folder / "runs")
-        recent = time.time() - self._grace_s
+        now = time.time()
         sized: list[tuple[float, int, Path]] = []
         for entry in self._all_entries():
             with suppress(OSError):
-                sized.append((self._last_use(entry), _folder_size(entry), entry))
+                sized.append((self._last_use(entry), folder_size(entry), entry))
         total = sum(size for _, size, _ in sized)
         evicted = 0
         for last_use, size, entry in sorted(sized):
@@ -267,7 +269,7 @@ class ArtifactStore:
                 break
             with self._lock:
                 in_use = str(entry) in self._in_use
-            if in_use or last_use > recent:
+            if in_use or abs(now - last_use) < self._grace_s:
                 continue
             if self._discard(entry):
                 total -= size
@@ -276,6 +278,10 @@ class ArtifactStore:
         if evicted:
             self._remove_unused_header_sets()
         return GarbageCollection(evicted, leftovers, total)
+
+    def count(self) -> int:
+        """How many artifacts there are, failed ones too."""
+        return sum(1 for _ in self._all_entries())
 
     def remove_leftovers(self) -> int:
         """Remove what processes that were killed have left, their compilers too; returns how many there were."""
@@ -294,7 +300,7 @@ class ArtifactStore:
         damaged = []
         for entry in self._all_entries():
             artifact = self._read(entry)
-            if artifact is None or not _matches(artifact, file_digest) or self._read_header_set(entry.name) is None:
+            if artifact is None or not _matches(artifact, digest_file) or self._read_header_set(entry.name) is None:
                 damaged.append(entry)
                 self._discard(entry)
         return damaged
@@ -328,7 +334,7 @@ class ArtifactStore:
 
     def _read(self, entry: Path) -> Artifact | None:
         try:
-            artifact = artifact_from_json((entry / META).read_bytes(), entry)
+            artifact = read_entry(entry)
         except (OSError, ValueError):
             return None
         return artifact if (artifact.key, artifact.headers) == (entry.parent.name, entry.name) else None
@@ -363,7 +369,7 @@ class ArtifactStore:
             return known
         file = self._header_set_file(name)
         try:
-            headers = HeaderSet.from_json(file.read_bytes())
+            headers = HeaderSet.from_json(read_file(file))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -389,11 +395,11 @@ class ArtifactStore:
 
     def _remove_unused_header_sets(self) -> None:
         used = {entry.name for entry in self._all_entries()}
-        recent = time.time() - max(self._grace_s, 1.0)
+        now, grace_s = time.time(), max(self._grace_s, 1.0)
         for file in self._header_sets.glob("??/*.json"):
             # A set is written before its entry: a young one may be waiting for it.
             with suppress(OSError):
-                if file.stem not in used and file.stat().st_mtime < recent:
+                if file.stem not in used and abs(now - file.stat().st_mtime) > grace_s:
                     file.unlink()
                     with self._lock:
                         self._sets.pop(file.stem, None)
@@ -412,8 +418,14 @@ class ArtifactStore:
             return self._run
 
 
-def _folder_size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())
+def folder_size(folder: Path) -> int:
+    """Bytes of a file, or of all files below a folder; what goes meanwhile does not count."""
+    size = 0
+    for path in (folder, *folder.rglob("*")):
+        with suppress(OSError):
+            stat = path.lstat()
+            size += stat.st_size if S_ISREG(stat.st_mode) else 0
+    return size
 
 
 def _matches(artifact: Artifact, digest: Callable[[str], str | None]) -> bool:

@@ -1,7 +1,8 @@
 """Hashes of file contents, remembered by what `stat` says of the file.
 
 A hash is reused while path, size, modification and change time, and inode are the same. A file that was modified
-within the last two seconds is hashed but not remembered: it could change again without its times showing it.
+within two seconds of now is hashed but not remembered: it could change again without its times showing it. Clocks may
+be set, and those of file servers differ: a time is compared for being equal or close, not for being earlier.
 
 The memo is a SQLite file, shared by processes, and asked file by file: a store of 5,000 entries has 30,000. It is never
 needed: where it cannot be read or written some hashes live in memory only.
@@ -9,13 +10,15 @@ needed: where it cannot be read or written some hashes live in memory only.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+
+from ckwatch.system.user_files import digest_file, file_status, is_there
 
 _SETTLED_NS = 2_000_000_000
 _Stamp = tuple[int, int, int, int]
@@ -25,6 +28,9 @@ _RECENT = 4096
 _UNWRITTEN = 1000
 """Hashes that are held in memory: those asked for last, and those to be written together."""
 
+_SEEN = 16_384
+"""Files of which is remembered since when they are as they are; a compile reads 1,500."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS content (
   path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, sha256 TEXT
@@ -32,45 +38,60 @@ CREATE TABLE IF NOT EXISTS content (
 """
 
 
-def file_digest(path: str | Path) -> str:
-    """SHA-256, in hex, of a file's contents; raises OSError."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def steady_ns() -> int:
+    """Nanoseconds since the host was started, suspensions included: no setting of the clock changes it."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class ContentHashes:
     """Hashes of files; safe to use from several threads."""
 
-    def __init__(self, database: Path | None, *, settled_ns: int = _SETTLED_NS) -> None:
+    def __init__(
+        self, database: Path | None, *, settled_ns: int = _SETTLED_NS, clock: Callable[[], int] = time.time_ns
+    ) -> None:
         self._database = database
         self._settled_ns = settled_ns
+        self._clock = clock
         self._lock = threading.RLock()
         self._recent: dict[str, _Known] = {}
         self._new: dict[str, _Known] = {}
+        self._seen: dict[str, tuple[_Stamp, int]] = {}
         self._reader: sqlite3.Connection | None = None
 
     def digest(self, path: str) -> str | None:
         """The hash of the file at `path` as it is now, None if there is none that can be read."""
         try:
-            status = os.stat(path)  # noqa: PTH116  # a thousand of these are made in one look-up
+            status = file_status(path)
         except (OSError, ValueError):
             return None
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         with self._lock:
+            self._see(path, stamp)
             known = self._ask(path)
         if known is not None and known[0] == stamp:
             return known[1]
         try:
-            found = file_digest(path)
+            found = digest_file(path)
         except OSError:
             return None
-        if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > self._settled_ns:
+        if abs(self._clock() - status.st_ctime_ns) > self._settled_ns:
             with self._lock:
                 self._recent.pop(path, None)
                 self._new[path] = (stamp, found)
                 if len(self._new) >= _UNWRITTEN:
                     self.save()
         return found
+
+    def digest_since(self, path: str, begun_ns: int) -> str | None:
+        """The hash of the file at `path`, if that is what it was at `begun_ns` (`steady_ns`); else None.
+
+        A file that was asked for before is compared with what it was then; one that was not has been as it is for as
+        long as its times say. Where these lie in the future, the answer may be None, but not twice.
+        """
+        digest = self.digest(path)
+        with self._lock:
+            unchanged = path in self._seen and self._seen[path][1] < begun_ns
+        return digest if unchanged else None
 
     def look(self) -> ContentSnapshot:
         """One look at the files, for the units of one build."""
@@ -99,6 +120,13 @@ class ContentHashes:
             for memo, limit in ((self._recent, _RECENT), (self._new, 10 * _UNWRITTEN)):
                 for path in list(memo)[: max(0, len(memo) - limit)]:
                     del memo[path]
+
+    def _see(self, path: str, stamp: _Stamp) -> None:
+        if path not in self._seen or self._seen[path][0] != stamp:
+            age_ns = max(0, self._clock() - stamp[2])
+            self._seen[path] = (stamp, steady_ns() - age_ns)
+            if len(self._seen) > _SEEN:
+                del self._seen[next(iter(self._seen))]
 
     def _ask(self, path: str) -> _Known | None:
         """What is known of the file; the memo has many more than are asked for again."""
@@ -178,7 +206,7 @@ class ContentSnapshot:
     def exists(self, path: str) -> bool:
         """Whether anything is at `path`."""
         if path not in self._exists:
-            self._exists[path] = os.path.lexists(path)
+            self._exists[path] = is_there(path)
         return self._exists[path]
 
 

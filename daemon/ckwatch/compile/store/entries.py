@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.user_files import BINARY_LIMIT_BYTES, SIDE_FILE_LIMIT_BYTES, read_file
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -142,12 +143,12 @@ class Artifact:
     @property
     def log(self) -> str:
         """The text of `log_file`; raises OSError when it has gone."""
-        return self.log_file.read_text(encoding="utf-8", errors="replace")
+        return read_file(self.log_file, SIDE_FILE_LIMIT_BYTES).decode("utf-8", "replace")
 
     @property
     def source_text(self) -> str:
         """The text of `source`, newlines as they were compiled; raises OSError when it has gone."""
-        return self.source.read_bytes().decode("utf-8", errors="replace")
+        return read_file(self.source, SIDE_FILE_LIMIT_BYTES).decode("utf-8", "replace")
 
     @property
     def size_bytes(self) -> int:
@@ -192,14 +193,19 @@ def artifact_from_json(content: bytes, folder: Path) -> Artifact:
         raise ValueError(f"damaged: {error}") from error
 
 
+def read_entry(folder: Path) -> Artifact:
+    """The artifact in an entry's folder. Raises OSError, and ValueError for a damaged one."""
+    return artifact_from_json(read_file(folder / META), folder)
+
+
 def verified(path: Path) -> bytes:
     """The contents of the file at `path` in an entry's folder.
 
     Raises LostArtifactError when they are not the recorded ones, and CkwatchError when the host cannot read them now.
     """
     try:
-        entry = artifact_from_json((path.parent / META).read_bytes(), path.parent)
-        content = path.read_bytes()
+        entry = read_entry(path.parent)
+        content = read_file(path, BINARY_LIMIT_BYTES)
         recorded = entry.files[path.name].sha256
     except (FileNotFoundError, NotADirectoryError, KeyError):
         raise LostArtifactError(path, "is not in the store any more") from None

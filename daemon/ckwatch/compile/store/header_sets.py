@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ckwatch.compile.store.content_hashes import ContentHashes, ContentSnapshot
 from ckwatch.model.keys import header_set_key
+
+_PATH_BEGINS = r"(?:(?<![\w./-])|(?<=-[ILFB])|(?<=-iquote)|(?<=-isystem)|(?<=-idirafter))"
 
 
 class PathRoots:
@@ -26,6 +29,11 @@ class PathRoots:
             key=lambda root: (-len(root[1]), root[0]),
         )
         self._by_name = {f"<{name}>": path for name, path in self._roots}
+        self._in_text = [
+            (re.compile(rf"{_PATH_BEGINS}{re.escape(path.rstrip(os.sep))}(?=[/\s:'\",)]|\Z)"), f"<{name}>")
+            for name, path in self._roots
+            if path != os.sep
+        ]
 
     def shorten(self, path: str) -> str:
         """`path` with its root's name in place of the root; unchanged outside of all roots."""
@@ -42,6 +50,18 @@ class PathRoots:
             if root is not None:
                 return root + rest
         return path
+
+    def shorten_text(self, text: str) -> str:
+        """`text` with the roots' names in place of the roots wherever one begins a path."""
+        for pattern, name in self._in_text:
+            text = pattern.sub(name, text)
+        return text
+
+    def expand_text(self, text: str) -> str:
+        """The inverse of `shorten_text`."""
+        for name, root in self._by_name.items():
+            text = text.replace(name, root.rstrip(os.sep))
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +102,16 @@ class HeaderSet:
 
     @classmethod
     def observe(
-        cls, headers: Iterable[str], missing: Iterable[str], contents: ContentHashes, roots: PathRoots, since_ns: int
+        cls, headers: Iterable[str], missing: Iterable[str], contents: ContentHashes, roots: PathRoots, begun_ns: int
     ) -> HeaderSet | None:
-        """The set of the absolute paths `headers`, read by a compile that began at `since_ns` (wall clock).
+        """The set of the absolute paths `headers`, read by a compile that began at `begun_ns` (`steady_ns`).
 
         None when one of them is gone or was changed since then: the compile may have read another text.
         """
-        present: dict[str, str] = {}
-        for header in sorted(set(headers)):
-            try:
-                changed_ns = os.stat(header).st_ctime_ns  # noqa: PTH116  # a thousand of these are made per compile
-            except OSError:
-                return None
-            digest = contents.digest(header)
-            if digest is None or changed_ns >= since_ns:
-                return None
-            present[roots.shorten(header)] = digest
+        found = {roots.shorten(header): contents.digest_since(header, begun_ns) for header in sorted(set(headers))}
+        present = {name: digest for name, digest in found.items() if digest is not None}
+        if len(present) < len(found):
+            return None
         return cls(present, tuple(sorted({roots.shorten(path) for path in missing} - present.keys())))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ckwatch.compile.timetrace.summary import TraceSummary, join_traces, summarize
+from ckwatch.system.user_files import SIDE_FILE_LIMIT_BYTES, read_file
 
 SUMMARIES = TypeAdapter(list[TraceSummary])
 
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     summaries, target, *pairs = arguments
     try:
         passes = [
-            (name, json.loads(Path(file).read_bytes())) for name, file in zip(pairs[::2], pairs[1::2], strict=True)
+            (name, json.loads(read_file(file, SIDE_FILE_LIMIT_BYTES)))
+            for name, file in zip(pairs[::2], pairs[1::2], strict=True)
         ]
         found = [summarize(trace) for _, trace in passes]
     except (OSError, ValueError) as error:  # also UnicodeDecodeError and TimeTraceError

@@ -6,7 +6,6 @@ configured with.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from pypi_simple import (
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import ProcessStartError, run_blocking
 from ckwatch.system.python_process import module_command, module_environment
+from ckwatch.system.user_files import digest_file
 
 PROJECT = "flash-attn"
 VERSION = "2.8.3"
@@ -93,8 +93,7 @@ def is_intact(path: Path) -> bool:
     """Whether the file is there and has the pinned hash."""
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == SHA256
+    return digest_file(path) == SHA256
 
 
 def _fetch_from(url: str, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]) -> None:

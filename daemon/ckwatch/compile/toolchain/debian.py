@@ -10,7 +10,6 @@ half of the packages: Python, debconf and the host compilers serve other purpose
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ import anyio
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ProcessResult
+from ckwatch.system.user_files import digest_file, read_file
 
 SUITES = ("experimental", "sid")
 
@@ -224,8 +224,7 @@ class PrivateApt:
     def is_intact(self, package: AptPackage) -> bool:
         """Whether the package lies in `archives` with the hash that the signed index gives."""
         try:
-            with (self.archives / package.file_name).open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
+            return digest_file(self.archives / package.file_name) == package.sha256
         except FileNotFoundError:
             return False
 
@@ -448,7 +447,7 @@ async def configured_repositories(options: Sequence[str] = ()) -> tuple[AptRepos
 def read_os_release(path: Path = Path("/etc/os-release")) -> dict[str, str]:
     """The fields of an os-release file; empty when there is none."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = read_file(path).decode(errors="replace").splitlines()
     except OSError:
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))

@@ -27,6 +27,7 @@ from ckwatch.compile.toolchain.model import (
 )
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program, content_hash
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.user_files import read_file
 
 CK_PROBE = "ck/ck.hpp"
 CK_TILE_PROBE = "ck_tile/core.hpp"
@@ -88,7 +89,7 @@ def _include_folders(folder: Path) -> tuple[Path, ...]:
 
 def _ck_version(folder: Path) -> str | None:
     try:
-        text = (folder / "ck/version.h").read_text(errors="replace")
+        text = read_file(folder / "ck/version.h").decode(errors="replace")
     except OSError:
         return None
     found = re.search(r"#define CK_VERSION +\"?([0-9][\w.+-]*)", text)
@@ -132,7 +133,12 @@ def discover(
     looked: list[str] = []
     try:
         for source, root, hipcc in _candidates(choice, env, opt, looked):
-            manifest = installations.read_manifest(root.parent) if source is ToolchainSource.INSTALLED else None
+            # However it is reached, a tree that ckwatch installed is used as such.
+            manifest = installations.read_manifest(root.resolve().parent)
+            if manifest is not None and root.resolve().name == "usr":
+                root, hipcc = manifest.root / "usr", None
+            else:
+                manifest = None
             try:
                 return _assemble(source, _find_parts(root, hipcc), choice, env, cache, manifest, tuple(notes))
             except _UnusableError as error:
@@ -323,7 +329,7 @@ def rocm_version(root: Path) -> str | None:
     """The release that a ROCm tree says it is, such as `7.2.4`; None when it does not say."""
     for name in (".info/version", ".info/version-dev"):
         try:
-            return (root / name).read_text().strip().partition("-")[0]
+            return read_file(root / name).decode(errors="replace").strip().partition("-")[0]
         except OSError:
             continue
     found = re.search(r"rocm-(\d+\.\d+(\.\d+)?)", root.name)
@@ -333,7 +339,7 @@ def rocm_version(root: Path) -> str | None:
 def hip_version(root: Path) -> str:
     """HIP's version from its header, such as `7.2.53211`; `unknown` when it does not say."""
     try:
-        text = (root / "include/hip/hip_version.h").read_text(errors="replace")
+        text = read_file(root / "include/hip/hip_version.h").decode(errors="replace")
     except OSError:
         return "unknown"
     numbers = dict(re.findall(r"#define HIP_VERSION_(MAJOR|MINOR|PATCH) +(\d+)", text))

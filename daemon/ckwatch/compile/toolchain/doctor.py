@@ -6,11 +6,10 @@ import importlib.util
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -69,28 +68,6 @@ class DoctorReport:
     def ok(self) -> bool:
         """Whether all that is needed is there."""
         return all(check.state is not CheckState.MISSING for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values; new fields may be added, none changes its meaning."""
-        found = self.toolchain
-        return {
-            "ok": self.ok,
-            "toolchain": None if found is None else {
-                "source": found.source.name.lower(),
-                "root": str(found.root),
-                "hipcc": str(found.hipcc),
-                "clang": found.clang_version,
-                "hip": found.hip_version,
-                "rocm": found.rocm_version,
-                "identity": found.identity,
-                "ck": _headers_json(found.ck),
-                "ck_tile": _headers_json(found.ck_tile),
-                "openmp": found.openmp,
-            },
-            "archs": list(self.archs),
-            "devices": [asdict(device) for device in self.devices],
-            "checks": [{**asdict(check), "mend": check.fix} for check in self.checks],
-        }  # fmt: skip
 
 
 async def examine(
@@ -262,9 +239,3 @@ def _device_checks(devices: tuple[DetectedDevice, ...]) -> list[DoctorCheck]:
             )
         ]
     return [DoctorCheck("hip-python", CheckState.OK, "importable")]
-
-
-def _headers_json(headers: HeaderLibrary | None) -> dict[str, str | None] | None:
-    if headers is None:
-        return None
-    return {"folder": str(headers.folder), "version": headers.version, "origin": headers.origin}

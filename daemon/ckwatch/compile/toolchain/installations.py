@@ -19,8 +19,11 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
+from ckwatch.system.user_files import read_file
+
 MANIFEST = "ckwatch-toolchain.json"
 LAYOUT = 4
+_CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +118,18 @@ def toolchains_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def read_manifest(tree: Path) -> ToolchainManifest | None:
-    """The manifest of a complete tree that still lies where it was installed, else None."""
+    """The manifest of a complete tree that is still found where it was installed, by whatever links; else None."""
     try:
-        manifest = ToolchainManifest.from_json((tree / MANIFEST).read_text())
+        manifest = ToolchainManifest.from_json(read_file(tree / MANIFEST).decode())
     except (OSError, ValueError):
         return None
-    return manifest if manifest.root == tree else None
+    return manifest if os.path.realpath(manifest.root) == os.path.realpath(tree) else None
 
 
 def installed(folder: Path) -> tuple[ToolchainManifest, ...]:
     """The complete toolchains in `folder`, the one in use first, then the newest first."""
     try:
-        trees = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and not entry.is_symlink()]
+        trees = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.name != _CURRENT]
     except OSError:
         return ()
     current = _current_name(folder)
@@ -145,19 +148,22 @@ def set_current(folder: Path, name: str) -> None:
     temporary = folder / f".current.{os.getpid()}"
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(name)
-    temporary.replace(folder / "current")
+    temporary.replace(folder / _CURRENT)
 
 
 def remove_tree(tree: Path) -> None:
-    """Delete a toolchain; its manifest goes first, so that a half-deleted tree is never trusted."""
+    """Delete a toolchain, and a link that leads to it; its manifest goes first, so that a half-deleted tree is never
+    trusted."""
     with suppress(FileNotFoundError):
         (tree / MANIFEST).unlink()
-    shutil.rmtree(tree, ignore_errors=True)
+    shutil.rmtree(tree.resolve(), ignore_errors=True)
+    if tree.is_symlink():
+        tree.unlink()
 
 
 def _current_name(folder: Path) -> str | None:
     try:
-        return (folder / "current").readlink().name
+        return (folder / _CURRENT).readlink().name
     except OSError:
         return None
 

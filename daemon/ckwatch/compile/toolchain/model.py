@@ -56,6 +56,8 @@ class Toolchain:
     link, whether hipcc or clang++ is called. `environment` is the whole environment for the compiler's processes.
     `include_folders` hold CK's headers, in the order of the search. `identity` is the same for the same compiler
     wherever it lies, and changes with its content. `notes` say what discovery passed over, for `ckwatch doctor`.
+    `workspace` is the folder of the workspace that it compiles for, where there is one: then equal workspaces share
+    what is stored.
     """
 
     source: ToolchainSource
@@ -83,6 +85,7 @@ class Toolchain:
     identity: str
     environment: Mapping[str, str] = field(repr=False, hash=False)
     notes: tuple[str, ...] = ()
+    workspace: Path | None = None
 
     @property
     def include_folders(self) -> tuple[Path, ...]:
@@ -93,4 +96,5 @@ class Toolchain:
     def roots(self) -> Mapping[str, Path]:
         """Named folders by which stored paths are kept short and movable; the most specific comes first."""
         named = {"ck": self.ck, "ck_tile": self.ck_tile}
-        return {name: headers.folder for name, headers in named.items() if headers is not None} | {"rocm": self.root}
+        found = {name: headers.folder for name, headers in named.items() if headers is not None} | {"rocm": self.root}
+        return found if self.workspace is None else found | {"workspace": self.workspace}

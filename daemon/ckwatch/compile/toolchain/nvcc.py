@@ -20,6 +20,7 @@ from ckwatch.compile.toolchain import installations
 from ckwatch.compile.toolchain.model import HeaderLibrary
 from ckwatch.compile.toolchain.probe import ProbeCache, ask_program
 from ckwatch.model.errors import ToolchainError
+from ckwatch.system.user_files import read_file
 
 CUDA_INSTALL_HINT = (
     "Install the CUDA toolkit, or the packages nvidia-cuda-nvcc, nvidia-cuda-crt, nvidia-nvvm, nvidia-cuda-runtime and "
@@ -35,8 +36,8 @@ _HIDDEN_INPUTS = frozenset({"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"})
 class NvccToolchain:
     """nvcc, with all that it takes to run it: a compiler for `*.cu.j2` alone, otherwise like `Toolchain`.
 
-    `clangxx` is the host compiler that nvcc calls. `identity` is that of nvcc and the host compiler. No path is
-    shortened in the store (`roots` is empty): artifacts of CUDA are not handed from machine to machine.
+    `clangxx` is the host compiler that nvcc calls. `identity` is that of nvcc and the host compiler. Only the paths of
+    the workspace are shortened in the store: artifacts of CUDA are not handed from machine to machine.
     """
 
     source: str
@@ -53,6 +54,7 @@ class NvccToolchain:
     cpp_arguments: tuple[str, ...] = ()
     link_arguments: tuple[str, ...] = ()
     openmp: bool = False
+    workspace: Path | None = None
 
     @property
     def hipcc(self) -> Path:
@@ -76,8 +78,8 @@ class NvccToolchain:
 
     @property
     def roots(self) -> Mapping[str, Path]:
-        """None."""
-        return {}
+        """The workspace's folder, where there is one."""
+        return {} if self.workspace is None else {"workspace": self.workspace}
 
 
 def find_nvcc(env: Mapping[str, str] | None = None, *, usual: Path = Path("/usr/local/cuda")) -> NvccToolchain:
@@ -167,7 +169,7 @@ def _asked(cache: ProbeCache, program: Path, environment: Mapping[str, str]) -> 
 
 def _cutlass_version(include: Path) -> str | None:
     try:
-        text = (include / "cutlass/version.h").read_text(errors="replace")
+        text = read_file(include / "cutlass/version.h").decode(errors="replace")
     except OSError:
         return None
     found = dict(re.findall(r"#define CUTLASS_(MAJOR|MINOR|PATCH) +(\d+)", text))

@@ -18,6 +18,7 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.system.async_processes import ExitReason, ProcessResult, run_process
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.processes import ProcessStartError, run_blocking
+from ckwatch.system.user_files import digest_file, read_file
 
 _FORMAT = 1
 _LIMIT = 500
@@ -35,7 +36,7 @@ class ProbeCache:
         self._changed = False
         if path is not None:
             try:
-                data = json.loads(path.read_bytes())
+                data = json.loads(read_file(path))
                 if isinstance(data, dict) and data.get("format") == _FORMAT:
                     self._answers = {str(key): str(value) for key, value in data["answers"].items()}
             except (OSError, ValueError, KeyError, AttributeError):
@@ -91,8 +92,9 @@ async def run_tool(
     done = await run_process(
         arguments, environment=environment, folder=folder, timeout_s=timeout_s, meanwhile=meanwhile
     )
-    if done.exit_reason is ExitReason.TIMED_OUT:
-        raise ToolchainError(f"{done.arguments[0]} took over {timeout_s:g} s and was stopped")
+    if done.exit_reason in (ExitReason.TIMED_OUT, ExitReason.STALLED):
+        what = "used the processor" if done.exit_reason is ExitReason.TIMED_OUT else "did nothing"
+        raise ToolchainError(f"{done.arguments[0]} {what} for {timeout_s:g} s and was stopped")
     return done
 
 
@@ -100,13 +102,8 @@ def content_hash(paths: Iterable[Path], cache: ProbeCache) -> str:
     """A hash of what is in the files, in the order given, whatever they are called."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(cache.ask("sha256", [path], lambda path=path: _hash_file(path)).encode())  # type: ignore[misc]
+        digest.update(cache.ask("sha256", [path], lambda path=path: digest_file(path)).encode())  # type: ignore[misc]
     return digest.hexdigest()
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _state(path: Path) -> list[object]:
