@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ FILE = "ckwatch-device-0000:c1:00.0.lock"
 
 HOLD = """
 import sys
+import tempfile
 from ckwatch.bench.leases import lease
 held = lease(sys.argv[1], "the other \\x1b[31m one\\nsecond line", wait_s=0, waiting=print)
 print("held", flush=True)
@@ -28,8 +30,11 @@ sys.stdin.read()
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    return tmp_path
+    folder = tmp_path / "locks"
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return folder
 
 
 @pytest.fixture
@@ -137,14 +142,108 @@ def link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [link, Path.mkdir, os.mkfifo], ids=["symlink", "folder", "fifo"])
-def test_what_is_no_plain_file_is_refused(folder: Path, make: object) -> None:
+def test_what_cannot_be_locked_leaves_turns_among_ones_own(folder: Path, make: object) -> None:
     assert callable(make)
     make(folder / FILE)
+    held = take()
+    assert held is not None
+    kind = {"symlink_to": "link", "mkdir": "folder", "mkfifo": "FIFO"}.get(getattr(make, "__name__", ""), "link")
+    assert f"{FILE}, a {kind} of the user" in held.warning
+    assert "others may have measured at the same time" in held.warning
+    assert f"sudo rm -r {folder}" in held.warning
+    assert take() is None, "one's own processes still take turns"
+    held.release()
+    assert not (folder / "elsewhere").exists()
+
+
+def test_others_can_only_block_what_they_can_write_to(folder: Path) -> None:
+    os.mkfifo(folder / FILE)
+    held = take()
+    assert held is not None
+    assert [path.name for path in folder.iterdir()] == [FILE], "others could block it as well"
+    held.release()
+
+
+def test_what_cannot_be_locked_is_refused_where_there_is_no_place_of_ones_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(folder / FILE)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(DeviceError, match="cannot be leased") as caught:
         take()
     assert caught.value.hint is not None
     assert FOLDER_VARIABLE in caught.value.hint
-    assert not (folder / "elsewhere").exists()
+
+
+AS_NOBODY = """
+import os, sys
+from ckwatch.bench.leases import lease
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+os.environ["XDG_STATE_HOME"] = sys.argv[2]
+told = []
+held = lease(sys.argv[1], "me", wait_s=0, waiting=told.append)
+print("none" if held is None else held.warning, *told, sep="|", flush=True)
+sys.stdin.read()
+"""
+
+
+def as_nobody(*, over: bool = True) -> subprocess.Popen[bytes]:
+    """Another user who takes the device, and gives it back when it is `over`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", AS_NOBODY, PCI, f"{os.environ[FOLDER_VARIABLE]}/state of nobody"],
+        stdin=subprocess.DEVNULL if over else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that all users can reach, as the test's own is not."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        monkeypatch.setenv(FOLDER_VARIABLE, name)
+        Path(name).chmod(0o1777)
+        yield Path(name)
+
+
+def test_a_file_for_nobody_else_blocks_nobody(shared: Path) -> None:
+    (shared / FILE).touch(0o600)
+    with as_nobody() as process:
+        said = process.communicate()[0].decode()
+    assert f"{FILE}, a file of the user root that only its owner may open, keeps users from taking turns" in said
+
+
+def test_users_take_turns(shared: Path) -> None:
+    held = take()
+    assert held is not None
+    assert held.warning == ""
+    with as_nobody() as process:
+        assert process.communicate()[0].decode() == f"none|process {os.getpid()} of the user root (pid 1)\n"
+    held.release()
+    with as_nobody(over=False) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        told: list[str] = []
+        assert take(told=told) is None
+        assert told == [f"process {process.pid} of the user nobody (me)"]
+        process.communicate()
+    assert take() is not None
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "expected"),
+    [(0, 0o1777, ""), (0, 0o777, "chmod +t"), (65534, 0o1777, "belongs to the user nobody"), (0, 0o700, "")],
+)
+def test_a_folder_in_which_locks_can_be_taken_away(shared: Path, owner: int, mode: int, expected: str) -> None:
+    os.chown(shared, owner, -1)
+    shared.chmod(mode)
+    held = take()
+    assert held is not None
+    assert expected in held.warning
+    assert bool(held.warning) is bool(expected)
+    held.release()
 
 
 def test_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

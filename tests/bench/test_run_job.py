@@ -104,6 +104,9 @@ WRONG = [
     ),
     pytest.param({"after": "Y[LDC + 2] = -NAN; Y[LDC + 2] = NAN;"}, FailureKind.WRONG, "NaN", id="NaN computed"),
     pytest.param(
+        {"after": "Y[LDC + 2] += X[-1];"}, FailureKind.WRONG, "1 of 480 elements of Y are NaN", id="read before"
+    ),
+    pytest.param(
         {"after": "if (runs % 2) Y[3] *= 1.0000005f;"},
         FailureKind.NONDETERMINISTIC,
         "another result when the kernel runs again",
@@ -118,6 +121,33 @@ def test_wrong_results(on_cpu: DeviceRuntime, places: dict[str, str], kind: Fail
     assert found.kind is kind, found
     assert told in found.message
     assert where[1] == "ours"
+
+
+RAGGED = (gemm_problem(27, 21, 33), gemm_problem(26, 22, 34), gemm_problem(28, 20, 36))
+
+
+def test_edges_are_verified_on_a_ragged_shape(on_cpu: DeviceRuntime) -> None:
+    whole_tiles = shared_object(after="if (M % 4) Y[(M - 1) * LDC] = 0;")
+    succeeded(on_cpu, job("ours"), whole_tiles)
+    found, _ = failed(on_cpu, job("ours", ragged=RAGGED), whole_tiles)
+    assert found.kind is FailureKind.WRONG
+    assert found.message.endswith("on a ragged shape: M=27, N=21, K=33, LDA=33, LDB=21, LDC=25, kBatch=1")
+    assert "-23" in found.hint
+
+
+@pytest.mark.parametrize("refuses", ["M % 2", "M % 4"])
+def test_a_ragged_shape_that_is_refused_gives_way_to_the_next(on_cpu: DeviceRuntime, refuses: str) -> None:
+    wrong_later = shared_object(check=f"if ({refuses}) return -23;", after="if (M == 28) Y[0] = 3;")
+    if refuses == "M % 4":
+        found, _ = failed(on_cpu, job("ours", ragged=RAGGED), wrong_later)
+        assert "M=28" in found.message
+    else:
+        assert not any("ragged" in note for note in succeeded(on_cpu, job("ours", ragged=RAGGED), wrong_later).notes)
+
+
+def test_that_all_ragged_shapes_are_refused_is_noted(on_cpu: DeviceRuntime) -> None:
+    found = succeeded(on_cpu, job("ours", ragged=RAGGED), shared_object(check="if (M != 24) return -23;"))
+    assert "ours refuses ragged shapes: it was verified on whole tiles alone" in found.notes
 
 
 def test_what_is_written_out_of_bounds_is_told_to_the_byte(on_cpu: DeviceRuntime) -> None:

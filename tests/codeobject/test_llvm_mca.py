@@ -10,6 +10,7 @@ import pytest
 from ckwatch.codeobject.disassembly import Instruction
 from ckwatch.codeobject.llvm_mca import (
     LoopCycles,
+    clocks_per_cycle,
     first_error,
     loop_cycles_of,
     mca_arguments,
@@ -19,7 +20,6 @@ from ckwatch.codeobject.llvm_mca import (
     unmodelled_matrix,
 )
 from ckwatch.codeobject.main_loop import main_loop
-from ckwatch.codeobject.prediction import clocks_per_cycle
 from disassemblies import FOLDER, function_of
 
 MFMA = "v_mfma_f32_32x32x8_f16 v[50:65], v[158:159], v[154:155], v[50:65]"

@@ -110,7 +110,7 @@ def test_by_name(mnemonic: str, text: str) -> None:
         ("s_wait_loadcnt", "0x3", "waits until at most 3 loads are outstanding"),
         ("s_wait_dscnt", "0x0", "waits until no LDS operations are outstanding"),
         ("s_wait_loadcnt_dscnt", "0x203", "waits until at most 2 loads and at most 3 LDS operations are outstanding"),
-        ("s_nop", "1", "does nothing for 2 cycles, until a result is ready"),
+        ("s_nop", "1", "does nothing for 2 wait states, until a result is ready"),
         ("s_setprio", "3", "priority 3 (3 is the highest) among the waves of the SIMD"),
         ("s_clause", "0x3", "the next 4 instructions are issued without a break, for the caches' sake"),
         (

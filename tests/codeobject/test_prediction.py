@@ -72,7 +72,7 @@ def test_padding_is_part_of_the_bound() -> None:
 
 
 def test_two_waves_fill_each_others_gaps() -> None:
-    # one wave alone: 270 cycles of four clocks for 1024 clocks of matrix work; two: 2048 clocks for both
+    # one wave alone: 1080 clocks for 1024 clocks of matrix work; two: 2048 clocks for both
     found = on_mi300x(report(kernel(waves=2)), SQUARE)
     assert found.terms[Bottleneck.LOOP] == pytest.approx(64 * 2 * 2048 / 2100)
     assert found.time_us == pytest.approx(ROOFLINE_US * 1216 / 1024, rel=1e-3)
@@ -113,7 +113,7 @@ def test_small_workgroups_share_the_lds_with_fewer_waves() -> None:
     # 9728 workgroups of one wave: 32 on each CU, 8 on each SIMD; 64 KiB of LDS hold 4 of them at a time, one per SIMD
     parameters: dict[str, ParameterValue] = {"MPerBlock": 16, "NPerBlock": 16, "KPerBlock": 64, "BlockSize": 64}
     work = problem(16 * 9728, 16, 64)
-    small = loop(flops=2 * 16 * 16 * 64, cycles=100.0, matrix_use=0.1)
+    small = loop(flops=2 * 16 * 16 * 64, clocks=400.0, matrix_use=0.1)
     found = on_mi300x(report(kernel(waves=8, lds_bytes=16384, with_loop=small)), work, parameters)
     assert found.terms[Bottleneck.LOOP] == pytest.approx(8 * 400 / 2100)
     roomy = on_mi300x(report(kernel(waves=8, lds_bytes=2048, with_loop=small)), work, parameters)
@@ -133,7 +133,7 @@ def test_vector_instructions_share_the_simd() -> None:
 
 
 def test_a_loop_of_several_rounds_runs_less_often() -> None:
-    twice = loop(flops=2 * 32 * 16384, cycles=540.0)
+    twice = loop(flops=2 * 32 * 16384, clocks=2160.0)
     found = on_mi300x(report(kernel(waves=1, with_loop=twice)), SQUARE)
     assert found.time_us == pytest.approx(4 * 64 * 1080 / 2100)
 
@@ -201,8 +201,8 @@ def test_without_a_loop_there_is_only_a_bound(found: CodeObjectReport, note: str
     assert prediction.notes == (note,)
 
 
-def test_without_cycles_the_matrix_units_are_taken_as_busy_and_that_is_said() -> None:
-    found = on_mi300x(report(kernel(with_loop=loop(cycles=None, matrix_use=None))), SQUARE)
+def test_without_clocks_the_matrix_units_are_taken_as_busy_and_that_is_said() -> None:
+    found = on_mi300x(report(kernel(with_loop=loop(clocks=None, matrix_use=None))), SQUARE)
     assert found.time_us == found.bound_us
     assert found.limited_by is Bottleneck.MATRIX
     assert "always busy" in found.notes[0]
@@ -214,8 +214,8 @@ def test_an_unknown_occupancy_counts_as_one_wave_and_that_is_said() -> None:
     assert found.notes == ("the occupancy is not known: taken as one wave on a SIMD",)
 
 
-def test_a_loop_without_matrix_instructions_takes_its_cycles() -> None:
-    plain = loop(mix={"valu": 200}, cycles=300.0, matrix_use=None)
+def test_a_loop_without_matrix_instructions_takes_its_clocks() -> None:
+    plain = loop(mix={"valu": 200}, clocks=1200.0, matrix_use=None)
     found = on_mi300x(report(kernel(waves=1, with_loop=plain)), SQUARE)
     assert found.limited_by is Bottleneck.LOOP
     assert found.matrix_use is None

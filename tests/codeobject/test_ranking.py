@@ -29,7 +29,7 @@ def ranked(*entries: RankingCandidate, work: KernelProblem = SQUARE) -> tuple[Ra
 
 def test_the_fastest_is_first_and_others_say_what_they_lose() -> None:
     alone = entry("alone", report(kernel(waves=1)))
-    slow = entry("slow", report(kernel(waves=1, with_loop=loop(cycles=500.0, matrix_use=256 / 500))))
+    slow = entry("slow", report(kernel(waves=1, with_loop=loop(clocks=2000.0, matrix_use=256 / 500))))
     full = entry("full", report(kernel(waves=2)))
     first, second, third = ranked(slow, alone, full)
     assert [(row.name, row.place) for row in (first, second, third)] == [("full", 1), ("alone", 2), ("slow", 3)]
@@ -66,7 +66,7 @@ def test_what_cannot_be_told_apart_shares_a_place() -> None:
     narrow = problem(4096, 4096, 64)
     lazy = entry("a", report(kernel(waves=1)))
     quick = entry("b", report(kernel(waves=2)))
-    worse = entry("c", report(kernel(waves=1, with_loop=loop(cycles=3000.0, matrix_use=256 / 3000))))
+    worse = entry("c", report(kernel(waves=1, with_loop=loop(clocks=12000.0, matrix_use=256 / 3000))))
     rows = ranked(lazy, worse, quick, work=narrow)
     assert [(row.name, row.place) for row in rows] == [("b", 1), ("a", 1), ("c", 3)]
     assert rows[1].because == "as fast: memory limits both"

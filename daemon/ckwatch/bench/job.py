@@ -47,9 +47,10 @@ class Job:
     """One measurement on one device.
 
     `device` is `hip:N`, `cuda:N`, `cpu` or `auto`, or a PCI address; `kind` the only kind of device that can run the
-    artifacts (`hip`, `cuda`, `cpu`) and `arch` the arch they are made for. Several contestants take turns (ABBA), so
-    that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is timed.
-    `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
+    artifacts (`hip`, `cuda`, `cpu`) and `arch` the arch they are made for. Each artifact is also verified on the first
+    of the `ragged` problems, whose sizes no tile divides, that it does not refuse. Several contestants take turns
+    (ABBA), so that a change of the clock meets all of them. `seeds` of the inputs: all are verified, the first is
+    timed. `lease_wait_s`: how long to wait for a device that is in use; `shared`: also measure beside other processes.
     """
 
     device: str
@@ -57,6 +58,7 @@ class Job:
     arch: str
     problem: KernelProblem
     contestants: tuple[Contestant, ...]
+    ragged: tuple[KernelProblem, ...] = ()
     caches: tuple[CacheState, ...] = (CacheState.COLD, CacheState.HOT)
     precision: Precision = Precision()
     seeds: tuple[int, ...] = (1, 2)

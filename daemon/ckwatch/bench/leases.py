@@ -4,18 +4,24 @@ A lease is a `flock` on a file that is named by the device's PCI address and lie
 kernel releases it when the process that took it ends, however it ends, so that a device that still runs a lost kernel
 is never measured. The file stays: deleting a file while it is locked would allow two leases.
 
-Another user may have written what the file says of its holder: it is shown, never trusted.
+Another user may have written what the file says of its holder: it is shown, never trusted. Another user may also have
+put something there that cannot be locked: a FIFO, a folder, a file for nobody else. Then the lease is one among one's
+own processes only, in a folder where others can put nothing, and says so.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
+import shlex
 import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from platformdirs import user_state_path
 
 from ckwatch.model.errors import DeviceError
 from ckwatch.system.file_locks import try_lock
@@ -26,13 +32,23 @@ FOLDER_VARIABLE = "CKWATCH_LEASE_FOLDER"
 _SHARED_FOLDERS = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))  # noqa: S108  # the same for every user: TMPDIR is not
 _POLL_S = 0.02
 _HOLDER_BYTES = 200
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 class Lease:
-    """A device that is held. It ends with `release` or with the process, whichever comes first."""
+    """A device that is held. It ends with `release` or with the process, whichever comes first.
 
-    def __init__(self, descriptor: int) -> None:
+    `warning` says why other users may measure on it at the same time; empty where they cannot.
+    """
+
+    def __init__(self, descriptor: int, warning: str = "") -> None:
         self._descriptor = descriptor
+        self.warning = warning
 
     def release(self) -> None:
         """Give the device back; does nothing when called again."""
@@ -47,21 +63,32 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
     `holder` is the line that others are shown; `waiting` is called with the present holder's line when one has to
     wait, and again when the holder changes. Raises DeviceError when no lease can be taken here at all.
     """
-    path = _folder() / _name(identity)
+    folder = _folder()
+    path = folder / _name(identity)
+    warning = _folder_warning(folder)
+    own = user_state_path("ckwatch", appauthor=False) / "devices" / path.name
     deadline = time.monotonic() + wait_s
     reported: str | None = None
     while True:
         try:
             descriptor = try_lock(path, _open, follow_symlinks=False)
         except OSError as error:
+            blocked = "" if path == own else _blocked_by(path)
+            if blocked and _is_made(own.parent):
+                warning = (
+                    f"{blocked} keeps users from taking turns on the device: others may have measured at the same "
+                    f"time; an administrator can remove it: sudo rm -r {shlex.quote(str(path))}"
+                )
+                path = own
+                continue
             raise DeviceError(
                 f"the device cannot be leased: {path}: {error.strerror}",
                 f"Set {FOLDER_VARIABLE} to a folder that everybody who uses the device can write to.",
             ) from error
         if descriptor is not None:
             _sign(descriptor, holder)
-            return Lease(descriptor)
-        present = held_by(identity)
+            return Lease(descriptor, warning)
+        present = _present_holder(path)
         if present != reported:
             reported = present
             waiting(present)
@@ -73,8 +100,12 @@ def lease(identity: str, holder: str, *, wait_s: float, waiting: Callable[[str],
 
 def held_by(identity: str) -> str:
     """What the last holder of the device wrote of itself; empty when nothing can be read."""
+    return _written_in(_folder() / _name(identity))
+
+
+def _written_in(path: Path) -> str:
     try:
-        descriptor = os.open(_folder() / _name(identity), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
     try:
@@ -86,17 +117,75 @@ def held_by(identity: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text.partition("\n")[0]).strip()
 
 
+def _is_made(folder: Path) -> bool:
+    """Whether the folder is there, made where it was not."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _present_holder(path: Path) -> str:
+    """What the holder says of itself; for another user's process also what the kernel says."""
+    said = _written_in(path)
+    try:
+        status = path.lstat()
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()
+            # "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF"
+            if words[1:2] == ["FLOCK"] and words[5].endswith(f":{status.st_ino}") and int(words[4]) > 0:
+                owner = Path("/proc", words[4]).stat().st_uid
+                if owner != os.geteuid():
+                    return f"process {words[4]} of {_user(owner)}" + (f" ({said})" if said else "")
+    except (OSError, ValueError, IndexError):
+        pass  # ended meanwhile, or in another container
+    return said
+
+
+def _blocked_by(path: Path) -> str:
+    """What is at the path that cannot be locked, and whose it is; empty where nothing is."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return ""
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "a file")
+    closed = " that only its owner may open" if kind == "a file" else ""
+    return f"{path}, {kind} of {_user(status.st_uid)}{closed},"
+
+
+def _folder_warning(folder: Path) -> str:
+    """Why others could take away a lock in this folder; empty where they cannot."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return ""  # whoever opens the lock says so
+    if status.st_uid not in (0, os.geteuid()):
+        return f"the folder of device locks {folder} belongs to {_user(status.st_uid)}, who could take a lock away"
+    if status.st_mode & 0o002 and not status.st_mode & stat.S_ISVTX:
+        return f"every user can take locks away in the folder of device locks {folder}: chmod +t it"
+    return ""
+
+
+def _user(number: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"the user {number}"
+
+
 def _folder() -> Path:
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
     for folder in _SHARED_FOLDERS:
         try:
-            mode = folder.stat().st_mode
+            status = folder.stat()
         except OSError:
             continue
         # Others must be able to write there, and not to rename what is ours.
-        if stat.S_ISDIR(mode) and mode & 0o002 and mode & stat.S_ISVTX:
+        mode = status.st_mode
+        if stat.S_ISDIR(mode) and mode & 0o002 and mode & stat.S_ISVTX and status.st_uid == 0:
             return folder
     return _SHARED_FOLDERS[-1]
 

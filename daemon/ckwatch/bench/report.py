@@ -152,7 +152,8 @@ class BenchmarkFailure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkReport:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
-    before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display."""
+    before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
+    `warning`: why others may have measured at the same time."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -161,3 +162,4 @@ class BenchmarkReport:
     notes: tuple[str, ...] = ()
     started_at: float = 0.0
     seconds: float = 0.0
+    warning: str = ""

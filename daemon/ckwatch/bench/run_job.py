@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job
-from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
-from ckwatch.bench.leases import Lease, lease
+from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
+from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import Storage, poison
 from ckwatch.bench.numerics.verification import OutputCheck, Reference, WrongResultError, check_written
@@ -102,7 +102,8 @@ def _run(job: Job, artifacts: Sequence[bytes], whereabouts: _Progress) -> Benchm
     whereabouts.device = runtime.facts
     beside = _wait_for_others(job, runtime, deadline, whereabouts)
     report = measure(runtime, job, artifacts, whereabouts.at)
-    return replace(report, notes=(*beside, *report.notes))
+    warnings = (held.warning,) if held.warning else ()
+    return replace(report, notes=(*warnings, *beside, *report.notes), warning=held.warning)
 
 
 def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -> Lease:
@@ -121,7 +122,8 @@ def _lease_device(facts: DeviceFacts, deadline: float, whereabouts: _Progress) -
         raise BenchmarkError(
             FailureKind.BUSY,
             f"{facts.name} is measured on{by}, and was not free after {wait_s:.0f} s",
-            "Benchmarks on a device are done one after the other.",
+            "Benchmarks on a device are done one after the other. If that process measures nothing, end it, or let all "
+            f"who measure name another folder of locks by {FOLDER_VARIABLE}.",
         )
     return held
 
@@ -243,7 +245,9 @@ class _Measurement:
         return self._runtime.facts.kind == _CPU
 
     def report(self, artifacts: Sequence[bytes]) -> BenchmarkReport:
+        """Verify, time, and verify again."""
         began_at, began = time.time(), time.monotonic()
+        self._verify_ragged(artifacts)
         entrants = self._load(artifacts)
         flush_bytes = self._flush_bytes()
         self._check_memory(entrants, flush_bytes)
@@ -276,6 +280,40 @@ class _Measurement:
             started_at=began_at,
             seconds=time.monotonic() - began,
         )
+
+    def _verify_ragged(self, artifacts: Sequence[bytes]) -> None:
+        """Each contestant on the first ragged problem that it does not refuse; the small memory is kept."""
+        for contestant in self._job.contestants:
+            if self._job.ragged and not contestant.is_library and not self._accepts_ragged(contestant, artifacts):
+                self._notes.append(f"{contestant.name} refuses ragged shapes: it was verified on whole tiles alone")
+
+    def _accepts_ragged(self, contestant: Contestant, artifacts: Sequence[bytes]) -> bool:
+        for problem in self._job.ragged:
+            job = replace(self._job, problem=problem, contestants=(contestant,), seeds=self._job.seeds[:1])
+            try:
+                _Measurement(self._runtime, job, self._at).verify(artifacts)
+            except BenchmarkError as failure:
+                if failure.kind is FailureKind.REFUSED:
+                    continue
+                sizes = ", ".join(f"{each.name}={each.value}" for each in problem.arguments if each.buffer is None)
+                raise BenchmarkError(
+                    failure.kind,
+                    f"{failure.message}, on a ragged shape: {sizes}",
+                    f"Return {NOT_SUPPORTED} for sizes that the kernel does not support.",
+                    failure.detail,
+                ) from None
+            return True
+        return False
+
+    def verify(self, artifacts: Sequence[bytes]) -> None:
+        """Verify without timing. Raises BenchmarkError."""
+        entrants = self._load(artifacts)
+        self._check_memory(entrants, 0)
+        self._allocate(entrants)
+        entrants = self._with_launches(entrants)
+        self._make_inputs()
+        for seed in self._job.seeds:
+            self._verify(entrants, seed, "before timing", twice=True)
 
     def _load(self, artifacts: Sequence[bytes]) -> list[_LoadedContestant]:
         loader = ArtifactLoader()
@@ -366,9 +404,8 @@ class _Measurement:
             outputs = self._run(entrant)
             if entrant.contestant.is_library:
                 continue  # it is without epilogue, and not what is asked about
+            again = self._run(entrant, second=True) if twice else None
             digest = _digest(outputs)
-            if twice and _digest(again := self._run(entrant)) != digest:
-                raise _not_deterministic(outputs, again)
             if entrant.digests.setdefault(seed, digest) != digest:
                 raise BenchmarkError(
                     FailureKind.NONDETERMINISTIC, f"seed {seed} gives another result after timing than before it"
@@ -376,9 +413,9 @@ class _Measurement:
             self._at(f"comparing {when}, seed {seed}", entrant.name)
             try:
                 if seed in self._references:
-                    entrant.checked.append(self._references[seed].check(outputs))
+                    entrant.checked.append(self._references[seed].check(outputs, again))
                 else:
-                    check_written(self._problem, outputs, self._fnuz)
+                    check_written(self._problem, outputs, self._fnuz, again)
             except WrongResultError as wrong:
                 raise BenchmarkError(wrong.kind, f"{wrong.message} ({when}, seed {seed})", "", wrong.detail) from None
 
@@ -386,13 +423,16 @@ class _Measurement:
         for name, array in arrays.items():
             self._runtime.upload(self._buffers[name].address, _as_bytes(array))
 
-    def _run(self, entrant: _LoadedContestant) -> dict[str, Storage]:
-        """Run on poisoned memory; the outputs as they come back. Raises BenchmarkError, OUT_OF_BOUNDS among others."""
+    def _run(self, entrant: _LoadedContestant, *, second: bool = False) -> dict[str, Storage]:
+        """Run on poisoned memory (`second`: the second pattern); the outputs as they come back.
+
+        Raises BenchmarkError, OUT_OF_BOUNDS among others.
+        """
         runtime = self._runtime
         outputs = {}
         for buffer in self._problem.buffers:
             if buffer.output:
-                outputs[buffer.name] = poison(buffer, self._fnuz)
+                outputs[buffer.name] = poison(buffer, self._fnuz, second=second)
                 runtime.upload(self._buffers[buffer.name].address, _as_bytes(outputs[buffer.name]))
         if entrant.workspace is not None:
             runtime.fill(entrant.workspace.address, 0xFF, entrant.workspace.size_bytes)
@@ -501,21 +541,6 @@ def _digest(outputs: Mapping[str, Storage]) -> bytes:
     for array in outputs.values():
         digest.update(_as_bytes(array).data)
     return digest.digest()
-
-
-def _not_deterministic(first: Mapping[str, Storage], second: Mapping[str, Storage]) -> BenchmarkError:
-    lines = []
-    for name, array in first.items():
-        width = array.dtype.itemsize
-        unequal = (_as_bytes(array) != _as_bytes(second[name])).reshape(-1, width).any(axis=1)
-        if unequal.any():
-            lines.append(f"{name}: {int(unequal.sum())} of {unequal.size} elements, first at {int(unequal.argmax())}\n")
-    return BenchmarkError(
-        FailureKind.NONDETERMINISTIC,
-        "the same input gives another result when the kernel runs again",
-        "Atomic additions and races do that.",
-        "".join(lines),
-    )
 
 
 def _in_megabytes(size_bytes: int) -> str:

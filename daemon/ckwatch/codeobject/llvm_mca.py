@@ -42,6 +42,11 @@ class LoopCycles:
         return None if self.matrix_cycles is None or not self.cycles else min(1.0, self.matrix_cycles / self.cycles)
 
 
+def clocks_per_cycle(arch: str) -> int:
+    """Clocks of the hardware in a cycle of the model. GFX9 runs the 64 lanes of a wave through 16 ALUs, in four."""
+    return 4 if arch.startswith("gfx9") else 1
+
+
 def mca_arguments(arch: str, source: str) -> tuple[str, ...]:
     """llvm-mca's arguments for a file of `mca_source`."""
     return (

@@ -119,13 +119,13 @@ Rows = tuple[tuple[str, str], ...]
 
 _FLOW: Rows = (
     ("s_endpgm.*|s_code_end", "end of the kernel for this wave"),
-    ("s_nop", "does nothing for as many cycles as it says, until a result is ready"),
+    ("s_nop", "does nothing for as many wait states as it says, until a result is ready"),
     ("s_barrier", "waits until all waves of the workgroup are here"),
     ("s_branch", "goes on elsewhere"),
     ("s_cbranch_(?P<condition>scc[01]|vccn?z|execn?z)", "branches if {condition}"),
     ("s_cbranch_.*", "branches on a condition"),
     ("s_setprio(_inc_wg)?", "priority of this wave among those of its SIMD, 3 the highest"),
-    ("s_sleep(_var)?|s_monitor_sleep", "puts the wave to sleep for some 64-cycle periods"),
+    ("s_sleep(_var)?|s_monitor_sleep", "puts the wave to sleep for some periods of 64 clocks"),
     ("s_wakeup(_barrier)?", "wakes the workgroup's sleeping waves"),
     ("s_get_?pc_[bi]64", "scalar: D = the address of the next instruction: far jumps and calls begin so"),
     ("s_set_?pc_[bi]64|s_add_pc_i64", "goes on at a computed address"),
@@ -149,7 +149,7 @@ _FLOW: Rows = (
 _RDNA3: Rows = (
     (
         "s_delay_alu",
-        "tells the scheduler which result the next instructions wait for; saves issue cycles, changes nothing",
+        "tells the scheduler which result the next instructions wait for; saves time, changes nothing",
     ),
     ("s_waitcnt_depctr", "waits for register dependencies that the hardware does not track by itself"),
     ("(ds|lds)_(direct|param)_load|v_interp_.*", "loads for pixel shaders"),
@@ -542,9 +542,9 @@ def _by_operands(base: str, operands: str) -> Explanation | None:
         return None
     value = int(number[1], 0)
     if base == "s_nop":
-        return Explanation(f"does nothing for {_plural(value + 1, 'cycle')}, until a result is ready", FLOW)
+        return Explanation(f"does nothing for {_plural(value + 1, 'wait state')}, until a result is ready", FLOW)
     if base == "s_sleep":
-        return Explanation(f"the wave sleeps for about {64 * value} cycles", FLOW)
+        return Explanation(f"the wave sleeps for about {64 * value} clocks", FLOW)
     if base == "s_clause":
         text = f"the next {value + 1} instructions are issued without a break, for the caches' sake"
         return Explanation(text, RDNA3)

@@ -4,7 +4,7 @@ The *bound* is the roofline with whole tiles: padding and tail included (`tiles`
 whose workgroups compute a whole tile each is faster.
 
 The *prediction* takes each resource alone and then the slowest of them: the main loop on the busiest SIMD, its LDS and
-L1 traffic on the busiest compute unit, the L2 traffic of all, the memory. Of the loop, llvm-mca knows the cycles C of
+L1 traffic on the busiest compute unit, the L2 traffic of all, the memory. Of the loop, llvm-mca knows the clocks C of
 one iteration of one wave and how long the matrix unit is busy in it, B; r waves on a SIMD need max(C, r·B) for an
 iteration of each, or r·V where V is the time of their vector instructions. What it leaves out is in `NOT_MODELLED`.
 
@@ -170,9 +170,11 @@ class Prediction:
     `tflops` count useful work. `terms`: the time that each resource would need alone. `matrix_use` is that of the loop
     with all waves of a SIMD. `iteration_us`, if the loop loads from memory: how long one iteration takes at the
     predicted speed; loads that come later than they run ahead, one iteration in most pipelines, slow it down. `why`:
-    what takes the time, in words, the most important first.
+    what takes the time, in words, the most important first. `predicted` is always true, so that the numbers are not
+    taken for measured ones.
     """
 
+    predicted: bool = field(init=False, default=True)
     part: str
     cache: CacheState
     kernel: str = ""
@@ -355,10 +357,10 @@ def _looping(
     }
     resident = _resident(kernel, spread, target)
     in_turn = iterations * -(-spread.most_waves // resident)
-    if loop.cycles is None or loop.cycles <= 0:
+    if loop.clocks is None or loop.clocks <= 0:
         note = "llvm-mca has no figure for the main loop: it is taken as if the matrix units were always busy"
         return _Looping(terms=terms, in_turn=in_turn, notes=(*notes, note))
-    alone = loop.cycles * clocks_per_cycle(target.arch)
+    alone = loop.clocks
     matrix = alone * (loop.matrix_use or 0.0)
     vector = VALU_CLOCKS * loop.mix.get("valu", 0)
 
@@ -436,7 +438,10 @@ def _quantization_text(found: TileQuantization) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPrediction:
-    """A prediction and the measurement of the same artifact on the same shape, in microseconds; both above 0."""
+    """A prediction and the measurement of the same artifact on the same shape, in microseconds; both above 0.
+
+    `ratio` is measured over predicted: above 1 the prediction was too good.
+    """
 
     unit: str
     shape: str
@@ -444,11 +449,10 @@ class MeasuredPrediction:
     predicted_us: float
     measured_us: float
     bound_us: float | None = None
+    ratio: float = field(init=False, default=1.0)
 
-    @property
-    def ratio(self) -> float:
-        """Measured over predicted: above 1 the prediction was too good."""
-        return self.measured_us / self.predicted_us
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ratio", self.measured_us / self.predicted_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,8 +493,3 @@ def _order(pairs: Sequence[MeasuredPrediction]) -> float | None:
         total += 1
         right += (one.predicted_us - other.predicted_us) * (one.measured_us - other.measured_us) > 0
     return right / total if total else None
-
-
-def clocks_per_cycle(arch: str) -> int:
-    """Cycles of the clock in one of llvm-mca's. GFX9 runs the 64 lanes of a wave through 16 ALUs, in four clocks."""
-    return 4 if arch.startswith("gfx9") else 1

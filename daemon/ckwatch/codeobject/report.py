@@ -61,8 +61,9 @@ class MainLoop:
 
     `first` and `last` are indices into the kernel's instructions. `mix` counts instructions by class (`mfma`, `valu`,
     `salu`, `lds read`, `lds write`, `global load`, `global store`, `wait`, `barrier`, `branch`, `other`). Bytes and
-    FLOPs are of a whole wave. `cycles` and `matrix_use` are llvm-mca's prediction, which knows neither caches nor the
-    latency of memory, nor what other waves do.
+    FLOPs are of a whole wave; `intensity` is FLOPs per byte of global memory. `clocks` (of the hardware) and
+    `matrix_use` are llvm-mca's prediction, which knows neither caches nor the latency of memory, nor what other waves
+    do.
     """
 
     first: int
@@ -73,16 +74,15 @@ class MainLoop:
     global_load_bytes: int
     global_store_bytes: int
     flops: int
-    cycles: float | None = None
+    clocks: float | None = None
     matrix_use: float | None = None
     waits: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    intensity: float | None = field(init=False, default=None)
 
-    @property
-    def intensity(self) -> float | None:
-        """FLOPs per byte of global memory."""
+    def __post_init__(self) -> None:
         moved = self.global_load_bytes + self.global_store_bytes
-        return self.flops / moved if moved else None
+        object.__setattr__(self, "intensity", self.flops / moved if moved else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

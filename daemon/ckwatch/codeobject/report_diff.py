@@ -80,7 +80,7 @@ FIGURES = (
     ),
     KernelFigure(name="loop FLOPs", of=_in_loop(lambda loop: loop.flops), more_is_worse=None),
     KernelFigure(name="loop FLOP/B", of=_in_loop(lambda loop: loop.intensity), more_is_worse=False),
-    KernelFigure(name="predicted loop cycles", of=_in_loop(lambda loop: loop.cycles), more_is_worse=None),
+    KernelFigure(name="predicted loop clocks", of=_in_loop(lambda loop: loop.clocks), more_is_worse=None),
     KernelFigure(
         name="predicted MFMA use", of=_in_loop(lambda loop: _percent(loop.matrix_use)), unit=" %", more_is_worse=False
     ),
@@ -93,20 +93,14 @@ KERNEL_KEYS: tuple[Callable[[KernelReport], str], ...] = (
     lambda kernel: kernel.resources.name,
 )
 
-OCCUPANCY_INPUTS = frozenset({"VGPR", "AGPR", "SGPR", "LDS", "workgroup"})
-"""Where one of these changes, the occupancy is reported even if it stays: that it stays is news too."""
-
 
 def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChange, ...]:
-    """The figures that read differently, and the occupancy with them where it might have changed."""
+    """The figures that read differently."""
     found: list[FigureChange] = []
-    names: set[str] = set()
     for figure in FIGURES:
         old, new = figure.of(before), figure.of(now)
         old_text, new_text = _figure_text(old, figure.unit), _figure_text(new, figure.unit)
-        is_news = figure.name == "occupancy" and old is not None and bool(names & OCCUPANCY_INPUTS)
-        if old_text != new_text or is_news:
-            names.add(figure.name)
+        if old_text != new_text:
             found.append(
                 FigureChange(
                     name=figure.name, before=old_text, now=new_text, worse=_is_worse(old, new, figure.more_is_worse)
@@ -116,7 +110,7 @@ def compare_kernels(before: KernelReport, now: KernelReport) -> tuple[FigureChan
 
 
 def changed_figures(before: KernelReport, now: KernelReport) -> list[str]:
-    """`VGPR 189 → 201`, `occupancy 2 → 2`, `predicted MFMA use 95 % → 88 %`; empty when nothing reads differently."""
+    """`VGPR 189 → 201`, `occupancy 2 → 1`, `predicted MFMA use 95 % → 88 %`; empty when nothing reads differently."""
     return [str(changed) for changed in compare_kernels(before, now)]
 
 

@@ -341,7 +341,7 @@ def test_an_empty_file_is_a_new_history(path: Path) -> None:
 
 def test_a_folder_in_its_place(path: Path) -> None:
     path.mkdir(parents=True)
-    with pytest.raises(HistoryError, match="cannot be written"):
+    with pytest.raises(HistoryError, match="is not a regular file"):
         opened(path)
     path.rmdir()
     path.parent.rmdir()
@@ -409,7 +409,7 @@ def old(path: Path) -> None:
         (Path.exists, "there is no history"),
         (old, "older version"),
         (garbage, "is damaged"),
-        (Path.mkdir, "cannot be used"),
+        (Path.mkdir, "is not a regular file"),
     ],
 )
 def test_a_reader_changes_nothing(tmp_path: Path, make: Callable[[Path], object], expected: str) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from ckwatch.bench.numerics.inputs import make_inputs
-from ckwatch.bench.numerics.storage import narrow, poison, tensor_elements
+from ckwatch.bench.numerics.storage import narrow, poison, poison_element, tensor_elements
 from ckwatch.bench.numerics.verification import (
     ACTIVATIONS,
     Reference,
@@ -237,6 +237,30 @@ def test_integers_that_were_not_written_are_wrong() -> None:
     assert trial.fails(poison(trial.problem.buffer("Y"), False)).kind is WRONG
 
 
+@pytest.mark.parametrize(("dtype", "arch"), [("f16", "gfx950"), ("f32", "gfx950"), ("f8", "gfx950"), ("f8", "gfx942")])
+def test_nan_with_the_bits_of_the_poison_is_told_from_what_is_unwritten(dtype: str, arch: str) -> None:
+    trial = Trial(GemmCase(c=dtype, arch=arch), Size(8, 8, 8))
+    first, again = trial.result(), trial.result()
+    again[-GUARD:] = poison_element(dtype, trial.case.fnuz, second=True)
+    first[9] = poison_element(dtype, trial.case.fnuz)
+    again[9] = first[9]
+    with pytest.raises(WrongResultError, match="1 of 64 elements of Y are NaN"):
+        trial.reference.check({"Y": first}, {"Y": again})
+    again[9] = poison_element(dtype, trial.case.fnuz, second=True)
+    with pytest.raises(WrongResultError, match="left 1 of 64 elements of Y unwritten"):
+        trial.reference.check({"Y": first}, {"Y": again})
+
+
+def test_an_integer_that_is_unwritten() -> None:
+    trial = Trial(CASES["i32"], Size(8, 8, 8))
+    first, again = trial.result(), trial.result()
+    again[-GUARD:] = poison_element("i32", fnuz=False, second=True)
+    trial.reference.check({"Y": first}, {"Y": again})
+    first[9], again[9] = first[-1], again[-1]
+    with pytest.raises(WrongResultError, match="left 1 of 64 elements of Y unwritten"):
+        trial.reference.check({"Y": first}, {"Y": again})
+
+
 @pytest.mark.parametrize(("dtype", "nan"), [("f16", 0x7E00), ("bf16", 0x7FC0), ("f8", 0x7F)])
 def test_nan_that_was_computed(dtype: str, nan: int) -> None:
     trial = Trial(GemmCase(c=dtype, arch="gfx950"), Size(8, 8, 8))
@@ -244,7 +268,7 @@ def test_nan_that_was_computed(dtype: str, nan: int) -> None:
     y[[10, 11]] = nan
     error = trial.fails(y)
     assert (error.kind, error.message) == (WRONG, "2 of 64 elements of Y are NaN")
-    assert error.detail.startswith("Y[1, 2], Y[1, 3]; no input is NaN")
+    assert error.detail.startswith("Y[1, 2], Y[1, 3]; inputs hold NaN only")
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "i32"])

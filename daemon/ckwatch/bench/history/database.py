@@ -267,6 +267,8 @@ class HistoryDatabase:
         else:
             # a folder that is there already may be anybody's: its mode stays
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.exists() and not self.path.is_file():  # a FIFO would block who reads it
+            raise HistoryError(f"the history {self.path} is not a regular file", "Remove it.")
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode={'ro' if self._read_only else 'rwc'}",
             uri=True,

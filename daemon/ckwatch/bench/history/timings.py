@@ -207,17 +207,17 @@ _GOOD_IDS = "SELECT max(id) FROM timing WHERE unit = ? AND failure IS NULL GROUP
 _BASELINE = f"""
 SELECT {_ROW} FROM baseline JOIN timing ON timing.id = baseline.timing
 WHERE baseline.unit = :unit AND baseline.name = coalesce(
-  :name, (SELECT name FROM baseline WHERE unit = :unit ORDER BY set_at DESC, id DESC LIMIT 1)
+  :name, (SELECT name FROM baseline WHERE unit = :unit ORDER BY id DESC LIMIT 1)
 ) ORDER BY timing.id DESC
 """  # noqa: S608
 
 _BASELINE_ARTIFACT = """
 SELECT baseline.name, timing.artifact_key FROM baseline JOIN timing ON timing.id = baseline.timing
-WHERE baseline.unit = ? ORDER BY baseline.set_at DESC, baseline.id DESC LIMIT 1
+WHERE baseline.unit = ? ORDER BY baseline.id DESC LIMIT 1
 """
 
 _BASELINES = """
-SELECT name, max(set_at), count(DISTINCT unit), count(*) FROM baseline GROUP BY name ORDER BY max(set_at) DESC, name
+SELECT name, max(set_at), count(DISTINCT unit), count(*) FROM baseline GROUP BY name ORDER BY max(id) DESC
 """
 
 _PRUNE = """

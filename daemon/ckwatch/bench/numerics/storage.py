@@ -62,6 +62,8 @@ LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float(np.
 HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0}
 """Half of the smallest value above 0: what rounding to a value near 0 may cost."""
 
+_SECOND_POISON = 0x55
+
 INTEGERS = {"i8": (-128.0, 127.0), "i32": (-2147483648.0, 2147483647.0)}
 
 
@@ -127,18 +129,21 @@ def is_nan(elements: Storage, dtype: str, fnuz: bool) -> npt.NDArray[np.bool_]:
     return np.isnan(elements)
 
 
-def poison(buffer: Buffer, fnuz: bool, guard_elements: int = 0) -> Storage:
+def poison(buffer: Buffer, fnuz: bool, guard_elements: int = 0, *, second: bool = False) -> Storage:
     """A buffer's elements, and `guard_elements` behind them, filled so that those a kernel writes can be recognized.
 
-    All bits are set, which is NaN in every float but the fnuz ones, whose NaN is 0x80.
+    All bits are set, which is NaN in every float but the fnuz ones, whose NaN is 0x80. Arithmetic that reads such a NaN
+    may write the same bits, so that one run does not tell what is unwritten: what holds the `second` pattern, which is
+    no NaN, after a run on it too is.
     """
-    return np.full(buffer.elements + guard_elements, poison_element(buffer.dtype, fnuz), storage_type(buffer.dtype))
+    element = poison_element(buffer.dtype, fnuz, second=second)
+    return np.full(buffer.elements + guard_elements, element, storage_type(buffer.dtype))
 
 
-def poison_element(dtype: str, fnuz: bool) -> np.generic:
+def poison_element(dtype: str, fnuz: bool, *, second: bool = False) -> np.generic:
     """The element that `poison` writes."""
     size = DTYPES[dtype].size_bytes
-    byte = 0x80 if fnuz and dtype in ("f8", "bf8") else 0xFF
+    byte = _SECOND_POISON if second else 0x80 if fnuz and dtype in ("f8", "bf8") else 0xFF
     element: np.generic = np.frombuffer(bytes([byte]) * size, storage_type(dtype))[0]
     return element
 

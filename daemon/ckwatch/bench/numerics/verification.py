@@ -150,22 +150,42 @@ class WrongResultError(Exception):  # becomes a `Failure`
         self.detail = detail
 
 
-def check_written(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> None:
+def check_written(
+    problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool, again: Mapping[str, Storage] | None = None
+) -> None:
     """Look at every element of outputs that were poisoned before the run.
 
     `outputs` are the stored elements of each output buffer by name; elements behind the buffer's own are a guard.
+    `again` are those of another run with the same inputs, on the second poison: what still holds either is unwritten,
+    and what differs otherwise is not deterministic. Without it, NaN with the bits of the poison are taken as unwritten.
+
     Raises WrongResultError: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where a GEMM left poison in
-    its output (another kernel: where it wrote nothing at all), WRONG where a GEMM wrote NaN. Raises KeyError for a
-    missing output.
+    its output (another kernel: where it wrote nothing at all), NONDETERMINISTIC, WRONG where a GEMM wrote NaN. Raises
+    KeyError for a missing output.
     """
-    written = [buffer for buffer in problem.buffers if buffer.output]
-    for buffer in written:
+    for buffer in problem.buffers:
+        if not buffer.output:
+            continue
         gaps = gap_mask(problem, buffer)
-        _check_out_of_bounds(problem, buffer, outputs[buffer.name], gaps, fnuz)
-        if problem.gemm is not None:
-            _check_unwritten(problem, buffer, outputs[buffer.name], gaps, fnuz)
-        elif _is_untouched(buffer, outputs[buffer.name], fnuz):
+        first = outputs[buffer.name]
+        second = None if again is None else again[buffer.name]
+        _check_out_of_bounds(problem, buffer, first, gaps, poison_element(buffer.dtype, fnuz))
+        if second is not None:
+            _check_out_of_bounds(problem, buffer, second, gaps, poison_element(buffer.dtype, fnuz, second=True))
+        left = _unwritten(buffer, first, second, gaps, fnuz)
+        total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
+        if left.size == total:
             raise WrongResultError(FailureKind.UNWRITTEN, f"the kernel wrote nothing to {buffer.name}")
+        if left.size and problem.gemm is not None:
+            raise WrongResultError(
+                FailureKind.UNWRITTEN,
+                f"the kernel left {left.size:,} of {total:,} elements of {buffer.name} unwritten",
+                f"they hold what was there before the run: {_named_indices(problem, buffer, left)}",
+            )
+        if second is not None:
+            _check_deterministic(problem, buffer, first, second, gaps, left)
+        if problem.gemm is not None:
+            _check_numbers(problem, buffer, first, gaps, fnuz)
 
 
 def index_at(offset: int, view: TensorView) -> tuple[int, ...]:
@@ -185,9 +205,8 @@ def _named_indices(problem: KernelProblem, buffer: Buffer, offsets: npt.NDArray[
 
 
 def _check_out_of_bounds(
-    problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, fnuz: bool
+    problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, pattern: np.generic
 ) -> None:
-    pattern = poison_element(buffer.dtype, fnuz)
     behind = np.flatnonzero(_differs(elements[buffer.elements :], pattern))
     if behind.size:
         last = buffer.elements - 1
@@ -212,44 +231,72 @@ def _check_out_of_bounds(
         )
 
 
-def _check_unwritten(problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, fnuz: bool) -> None:
+def _unwritten(
+    buffer: Buffer, first: Storage, second: Storage | None, gaps: Mask | None, fnuz: bool
+) -> npt.NDArray[np.intp]:
+    """The offsets of elements that still hold the poison, gaps left out."""
+    pattern, other = (poison_element(buffer.dtype, fnuz, second=second) for second in (False, True))
+    if second is None and buffer.dtype in INTEGERS:
+        return np.arange(0)  # every pattern is a result too
+    found = [np.arange(0)]
+    for begin, part in _chunks(first[: buffer.elements]):
+        left = ~_differs(part, pattern)
+        if second is not None:
+            left &= ~_differs(second[begin : begin + part.size], other)
+        if gaps is not None:
+            left &= ~gaps[begin : begin + part.size]
+        found.append(begin + np.flatnonzero(left))
+    return np.concatenate(found)
+
+
+def _check_deterministic(
+    problem: KernelProblem,
+    buffer: Buffer,
+    first: Storage,
+    second: Storage,
+    gaps: Mask | None,
+    left: npt.NDArray[np.intp],
+) -> None:
+    unequal = _differs(first[: buffer.elements], second[: buffer.elements])
+    unequal[left] = False
+    if gaps is not None:
+        unequal &= ~gaps
+    offsets = np.flatnonzero(unequal)
+    if offsets.size:
+        raise WrongResultError(
+            FailureKind.NONDETERMINISTIC,
+            "the same input gives another result when the kernel runs again",
+            f"{buffer.name}: {offsets.size:,} of {buffer.elements:,} elements, "
+            f"{_named_indices(problem, buffer, offsets)}; atomic additions, races, and reads of what nothing wrote "
+            "do that",
+        )
+
+
+def _check_numbers(problem: KernelProblem, buffer: Buffer, elements: Storage, gaps: Mask | None, fnuz: bool) -> None:
+    """WRONG where a result is NaN."""
     if buffer.dtype in INTEGERS:
         return
-    found = []
+    found = [np.arange(0)]
     for begin, part in _chunks(elements[: buffer.elements]):
         missing = is_nan(part, buffer.dtype, fnuz)
         if gaps is not None:
             missing &= ~gaps[begin : begin + part.size]
-        if missing.any():
-            found.append(begin + np.flatnonzero(missing))
-    if not found:
-        return
+        found.append(begin + np.flatnonzero(missing))
     offsets = np.concatenate(found)
-    left = offsets[~_differs(elements[offsets], poison_element(buffer.dtype, fnuz))]
-    total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
-    if left.size:
+    if offsets.size:
+        total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
         raise WrongResultError(
-            FailureKind.UNWRITTEN,
-            f"the kernel left {left.size:,} of {total:,} elements of {buffer.name} unwritten",
-            f"still the NaN from before the run: {_named_indices(problem, buffer, left)}",
+            FailureKind.WRONG,
+            f"{offsets.size:,} of {total:,} elements of {buffer.name} are NaN",
+            f"{_named_indices(problem, buffer, offsets)}; inputs hold NaN only behind their ends and in the gaps that "
+            "leading dimensions leave: the kernel reads those, or memory that nothing wrote",
         )
-    raise WrongResultError(
-        FailureKind.WRONG,
-        f"{offsets.size:,} of {total:,} elements of {buffer.name} are NaN",
-        f"{_named_indices(problem, buffer, offsets)}; no input is NaN except in the gaps that leading dimensions "
-        "leave: the kernel may read those, or memory that nothing wrote",
-    )
 
 
-def _is_untouched(buffer: Buffer, elements: Storage, fnuz: bool) -> bool:
-    pattern = poison_element(buffer.dtype, fnuz)
-    return not any(_differs(part, pattern).any() for _, part in _chunks(elements[: buffer.elements]))
-
-
-def _differs(elements: Storage, pattern: np.generic) -> Mask:
-    """Where the bits are not those of `pattern`, a NaN among them."""
+def _differs(elements: Storage, others: Storage | np.generic) -> Mask:
+    """Where the bits are not those of `others`, NaN among them."""
     unsigned = np.dtype(f"u{elements.itemsize}")
-    different: Mask = elements.view(unsigned) != np.asarray(pattern).view(unsigned)
+    different: Mask = elements.view(unsigned) != np.asarray(others).view(unsigned)
     return different
 
 
@@ -317,12 +364,13 @@ class Reference:
         part = "every element" if self.is_full else f"{rows:,} × {columns:,} sampled rows and columns"
         return f"numpy on the host, {how}, {part}"
 
-    def check(self, outputs: Mapping[str, Storage]) -> OutputCheck:
+    def check(self, outputs: Mapping[str, Storage], again: Mapping[str, Storage] | None = None) -> OutputCheck:
         """Compare the outputs of one run on poisoned memory (`poison`); elements behind a buffer's own are a guard.
 
-        Raises WrongResultError (`check_written`, and WRONG where a value is too far from the reference).
+        `again`: `check_written`. Raises WrongResultError (`check_written`, and WRONG where a value is too far from the
+        reference).
         """
-        check_written(self._problem, outputs, self._gemm.fnuz)
+        check_written(self._problem, outputs, self._gemm.fnuz, again)
         stored = tensor_elements(outputs[self._y.name][: self._y.elements], self._gemm.y)
         found = widen(_of_lines(stored, self._rows, self._columns), self._y.dtype, self._gemm.fnuz)
         differences, errors = self._errors(found)

@@ -22,6 +22,7 @@ from ckwatch.codeobject.kernel_names import is_helper
 from ckwatch.codeobject.llvm_mca import (
     LoopCycles,
     McaAnswer,
+    clocks_per_cycle,
     loop_cycles_of,
     mca_arguments,
     mca_source,
@@ -124,7 +125,9 @@ class _Analysis:
             prediction, notes = predicted.get(number, _NOT_PREDICTED)
             loop = found.loop
             if prediction is not None and loop is not None:
-                loop = replace(loop, cycles=prediction.cycles, matrix_use=prediction.matrix_use)
+                loop = replace(
+                    loop, clocks=prediction.cycles * clocks_per_cycle(self._arch), matrix_use=prediction.matrix_use
+                )
             reports.append(
                 KernelReport(resources=resources, occupancy=occupancy, loop=loop, notes=(*found.notes, *notes))
             )
