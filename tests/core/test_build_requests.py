@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ckwatch.core.effects import Compile
 from ckwatch.core.events import (
     BuildRequested,
     CancelRequested,
@@ -157,6 +158,19 @@ def test_what_is_cancelled_while_it_is_looked_up_is_not_compiled() -> None:
     assert world.run() == ["look-up k2/c", "compile k2/c", "notify r k2/c", "notify r end"]
 
 
+def test_what_is_cancelled_while_it_is_rendered_is_not_compiled() -> None:
+    world = built()
+    world.send(FocusChanged("ann", frozenset({C})))
+    world.drain()
+    world.save(T2, "token 1\nheader h2")
+    world.take_log()
+    world.send(CancelRequested("", frozenset({C})))
+    assert "compile k2/c" not in world.run()
+    assert unit(world, C).phase is Phase.IDLE
+    world.save(T2, "token 2\nheader h2")
+    assert "compile k2/c" in world.run()
+
+
 def test_what_was_cancelled_is_in_focus_again_after_an_edit() -> None:
     world = built()
     world.save(T2, "token 1\nheader h2")
@@ -192,3 +206,53 @@ def test_what_is_no_longer_in_focus_is_not_begun() -> None:
     world.answer(world.find(WorkKind.COMPILE))
     assert not [line for line in world.run() if line.startswith("compile")][1:]
     assert [one.phase for one in world.state.all_units()] == [Phase.DONE, Phase.IDLE, Phase.IDLE]
+
+
+def test_what_is_cancelled_before_its_turn_is_not_asked_for() -> None:
+    world = built()
+    world.save(T2, "token 1\nheader h2")
+    world.run(WorkKind.RENDER)
+    world.send(CancelRequested("", frozenset({C})))
+    world.run()
+    assert unit(world, C).phase is Phase.IDLE
+    world.send(BuildRequested("r", "", None))
+    world.send(CancelRequested("", frozenset({C})))
+    assert world.run()[-4:] == ["notify r k1/a", "notify r k1/b", "notify r k2/c cancelled", "notify r end"]
+    assert unit(world, C).phase is Phase.IDLE
+    world.send(BuildRequested("later", "", ("k2",)))
+    assert world.run()[-2:] == ["notify later k2/c", "notify later end"]
+
+
+def test_a_check_goes_on_when_its_units_are_cancelled() -> None:
+    world = built()
+    world.send(BuildRequested("r", "", ("k2",), check_only=True))
+    world.send(CancelRequested("", frozenset({C})))
+    assert world.run()[-2:] == ["notify r k2/c", "notify r end"]
+
+
+def test_who_begins_to_want_everything_gets_what_was_cancelled() -> None:
+    world = built()
+    world.send(FocusChanged("ann", frozenset(), everything=True))
+    world.save(T2, "token 1\nheader h2")
+    world.run(*QUICK)
+    world.send(CancelRequested("", frozenset({C})))
+    world.run()
+    world.send(FocusChanged("ann", frozenset({A}), everything=True))
+    assert world.run() == [], "nothing that ann wants is new"
+    world.send(FocusChanged("bob", frozenset(), everything=True))
+    assert world.run() == ["look-up k2/c", "compile k2/c"]
+
+
+def test_only_compiles_that_a_client_waits_for_are_awaited() -> None:
+    world = built()
+    for asked in (False, True):
+        world.save(T2, f"token {asked}\nheader h2")
+        world.run(*QUICK)
+        if asked:
+            world.send(BuildRequested("r", "", ("k2",), force=True))
+            world.run(*QUICK)
+        (effect,) = [
+            one.effect for one in world.works.values() if isinstance(one.effect, Compile) and not one.cancelled
+        ]
+        assert effect.awaited is asked
+        world.drain()

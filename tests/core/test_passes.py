@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import BuildRequested, FocusChanged, MemoryMeasured, PassFinished, WorkKind
 from ckwatch.core.phases import Phase
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
+from ckwatch.model.text import span
 from core.language import TOML
 from core.workspace import H2, K1, MACROS, T1, T2, A, B, C, built, story, unit
 from core.world import QUICK, World
@@ -103,6 +107,19 @@ def test_messages_are_shown_while_the_compiler_runs() -> None:
     world.drain()
     assert unit(world, C).compile.live_diagnostics == ()
     assert unit(world, C).outcome == "failed"
+
+
+def test_a_hint_of_what_only_the_compiler_checks_is_not_shown_beside_its_errors() -> None:
+    world = built(**{TOML: APART})
+    state = unit(world, C)
+    hint = Diagnostic(
+        Severity.HINT, Source.RULE, "rule/not-checked", "only the compiler checks that", span("/k", 0, 0, 0, 1)
+    )
+    assert state.render.facts is not None
+    state.render.facts = replace(state.render.facts, diagnostics=(hint,))
+    assert hint in state.diagnostics
+    state.compile.live_diagnostics = (replace(hint, severity=Severity.ERROR, code="clang/x"),)
+    assert [one.code for one in state.diagnostics] == ["clang/x"]
 
 
 def test_messages_of_an_older_generation_are_dropped() -> None:

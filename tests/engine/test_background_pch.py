@@ -46,7 +46,7 @@ class Background:
         return self.busy
 
     def note(self, asked: CompileRequest | None = None, *, built: bool = True, compiled: bool = True) -> None:
-        self.pch.note(asked or request(WARM), built=built, compiled=compiled)
+        self.pch.note(asked or request(WARM), "k/one@gfx942", built=built, compiled=compiled)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -193,3 +193,20 @@ async def test_stopped_while_one_is_made(background: Background) -> None:
         await background.until(lambda: background.pch.making)
         await background.until(lambda: Step.HOST_HEADER in background.hip.running)
     assert (background.pch.making, background.hip.running) == (False, [])
+
+
+async def test_cancelled_while_one_is_made(background: Background) -> None:
+    background.hip.answer(Step.HOST_HEADER, during=lambda _: anyio.sleep_forever())
+    asked = request(WARM)
+    background.note(asked)
+    async with background.running():
+        await background.until(lambda: Step.HOST_HEADER in background.hip.running)
+        assert background.pch.cancel({("k", "gfx90a"), ("other", asked.arch)}) == []
+        assert background.pch.cancel({("k", asked.arch)}) == ["k/one@gfx942"]
+        await background.idle()
+        assert background.hip.running == []
+        background.hip.answer(Step.HOST_HEADER, during=None)
+        begun = len(background.made)
+        background.note(asked)
+        await background.until(lambda: not background.pch.pending)
+        assert len(background.made) > begun

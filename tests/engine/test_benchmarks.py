@@ -5,14 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.system.processes import is_running
 from ckwatch.wire.benchmarks import BenchLine
 from daemon_bench import build, following
 from engine.timed_workspace import KERNEL, SETTINGS, TEMPLATE, Timed, lines_of
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -47,9 +50,11 @@ async def test_units_are_built_and_timed(timed: Timed) -> None:
 
 async def test_what_is_known_is_not_measured_again(timed: Timed) -> None:
     async with timed.open() as daemon:
-        first = [line.timing.id for line in await lines_of(daemon) if line.timing]
-        again = [line.timing.id for line in await lines_of(daemon) if line.timing]
-        assert first == again
+        measured = [line for line in await lines_of(daemon) if line.timing]
+        first = [line.timing.id for line in measured if line.timing]
+        known = [line for line in await lines_of(daemon) if line.timing]
+        assert first == [line.timing.id for line in known if line.timing]
+        assert [{line.known for line in lines} for lines in (measured, known)] == [{False}, {True}]
         forced = [line.timing.id for line in await lines_of(daemon, force=True, shapes=["odd"]) if line.timing]
         assert len(forced) == 1
         assert forced[0] not in first
@@ -117,6 +122,15 @@ async def test_a_wrong_result_is_an_error_at_the_instance_and_no_timing(timed: T
         await seen.until(lambda s: not s.files[path].diagnostics and s.units["one"].fresh)
 
 
+async def test_a_result_that_is_wrong_at_the_edges_of_other_shapes_is_an_error(timed: Timed) -> None:
+    timed.write("templates/k.cpp.j2", TEMPLATE.replace("return 0;\n}", "if (M % 2) Y[M - 1] = 0;\n    return 0;\n}"))
+    async with timed.open() as daemon:
+        lines = await lines_of(daemon, shapes=["small"])
+        assert summary(lines) == [("timing", "small", "wrong result"), ("done", None, "")]
+        (error,) = (await daemon.unit(None, UNIT)).diagnostics
+        assert "on a ragged shape: M=389, N=277, K=323, LDA=323" in error.message
+
+
 async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed: Timed) -> None:
     timed.write("k.kernel.toml", KERNEL + "Fault = 1\n")
     async with timed.open() as daemon:
@@ -126,6 +140,25 @@ async def test_a_kernel_that_takes_the_worker_down_leaves_the_daemon_alive(timed
         assert "SIGABRT" in detail.message
         assert "the kernel's last words" in detail.detail
         assert (await daemon.status()).unit_count == 1
+
+
+async def test_a_worker_that_hangs_and_ignores_signals_ends_with_the_daemon(timed: Timed, tmp_path: Path) -> None:
+    mark = tmp_path / "hangs"
+    hang = (
+        f'{{ signal(SIGTERM, SIG_IGN); FILE* mark = fopen("{mark}", "w"); fprintf(mark, "%d.", (int)getpid()); fclose(mark); '
+        "for (;;) pause(); }"
+    )
+    text = TEMPLATE.replace("    const int fault", f"    {hang}\n    const int fault")
+    timed.write("templates/k.cpp.j2", f"#include <signal.h>\n#include <unistd.h>\n{text}")
+
+    with anyio.fail_after(PATIENCE_S):
+        async with timed.open() as daemon, anyio.create_task_group() as tasks:
+            tasks.start_soon(lines_of, daemon)
+            while not (mark.exists() and mark.read_text().endswith(".")):  # noqa: ASYNC110  # another process says so
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+    worker = int(mark.read_text().rstrip("."))
+    assert not is_running(worker)
 
 
 async def test_a_shape_that_the_instance_does_not_support(timed: Timed) -> None:

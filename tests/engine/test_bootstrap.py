@@ -1,10 +1,10 @@
-"""Where the daemon keeps its files."""
+"""Where the daemon keeps its files, and what it says of how it was started."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ckwatch.engine.bootstrap import database_path
+from ckwatch.engine.bootstrap import database_path, priority_warning
 from ckwatch.wire.endpoint import endpoint_of
 
 
@@ -15,3 +15,9 @@ def test_each_workspace_has_a_history_beside_its_log(tmp_path: Path) -> None:
     assert path.parent == endpoint_of(tmp_path / "w", environment).log.parent
     assert path != database_path(tmp_path / "v", environment)
     assert not path.parent.exists()
+
+
+def test_a_daemon_that_was_niced_says_so() -> None:
+    assert priority_warning(0) is None
+    assert priority_warning(-5) is None
+    assert "niceness 19" in (priority_warning(19) or "")

@@ -364,3 +364,21 @@ async def test_no_workspace(trusted: Path) -> None:
     with pytest.raises(CkwatchError, match=r"no ckwatch.toml"):
         async with open_engine(trusted, history=trusted / "h.sqlite"):
             pass
+
+
+async def test_cancelling_ends_what_other_clients_and_unsaved_texts_want(bench: Bench) -> None:
+    bench.will("slow")
+    async with bench.open() as daemon, following(daemon, "ann") as ann:
+        await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and len(s.units) == 2)
+        await daemon.overlay("ann", str(bench.root / "templates/macros.j2"), "int unsaved;\n")
+        async with daemon.build(None, ("k/one",), force=False, check_only=False) as lines:
+            with anyio.fail_after(PATIENCE_S):
+                await bench.started(2)
+                assert await daemon.cancel(None, None) == ["k/one@gfx942", "k/two@gfx942"]
+                assert [(line.event, line.problem) async for line in lines][1:] == [
+                    ("unit", "cancelled"),
+                    ("done", None),
+                ]
+        await ann.until(lambda s: all(unit.phase == "idle" for unit in s.units.values()) and not s.workspace.busy)
+        assert not bench.alive
+        assert await daemon.cancel(None, None) == []

@@ -65,7 +65,7 @@ async def test_a_build_reports_figures_and_warnings(bench: CodeBench) -> None:
         assert found.next_step == "26 VGPR and 11,264 bytes of LDS fewer → 3 waves"
         assert found.headline == "194 VGPR, 32768 B LDS, 2 waves/SIMD (VGPR)"
         assert found.kernel.startswith("gemm_universal<")
-        assert (found.matrix_use, found.loop_cycles) == (None, None), "without a disassembly"
+        assert (found.matrix_use, found.loop_clocks) == (None, None), "without a disassembly"
         assert lines["one"].diagnostics == ()
         (warning,) = lines["two"].diagnostics
         assert (warning.severity, warning.source, warning.code) == ("warning", "performance", "performance/spill")
@@ -256,13 +256,23 @@ async def test_a_code_object_that_cannot_be_read(bench: CodeBench) -> None:
 async def test_a_unit_that_is_not_built_has_none(bench: CodeBench) -> None:
     async with bench.open() as daemon:
         assert (await daemon.units(None, None))[0].figures is None
-        with pytest.raises(CkwatchError, match="cannot be inspected"):
+        with pytest.raises(CkwatchError, match="cannot be inspected") as raised:
             await daemon.analysis(None, ONE)
+        assert raised.value.hint == "build it first"
+
+
+async def test_a_unit_that_does_not_compile_is_not_to_be_built_first(bench: CodeBench) -> None:
+    bench.write("templates/macros.j2", "BROKEN\n")
+    async with bench.open() as daemon:
+        await build(daemon, "k/one")
+        with pytest.raises(CkwatchError, match="cannot be inspected: BROKEN is no type") as raised:
+            await daemon.analysis(None, ONE)
+        assert raised.value.hint == f"`ckwatch explain {ONE}` shows its errors"
 
 
 @pytest.mark.toolchain
 async def test_with_the_real_tools(bench: CodeBench) -> None:
-    """32 MFMA of 8 passes in the main loop of the v3 128×128×64 f16 kernel: 256 cycles of the matrix unit."""
+    """32 MFMA of 8 passes in the main loop of the v3 128×128×64 f16 kernel: 1,024 clocks of the matrix unit."""
     real = discover()
     toolchain = cast("Toolchain", bench.toolchain)
     tools = replace(toolchain, objdump=real.objdump, mca=real.mca, environment=real.environment)
@@ -272,8 +282,8 @@ async def test_with_the_real_tools(bench: CodeBench) -> None:
         assert unit is not None
         assert unit.figures is not None
         assert unit.figures.matrix_use is not None
-        assert unit.figures.loop_cycles is not None
-        assert unit.figures.matrix_use * unit.figures.loop_cycles == pytest.approx(256)
+        assert unit.figures.loop_clocks is not None
+        assert unit.figures.matrix_use * unit.figures.loop_clocks == pytest.approx(1024)
         assert unit.figures.headline.endswith("% predicted")
     async with bench.open() as daemon:
         again = (await build(daemon, "k/one"))["one"].unit

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ckwatch.engine.daemon_api import DaemonApi
-from ckwatch.engine.queries.listings import DOES_NOT_COMPILE, NOT_YET, STALE
+from ckwatch.engine.queries.listings import CANCELLED, DOES_NOT_COMPILE, NOT_YET, STALE
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.analysis import Isa
 from daemon_bench import SECONDS, TEMPLATE
@@ -166,6 +166,23 @@ async def test_cancelled_with_its_client(daemon: DaemonApi, bench: IsaBench) -> 
         await bench.started(1)
         tasks.cancel_scope.cancel()
     assert bench.alive == []
+    bench.will("slow", now=False)
+    assert (await isa(daemon)).has_lines
+
+
+async def test_cancelled_by_another_client(daemon: DaemonApi, bench: IsaBench) -> None:
+    bench.will("slow")
+    found: list[Isa] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            found.append(await isa(daemon))
+
+        tasks.start_soon(ask)
+        await bench.started(1)
+        assert await daemon.cancel(None, None) == [UNIT]
+    assert bench.alive == []
+    assert (found[0].has_lines, found[0].notes) == (False, (CANCELLED,))
     bench.will("slow", now=False)
     assert (await isa(daemon)).has_lines
 

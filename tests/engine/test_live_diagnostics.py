@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.driver_plan import PassSide
-from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics
+from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, line_reader
 from ckwatch.model.delays import COMPILER_MESSAGES
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import ToolchainError
@@ -114,3 +115,11 @@ async def test_cancelled_while_reporting(reports: Reports) -> None:
             scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
+
+
+def test_a_file_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "empty.h").touch()
+    read_line = line_reader({str(tmp_path / "unsaved.h"): "int a;\r\nint b;"})
+    assert read_line(str(tmp_path / "missing.h"), 0) is None
+    assert read_line(str(tmp_path / "empty.h"), 0) == ""
+    assert [read_line(str(tmp_path / "unsaved.h"), line) for line in range(3)] == ["int a;", "int b;", None]

@@ -9,7 +9,7 @@ from kernel_reports import kernel, loop, report
 
 REPORT = report(
     kernel(), kernel(waves=None, symbol="a", with_loop=None, notes=("no loop",)),
-    kernel(symbol="b", with_loop=loop(cycles=None, matrix_use=None, waits=("+1 vmcnt(0): ü",))), notes=("a note",),
+    kernel(symbol="b", with_loop=loop(clocks=None, matrix_use=None, waits=("+1 vmcnt(0): ü",))), notes=("a note",),
 )  # fmt: skip
 KEPT = report_to_bytes(REPORT, "clang 1")
 

@@ -188,6 +188,22 @@ async def test_cancelled_with_its_client(daemon: DaemonApi, bench: Bench, tmp_pa
     assert (await daemon.time_trace(None, UNIT, None)).passes
 
 
+async def test_cancelled_by_another_client(daemon: DaemonApi, bench: Bench) -> None:
+    bench.will("slow")
+    async with anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(CkwatchError, match="was cancelled"):
+                await daemon.time_trace(None, UNIT, None)
+
+        tasks.start_soon(ask)
+        await bench.started(2)
+        assert await daemon.cancel(None, ["k/two"]) == []
+        assert await daemon.cancel(None, ["k/one"]) == [UNIT]
+    assert bench.alive == []
+    assert await daemon.cancel(None, None) == []
+
+
 async def test_a_compiler_that_is_gone(daemon: DaemonApi, bench: Bench) -> None:
     (bench.folder / "hipcc").unlink()
     with pytest.raises(ToolchainError, match=r"cannot start .*hipcc"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ckwatch.bench.report import DeviceReading, FailureKind
+from ckwatch.bench.report import DeviceReading, FailureKind, StopReason
 from ckwatch.engine import timings_to_wire
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.model.gpu_specs import DeviceFacts
@@ -104,6 +104,12 @@ def test_others_of_the_report_are_not_the_units() -> None:
     assert record_to_wire(record(report=every, contestant="gone"), "a1") == []
 
 
+def test_what_ended_for_want_of_time_did_not_converge() -> None:
+    for stop, converged in ((StopReason.BUDGET, False), (StopReason.PRECISE, True), (StopReason.STEADY_NOISE, True)):
+        (timing,) = record_to_wire(record(report=report(measured(UNIT, samples(stop=stop))), problem=None), "a1")
+        assert timing.converged is converged
+
+
 def test_not_verified() -> None:
     unknown = replace(measured(UNIT), verification=None)
     assert [one.verified for one in record_to_wire(record(report=report(unknown), problem=None), "a1")] == [False]
@@ -111,6 +117,7 @@ def test_not_verified() -> None:
 
 def test_a_failure() -> None:
     (timing,) = record_to_wire(failed(kind=FailureKind.WRONG, id=3), "a1")
+    assert timing.cache == "", "it is that of no cache"
     assert (timing.id, timing.failure, timing.message, timing.median_us) == (3, "wrong result", "it is wrong result", 0)
     assert timing.device == "hip:7"
     (detail,) = record_details_to_wire(failed(), "a1")

@@ -36,8 +36,9 @@ TEMPLATE = """\
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-int {{ KERNEL_NAME }}(const float* X, const float* W, float* Y, int32_t M, int32_t N, int32_t K, int32_t LDA, int32_t LDB,
-        int32_t LDC, int32_t LDD, int32_t kBatch, size_t* workspace_size, uint8_t* workspace, void* stream) {
+#define EXPORT __attribute__((visibility("default")))
+extern "C" EXPORT int {{ KERNEL_NAME }}(
+        const float* X, const float* W, float* Y, int32_t M, int32_t N, int32_t K, int32_t LDA, int32_t LDB, int32_t LDC, int32_t LDD, int32_t kBatch, size_t* workspace_size, uint8_t* workspace, void* stream) {
     (void)LDD; (void)kBatch; (void)workspace; (void)stream;
     if (workspace_size != NULL) { *workspace_size = 0; return 0; }
     const int fault = {{ Fault | default(0) }};
@@ -58,7 +59,7 @@ for last; do :; done
 case "$*" in
 *-march=native*-###*) echo ' "-target-cpu" "any" ' >&2 ;;
 *-shared*) exec cc -shared -o "$last" kernel.o ;;
-*) echo "x" >> "{folder}/runs"; exec cc -O1 -fPIC -x c -c kernel.cpp -o "$last" ;;
+*) echo "x" >> "{folder}/runs"; exec cc -O1 -fPIC -x c++ -c kernel.cpp -o "$last" ;;
 esac
 """
 
@@ -84,5 +85,5 @@ async def lines_of(
     found: list[BenchLine] = []
     with anyio.fail_after(PATIENCE_S):
         async with daemon.benchmarks.bench(patterns or None, shapes, device=None, force=force) as lines:
-            found = [line async for line in lines if line.event not in ("stage", "began")]
+            found = [line async for line in lines if line.event not in ("start", "stage", "began")]
     return found

@@ -232,11 +232,25 @@ def test_a_holder_that_cannot_be_seen_is_an_error_not_a_wrong_number(
     monkeypatch.setattr(ckwatch.wire.endpoint, "_NAME_SECONDS", 0.01)
     lock = acquire(endpoint)
     assert lock is not None
-    for content in ("", "-1\n", "0\n", "what\n", "4194305\n"):  # the last is above the largest process number
+    # the last two: above the largest process number, and cut short by a full disk, where the whole is another's number
+    for content in ("", "-1\n", "0\n", "what\n", "4194305\n", "1"):
         endpoint.lock.write_text(content)
         with pytest.raises(CkwatchError, match="cannot be seen"):
             owner(endpoint)
     release(endpoint, lock)
+
+
+def test_a_lock_that_cannot_be_signed_is_given_up(endpoint: Endpoint) -> None:
+    program = (
+        "import resource, sys; from pathlib import Path; from ckwatch.wire.endpoint import *\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))\n"
+        "try: acquire(Endpoint(*map(Path, sys.argv[1:])))\n"
+        "except Exception as error: print(error)\n"
+    )
+    arguments = [sys.executable, "-c", program, str(endpoint.socket), str(endpoint.lock), str(endpoint.log)]
+    said = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert f"the lock {endpoint.lock} cannot be used" in said
+    assert not endpoint.lock.exists()
 
 
 def test_the_socket_is_the_users_alone(endpoint: Endpoint) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ckwatch.core.effects import Notify
 from ckwatch.core.events import BuildRequested, Cause, RequestDropped
 from ckwatch.core.files import request_scan
-from ckwatch.core.notify import notify_if_answered
+from ckwatch.core.notify import notify, notify_if_answered
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Invalidation, PendingBuild, State, Unwanted
-from ckwatch.core.units import want
+from ckwatch.core.units import CANCELLED, want
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.unit_patterns import select_units
 
@@ -65,6 +65,10 @@ def ask_some(state: State, out: Effects, at: float) -> None:
 def _ask(state: State, out: Effects, request: PendingBuild, name: str, at: float) -> None:
     state.waiting.setdefault(name, set()).add(request.name)
     unit = state.seen(request.scope, name)
+    if name in request.cancelled and unit is not None:
+        if not notify_if_answered(state, out, request, name):
+            notify(state, out, request, name, CANCELLED)
+        return
     if unit is not None:
         cause = Cause("requested", at)
         result = unit.compile.result

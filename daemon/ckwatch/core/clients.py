@@ -21,7 +21,7 @@ from ckwatch.core.events import (
 from ckwatch.core.loading import request_load
 from ckwatch.core.notify import awaiting
 from ckwatch.core.phases import Phase
-from ckwatch.core.state import Effects, Focus, Invalidation, State, Unwanted
+from ckwatch.core.state import Effects, Focus, Invalidation, State, Unwanted, Wanted
 from ckwatch.core.units import give_up, unforce, want
 from ckwatch.core.views import drop_view, new_view
 
@@ -79,7 +79,8 @@ def focus_changed(state: State, out: Effects, event: FocusChanged) -> None:  # n
     _unfocus(state, before, event.client, event.at, spare=True)
     names = state.members(event.client) if event.everything else sorted(event.units)
     cause = Cause("it came into focus", event.at)
-    state.wants.extend((event.client, name, cause) for name in names)
+    anew = event.everything and (before is None or not before.everything)
+    state.wants.extend(Wanted(event.client, name, cause, anew=anew) for name in names)
     state.newly_settled.extend(UnitKey(MAIN, name) for name in sorted(event.units))
 
 
@@ -94,6 +95,9 @@ def _unfocus(state: State, before: Focus | None, client: str, at: float, *, spar
 def cancel_requested(state: State, out: Effects, event: CancelRequested) -> None:  # noqa: ARG001  # as all handlers
     """A client wants these units not to be compiled now."""
     cause = Cause("cancelled", event.at)
+    for request in state.requests.values():
+        if request.scope == event.scope and not request.check_only and request.awaits_asking:
+            request.cancelled |= event.units
     state.unwanted.extend(Unwanted(event.scope, name, cause, pause=True) for name in sorted(event.units))
 
 
@@ -128,7 +132,8 @@ def apply_demand(state: State, out: Effects) -> None:
     for _ in range(state.units_at_once):
         if not state.wants:
             break
-        scope, name, cause = state.wants.popleft()
-        unit = state.seen(scope, name)
+        wanted = state.wants.popleft()
+        unit = state.seen(wanted.scope, wanted.unit)
         if unit is not None:
-            want(state, out, unit, cause)
+            unit.demand.paused &= not wanted.anew
+            want(state, out, unit, wanted.cause)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.core.events import AutoBuild
+from ckwatch.core.events import MAIN, AutoBuild
 from ckwatch.core.notify import awaiting
 from ckwatch.core.state import Priority, State
 from ckwatch.core.unit_state import UnitState
@@ -35,9 +35,15 @@ def is_in_focus(state: State, unit: UnitState) -> bool:
 
 
 def auto_build_of(state: State, unit: UnitState) -> AutoBuild:
-    """Which units of the unit's view are compiled without a request; in the workspace's own, all that were edited."""
+    """Which units of the unit's view are compiled without a request.
+
+    `edits_unwatched` decides of a client that looks at nothing, and of the workspace while no client looks at anything.
+    """
     focus = state.focus.get(unit.key.scope)
-    return AutoBuild.EDITED if focus is None else focus.auto_build
+    if focus is not None:
+        return focus.auto_build
+    watched = unit.key.scope == MAIN and (state.focus or state.build_everything)
+    return AutoBuild.EDITED if watched or state.edits_unwatched else AutoBuild.NONE
 
 
 def is_wanted(state: State, unit: UnitState) -> bool:

@@ -74,6 +74,8 @@ class Compile:
     """Both passes at a time."""
     waiting: int = 0
     """How many others wait for a compiler."""
+    awaited: bool = False
+    """A client waits for the result, not only for it to be there some time."""
 
 
 @dataclass(frozen=True, slots=True)

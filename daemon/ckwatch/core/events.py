@@ -134,6 +134,8 @@ class LoadedWorkspace:
     passes_apart: bool = False
     """The compiler can run its host pass before the device pass."""
     benchmarks: BenchmarkPolicy = BenchmarkPolicy()
+    edits_unwatched: bool = True
+    """Edited units are compiled without a request also while no client looks at anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ class RenderFacts:
     """Equal for two texts exactly when they are one input to a compiler: the function's name and the tokens' hash."""
     symbol: str = ""
     """The name of the exported function."""
+    skipped: bool = False
+    """A sweep makes the unit, and an instance rule refuses it; then it is not `ok`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +332,7 @@ class MeasureRequested(Event):
     shapes: tuple[str, ...] | None = None
     force: bool = False
     device: str | None = None
+    scope: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +341,7 @@ class MeasureDropped(Event):
 
     units: tuple[str, ...]
     everything: bool = False
+    scope: str = MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +448,7 @@ class RequestDropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class CancelRequested(Event):
-    """Do not compile these units until they are edited or requested."""
+    """Do not compile these units of a view until they are edited or requested. Those who wait for them are answered."""
 
     scope: str
     units: frozenset[str]

@@ -131,7 +131,6 @@ def _check_measuring(state: State) -> None:
         _require(unit.timing.work is None or unit.timing.work is work, "is timed by the one measurement", unit)
         waits = unit.key in state.measure_queue
         _require(not waits or bool(unit.timing.requested), "waits for a device with a shape", unit)
-        _require(not waits or unit.key.scope == MAIN, "only the workspace's units are timed", unit)
         if unit.timing.requested and unit.settled:
             _require(waits or unit.timing.work is not None, "what is to be timed is queued or at work", unit)
     _require(not state.newly_settled, "settled units have been considered")

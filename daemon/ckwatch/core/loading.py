@@ -8,7 +8,7 @@ from __future__ import annotations
 from ckwatch.core.effects import Changed, Load
 from ckwatch.core.events import MAIN, Cause, LoadedWorkspace, LoadFinished, UnitKey, WorkKind
 from ckwatch.core.notify import publish, reconsider
-from ckwatch.core.state import Effects, Invalidation, State, Unwanted, View, begin, stop
+from ckwatch.core.state import Effects, Invalidation, State, Unwanted, View, Wanted, begin, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import create, difference, has_moved, remove, renew
 from ckwatch.core.views import differs, follow_main
@@ -77,6 +77,7 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
             state.newly_settled.extend(
                 unit.key for unit in state.main.units.values() if unit.input.last_edit or unit.timing.requested
             )
+        state.edits_unwatched = workspace.edits_unwatched
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, view, workspace)
     known = before or state.main.workspace or workspace
@@ -112,7 +113,7 @@ def _build_everything(state: State, everything: bool, at: float) -> None:
     keys = [unit.key for unit in state.all_units()]
     if everything:
         cause = Cause('[daemon] build = "everything"', at)
-        state.wants.extend((*key, cause) for key in keys)
+        state.wants.extend(Wanted(*key, cause) for key in keys)
     else:
         cause = Cause('[daemon] build = "wanted"', at)
         state.unwanted.extend(Unwanted(*key, cause, spare=True) for key in keys)

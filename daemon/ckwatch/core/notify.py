@@ -5,7 +5,7 @@ from __future__ import annotations
 from ckwatch.core.effects import Changed, Notify
 from ckwatch.core.events import AnalysisDepth, Cause
 from ckwatch.core.phases import Phase
-from ckwatch.core.state import Effects, PendingBuild, State
+from ckwatch.core.state import Effects, PendingBuild, State, Wanted
 from ckwatch.core.unit_state import UnitState
 
 NO_COMPILER = "no compiler"
@@ -55,7 +55,7 @@ def reconsider(state: State, out: Effects, name: str, at: float) -> None:
     """Some views have another state of the unit now, or none: answer those that wait, or let them wait for that."""
     for request in [state.requests[request] for request in sorted(state.waiting.get(name, ()))]:
         if not notify_if_answered(state, out, request, name) and not request.check_only:
-            state.wants.append((request.scope, name, Cause("requested", at)))
+            state.wants.append(Wanted(request.scope, name, Cause("requested", at)))
 
 
 def notify_if_answered(state: State, out: Effects, request: PendingBuild, name: str) -> bool:

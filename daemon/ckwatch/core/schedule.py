@@ -6,7 +6,7 @@ from ckwatch.core import analysis_schedule, timing_schedule
 from ckwatch.core.demand import REQUESTED, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.core.events import UnitKey, Work, WorkKind
-from ckwatch.core.notify import publish
+from ckwatch.core.notify import awaiting, publish
 from ckwatch.core.phases import Phase, move
 from ckwatch.core.state import Effects, State, View, WorkQueue, begin
 from ckwatch.core.unit_state import UnitState
@@ -84,6 +84,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         *(unit.compile.compiler, unit.unit, view.overlays.copy(), view.options, unit.demand.force),
         side_by_side=wide,
         waiting=len(state.compile_queue),
+        awaited=any(not request.check_only for request in awaiting(state, unit)),
     )
 
 

@@ -180,6 +180,17 @@ class Unwanted:
     """A compiler that runs already may go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A unit that a client wants."""
+
+    scope: str
+    unit: str
+    cause: Cause
+    anew: bool = False
+    """Although it was cancelled."""
+
+
 @dataclass(slots=True)
 class PendingBuild:
     """A build request that is not answered yet."""
@@ -193,10 +204,17 @@ class PendingBuild:
     """The units it waits for; None until they are known."""
     not_yet_asked: list[str] = field(default_factory=list)
     """Those of `pending` that are still to be asked for, the last first."""
+    cancelled: frozenset[str] = frozenset()
+    """Units that were cancelled after the request was made; they are not asked for."""
     scan: int = 0
     """The number of a scan that began after the request; when it has ended, the files are known as they were then."""
     awaits_analysis_of: set[str] = field(default_factory=set)
     """Units from the store whose analysis it waits for."""
+
+    @property
+    def awaits_asking(self) -> bool:
+        """Whether units are still to be asked for: they are not known yet, or not all have had their turn."""
+        return self.pending is None or bool(self.not_yet_asked)
 
 
 @dataclass(slots=True)
@@ -235,6 +253,8 @@ class State:
     paths_at_once: int = 200
 
     # How the workspace wants its units built and timed, from its last load.
+    edits_unwatched: bool = True
+    """Compile what is edited also while no client looks at anything."""
     build_everything: bool = False
     """Compile every unit, wanted or not."""
     passes_apart: bool = False
@@ -281,7 +301,7 @@ class State:
     """Units with a new input."""
     compares: deque[tuple[str, str, Cause]] = field(default_factory=deque)
     """Units of clients' views that may differ from MAIN's, or not any more."""
-    wants: deque[tuple[str, str, Cause]] = field(default_factory=deque)
+    wants: deque[Wanted] = field(default_factory=deque)
     """Units that a client has just begun to want."""
     unwanted: deque[Unwanted] = field(default_factory=deque)
     """Units that a client has just stopped wanting."""

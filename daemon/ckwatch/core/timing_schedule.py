@@ -46,7 +46,8 @@ def _settled(state: State, out: Effects, unit: UnitState) -> None:
     shapes = {shape.name for shape in unit.unit.kernel.shapes}
     for shape in [shape for shape in unit.timing.requested if shape not in shapes]:
         del unit.timing.requested[shape]
-    if state.benchmarks.automatic and (unit.input.last_edit or is_in_focus(state, unit)):
+    automatic = state.benchmarks.automatic and unit.key.scope == MAIN
+    if automatic and (unit.input.last_edit or is_in_focus(state, unit)):
         unit.timing.untimed_because = ""
         for one in unit.unit.kernel.shapes:
             known = unit.timing.by_shape.get(one.name)
@@ -86,7 +87,7 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
     """A client wants timings. Known ones are measured again only by `force`."""
     state.measure_requests = event.number
     for name in event.units:
-        unit = state.main.units.get(name)
+        unit = state.seen(event.scope, name)
         if unit is None:
             continue
         unit.timing.untimed_because = ""
@@ -108,7 +109,7 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
 def measure_dropped(state: State, out: Effects, event: MeasureDropped) -> None:
     """Drop requested timings."""
     for name in event.units:
-        unit = state.main.units.get(name)
+        unit = state.seen(event.scope, name)
         if unit is None:
             continue
         running = next(iter(unit.timing.requested), None) if unit.timing.work is not None else None
@@ -199,7 +200,7 @@ def _end(state: State, work: Work) -> UnitState | None:
     measuring, state.measuring = state.measuring, None
     assert measuring is work, "one measurement at a time"  # noqa: S101
     unit = state.find(measuring.key) if measuring is not None else None
-    if unit is None or unit.timing.work is not work or unit.key.scope != MAIN:
+    if unit is None or unit.timing.work is not work:
         return None
     unit.timing.work = None
     return unit

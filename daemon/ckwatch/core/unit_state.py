@@ -18,7 +18,7 @@ from ckwatch.core.events import (
     Work,
 )
 from ckwatch.core.phases import Phase
-from ckwatch.model.diagnostics import Diagnostic, Source
+from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Outcome, Unit
 
 
@@ -145,24 +145,45 @@ class UnitState:
         return self.phase is Phase.DONE or self.phase is Phase.IDLE
 
     @property
+    def present_result(self) -> CompileFacts | None:
+        """The result of the present input: every figure of another one is stale.
+
+        None as long as it is not known, and where the input was refused before any compiler or was not compiled.
+        """
+        refused = self.render.facts is not None and not self.render.facts.ok
+        return self.compile.result if self.phase is Phase.DONE and not refused else None
+
+    @property
+    def built(self) -> CompileFacts | None:
+        """The same where it is an artifact."""
+        result = self.present_result
+        return result if result is not None and result.outcome is Outcome.BUILT else None
+
+    @property
     def outcome(self) -> Outcome | None:
         """What is known of the unit; of an earlier input unless it is settled."""
         render, result = self.render.facts, self.compile.result
         if render is not None and not render.ok:
-            return Outcome.FAILED
+            return Outcome.SKIPPED if render.skipped else Outcome.FAILED
         if self.phase is Phase.IDLE:
             return Outcome.CHECKED
         return None if result is None else result.outcome
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The messages to show; those of the compiler only where rendering went well."""
+        """The messages to show; those of the compiler only where rendering went well, and the hint of what only it
+        checks not where it finds errors."""
         render, result, live = self.render.facts, self.compile.result, self.compile.live_diagnostics
         found = () if render is None else render.diagnostics
         failed = render is not None and not render.ok
-        if live and not failed:
+        if failed:
+            return found
+        compiled = live or (() if self.phase is Phase.IDLE or result is None else result.diagnostics)
+        if any(one.severity is Severity.ERROR for one in compiled):
+            found = tuple(one for one in found if one.code != "rule/not-checked")
+        if live:
             return (*found, *live)
-        if failed or self.phase is Phase.IDLE or result is None:
+        if self.phase is Phase.IDLE or result is None:
             return found
         return (*found, *result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
 

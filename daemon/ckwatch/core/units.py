@@ -48,8 +48,10 @@ def has_moved(old: Unit, new: Unit) -> bool:
     return (
         old.instance.span != new.instance.span
         or old.instance.spans != new.instance.spans
+        or old.instance.sweep != new.instance.sweep
         or old.kernel.template_span != new.kernel.template_span
         or old.kernel.operation_spans != new.kernel.operation_spans
+        or old.kernel.flag_spans != new.kernel.flag_spans
         or old.kernel.path != new.kernel.path
     )
 
@@ -81,7 +83,8 @@ def create(
         flags = main.unit.kernel.flags != unit.kernel.flags
         new.compile.reusable = main.compile.reusable and not header and compiles_alike(state, view, main.unit, unit)
         header_edit = pending is not None and pending.recompile and pending.edit
-        new.demand.wanted = main.demand.wanted or header_edit or (edit and flags)
+        edited = main.demand.wanted or header_edit or (edit and flags)
+        new.demand.wanted = edited and auto_build_of(state, new) is AutoBuild.EDITED
         state.graph.set_reads(new.key, render.reads if render else {}, render.missed if render else frozenset())
         state.graph.set_headers(new.key, result.headers if result else None)
         if unit.id in state.waiting or state.focus:
@@ -180,11 +183,10 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     for request in awaiting(state, unit):
         if not awaits_figures(request, unit):
             notify(state, out, request, unit.key.unit, None if request.check_only else problem)
-    if unit.key.scope == MAIN:
-        state.newly_settled.append(unit.key)
-        if unit.render.facts is not None and unit.render.facts.ok:
-            state.unrecorded[unit.key.unit] = None
-            state.removed.pop(unit.key.unit, None)
+    state.newly_settled.append(unit.key)
+    if unit.key.scope == MAIN and unit.render.facts is not None and unit.render.facts.ok:
+        state.unrecorded[unit.key.unit] = None
+        state.removed.pop(unit.key.unit, None)
 
 
 def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at: float) -> None:
@@ -195,7 +197,8 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         _compare_with_history(state, unit, facts, at)
     if not facts.ok:
         _stop_compiler(state, out, unit)
-        settle(state, out, unit, Phase.DONE, Cause("the template or the instance has errors", at, unit.cause))
+        why = "an instance rule refuses it" if facts.skipped else "the template or the instance has errors"
+        settle(state, out, unit, Phase.DONE, Cause(why, at, unit.cause))
         return
     result, compiler = unit.compile.result, unit.compile.compiler
     faulted = result is not None and result.outcome is Outcome.FAULTED
@@ -332,6 +335,7 @@ def give_up(state: State, out: Effects, unit: UnitState, cause: Cause, *, pause:
     unit.demand.wanted = unit.demand.force = False
     if pause:
         unit.demand.paused = True
+        unit.input.edited_since_render = False  # what is rendered now was edited before
     _stop_compiler(state, out, unit)
     if unit.phase is Phase.DONE:
         analysis_schedule.consider(state, unit)
@@ -373,7 +377,7 @@ def _compare_with_history(state: State, unit: UnitState, facts: RenderFacts, at:
     changed = [path for path, digest in remembered.reads.items() if facts.reads.get(path) != digest]
     what = ", ".join(sorted(path.rsplit("/", 1)[-1] for path in changed)) or "the kernel file"
     unit.cause = Cause(f"{what} changed while the daemon was not running", at, earlier)
-    unit.demand.wanted = True
+    unit.demand.wanted = auto_build_of(state, unit) is AutoBuild.EDITED
     unit.input.last_edit = state.next()
 
 

@@ -11,7 +11,7 @@ from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, Cause, ViewOverrides
 from ckwatch.core.notify import notify_checked, publish, reconsider
 from ckwatch.core.phases import Phase, move
-from ckwatch.core.state import Effects, State, View, stop
+from ckwatch.core.state import Effects, State, View, Wanted, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import compiles_alike, create, difference, has_moved, remove, renew
 from ckwatch.model.kernels import Unit
@@ -82,7 +82,7 @@ def follow_main(state: State, out: Effects, view: View, name: str, at: float) ->
     if main is not None:
         out.extend(Changed(view.name, f"file/{path}") for path in sorted(main.published_files - own.published_files))
     if view.name in state.focus:
-        state.wants.append((view.name, name, Cause("it came into focus", at)))
+        state.wants.append(Wanted(view.name, name, Cause("it came into focus", at)))
 
 
 def _hand_over(state: State, out: Effects, own: UnitState, main: UnitState, at: float) -> None:

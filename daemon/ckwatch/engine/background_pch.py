@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -24,38 +25,70 @@ KERNELS_KEPT = 16
 """Kernels whose headers are made: those compiled, found or edited last."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    request: CompileRequest
+    unit: str
+    built: bool
+    compiled: bool
+
+    @property
+    def kernel(self) -> tuple[str, str]:
+        """Its name and arch."""
+        return self.request.kernel, self.request.arch
+
+
 class BackgroundPch:
     """Notes what is compiled, and makes the headers that it needs while not `is_busy`.
 
-    `making` says whether a header is being made. A compile that comes meanwhile does not wait for it.
+    A compile that comes while a header is being made does not wait for it.
     """
 
     def __init__(self, tools: BuildTools, is_busy: Callable[[], bool], idle_s: float = IDLE_S) -> None:
         self._tools = tools
         self._is_busy = is_busy
         self._idle_s = idle_s
-        self._noted: dict[tuple[object, ...], tuple[CompileRequest, bool, bool]] = {}
+        self._noted: dict[tuple[object, ...], _Noted] = {}
         self._news = anyio.Event()
-        self.making = False
+        self._made_now: tuple[_Noted, anyio.CancelScope] | None = None
+
+    @property
+    def making(self) -> bool:
+        """Whether a header is being made."""
+        return self._made_now is not None
 
     @property
     def pending(self) -> bool:
         """Whether there may be headers to make."""
         return self.making or bool(self._noted)
 
-    def note(self, request: CompileRequest, *, built: bool, compiled: bool) -> None:
-        """Expect a request like this again. `built`: its source compiles; `compiled`: it was compiled just now.
+    def note(self, request: CompileRequest, unit: str, *, built: bool, compiled: bool) -> None:
+        """Expect a request of `unit` like this again. `built`: its source compiles; `compiled`: it was just now.
 
         Templates are instantiated ahead only for kernels that were compiled just now: that takes half a minute.
         """
         if request.language is not Language.HIP or self._tools.compiler is None or not self._tools.precompiles:
             return
         key = (request.kernel, request.arch, request.flags, request.defines, family_of(request.source))
-        _, was_built, was_compiled = self._noted.pop(key, (request, False, False))
-        self._noted[key] = (request, built or was_built, compiled or was_compiled)
+        was = self._noted.pop(key, None)
+        built |= was is not None and was.built
+        compiled |= was is not None and was.compiled
+        self._noted[key] = _Noted(request, unit, built, compiled)
         while len(self._noted) > KERNELS_KEPT:
             del self._noted[next(iter(self._noted))]
         self._news.set()
+
+    def cancel(self, kernels: Collection[tuple[str, str]]) -> list[str]:
+        """Make no headers for these kernels (name and arch) until they are compiled again.
+
+        Returns the unit whose header was being made, if there is one.
+        """
+        self._noted = {key: one for key, one in self._noted.items() if one.kernel not in kernels}
+        if self._made_now is None or self._made_now[0].kernel not in kernels:
+            return []
+        noted, scope = self._made_now
+        scope.cancel()
+        return [noted.unit]
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -69,15 +102,17 @@ class BackgroundPch:
                 self._news = anyio.Event()
                 continue
             key = next(reversed(self._noted))
-            self.making = True
+            noted = self._noted[key]
             made = False
             try:
-                made = await self._make_one(*self._noted[key])
+                with anyio.CancelScope() as scope:
+                    self._made_now = noted, scope
+                    made = await self._make_one(noted.request, noted.built, noted.compiled)
             except CkwatchError as error:  # a compile would meet it too, and report it
                 log.info("no precompiled header: %s", error)
             finally:
-                self.making = False
-            if not made:
+                self._made_now = None
+            if not made and self._noted.get(key) is noted:
                 self._noted.pop(key, None)
 
     async def _make_one(self, request: CompileRequest, built: bool, compiled: bool) -> bool:

@@ -41,11 +41,13 @@ from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.restore import remembered_figures, remembered_timings
+from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.watched_files import start_watching
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import Launcher, run_process
+from ckwatch.system.processes import niceness
 from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import require_trusted
 
@@ -113,6 +115,8 @@ async def open_engine(
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
                     await loop.post(WarningChanged("history", recorder.problem))
+                if (warning := priority_warning(niceness())) is not None:
+                    await loop.post(WarningChanged("priority", warning))
                 try:
                     yield daemon
                 finally:
@@ -154,7 +158,8 @@ class _Parts:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
         lookup, sent = UnitLookup(loop), SentUnitCache(loop)
-        builds = FollowedBuilds(loop, tools, lookup)
+        side_work = SideWork()
+        builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
         analyses = AnalysisQueries(loop, self._analyzer, self._recorder, lookup)
         benchmarks = FollowedBenchmarks(loop, builds, self._measure)
@@ -162,7 +167,7 @@ class _Parts:
         def make_listings() -> IsaListings:
             from ckwatch.engine.queries.listings import IsaListings
 
-            return IsaListings(loop, tools, view_loader, renders, analyses)
+            return IsaListings(loop, tools, view_loader, renders, analyses, side_work)
 
         return DaemonApi(
             loop=loop,
@@ -176,12 +181,22 @@ class _Parts:
             unit_queries=UnitQueries(loop, tools, view_loader, renders, self._recorder, lookup),
             analyses=analyses,
             make_listings=make_listings,
-            time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup),
+            time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),
             builds=builds,
             requests=requests,
             benchmarks=BenchmarkQueries(loop, benchmarks, self._measure, self._recorder, lookup),
             language=LanguageQueries(loop, tools, view_loader, renders, lookup),
         )
+
+
+def priority_warning(own_niceness: int) -> str | None:
+    """What a daemon of this niceness says of its compilers, which cannot have less."""
+    if own_niceness <= 0:
+        return None
+    return (
+        f"the daemon was started with niceness {own_niceness}, which its compilers have too, also those that somebody "
+        "waits for; `ckwatch restart` without `nice` ends this"
+    )
 
 
 async def _clean_store(loop: EngineLoop, compiles: CompileHandler, tools: BuildTools) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,10 +66,10 @@ class BuildTools:
         self.compiler: CompilerWithStore | None = None
         self.problem: str | None = None
 
-    def configure(self, settings: Settings, *, cuda: bool = False) -> None:
+    def configure(self, settings: Settings, *, root: Path | None = None, cuda: bool = False) -> None:
         """Find the compiler and open the store; for a thread, one call at a time.
 
-        `cuda`: without a HIP compiler, nvcc alone will do.
+        `root` is the workspace's folder. `cuda`: without a HIP compiler, nvcc alone will do.
         """
         folder = settings.store.folder or default_folder()
         store = self._stores.get(folder)
@@ -77,7 +77,8 @@ class BuildTools:
             store = self._stores[folder] = ArtifactStore(folder, settings.store.size_limit_bytes)
         store.size_limit_bytes = settings.store.size_limit_bytes
         try:
-            toolchain: Toolchain | NvccToolchain = self._find_toolchain(settings.toolchain, self._environment)
+            found = self._find_toolchain(settings.toolchain, self._environment)
+            toolchain: Toolchain | NvccToolchain = replace(found, workspace=root)
         except ToolchainError as error:
             nvcc = self._nvcc_alone() if cuda else None
             if nvcc is None:

@@ -126,6 +126,3 @@ class DaemonApi:
 
     async def forget(self, client: str) -> None:
         await self.requests.forget(client)
-
-    def stop(self) -> None:
-        """Nothing to do: the server ends, and leaves `open_engine`."""

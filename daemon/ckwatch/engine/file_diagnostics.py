@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ckwatch.checks.fold import fold
+from ckwatch.checks.skipped import skip_summaries
 from ckwatch.core.events import MAIN, UnitKey
 from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model import diagnostics as model
 from ckwatch.wire import state as wire
@@ -61,22 +63,49 @@ class DiagnosedFiles:
 def file_diagnostics(
     state: State, diagnosed: DiagnosedFiles, scope: str, path: str
 ) -> tuple[tuple[model.Diagnostic, ...], DiagnosticsByUnit, DiagnosticsByUnit, int]:
-    """The arguments of `fold_diagnostics` for a file."""
+    """The arguments of `fold_diagnostics` for a file. What sweeps skip is summed up with the workspace's own."""
     view = state.views.get(scope, state.main)
     own = view if view.workspace is not None else state.main
-    names = dict.fromkeys(diagnosed.units(MAIN, path))
-    if scope != MAIN:
-        names |= dict.fromkeys(diagnosed.units(scope, path))
+    units = _units_with_diagnostics(state, diagnosed, scope, path)
     fresh: dict[str, tuple[model.Diagnostic, ...]] = {}
     stale: dict[str, tuple[model.Diagnostic, ...]] = {}
-    for name in names:
-        unit = state.seen(scope, name)
-        here = () if unit is None else tuple(one for one in unit.diagnostics if one.span.path == path)
-        if unit is not None and here:
+    for name, unit in units.items():
+        here = tuple(one for one in unit.diagnostics if one.span.path == path)
+        if here and not _is_skipped(unit):
             (fresh if unit.settled or unit.compile.live_diagnostics else stale)[name] = here
     readers = sum(key.scope == MAIN for key in state.graph.readers(path))
     kernels = sum(len(kernel.units) for kernel in own.kernels.values() if kernel.kernel.path == path)
-    return own.diagnostics.get(path, ()), fresh, stale, max(readers, kernels, len(names))
+    skipped = _skip_summaries(units.values())
+    workspace = (*own.diagnostics.get(path, ()), *(one for one in skipped if one.span.path == path))
+    return workspace, fresh, stale, max(readers, kernels, len(units))
+
+
+def skipped_in_sweeps(state: State, diagnosed: DiagnosedFiles, scope: str) -> tuple[model.Diagnostic, ...]:
+    """What the sweeps of all kernel files skip."""
+    view = state.views.get(scope, state.main)
+    own = view if view.workspace is not None else state.main
+    paths = dict.fromkeys(
+        kernel.kernel.path for kernel in own.kernels.values() if any(one.sweep for one in kernel.kernel.instances)
+    )
+    units = [unit for path in paths for unit in _units_with_diagnostics(state, diagnosed, scope, path).values()]
+    return _skip_summaries(units)
+
+
+def _skip_summaries(units: Collection[UnitState]) -> tuple[model.Diagnostic, ...]:
+    reported = (one for unit in units if not _is_skipped(unit) for one in unit.diagnostics)
+    return skip_summaries(((unit.unit, unit.diagnostics) for unit in units if _is_skipped(unit)), reported)
+
+
+def _units_with_diagnostics(state: State, diagnosed: DiagnosedFiles, scope: str, path: str) -> dict[str, UnitState]:
+    names = dict.fromkeys(diagnosed.units(MAIN, path))
+    if scope != MAIN:
+        names |= dict.fromkeys(diagnosed.units(scope, path))
+    seen = {name: state.seen(scope, name) for name in names}
+    return {name: unit for name, unit in seen.items() if unit is not None}
+
+
+def _is_skipped(unit: UnitState) -> bool:
+    return unit.render.facts is not None and unit.render.facts.skipped
 
 
 def normal_path(path: str) -> str:

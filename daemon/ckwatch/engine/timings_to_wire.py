@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pydantic import TypeAdapter
 
 from ckwatch.bench.history.timings import TimingRecord
-from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples
+from ckwatch.bench.report import BenchmarkReport, DeviceReading, Samples, StopReason
 from ckwatch.bench.stats.summary import TimeSummary, median, summarize
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.roofline import CacheState, bound
+from ckwatch.model.roofline import bound
 from ckwatch.wire.benchmarks import Timing, TimingDetail
 
 _TIMINGS = TypeAdapter(tuple[Timing, ...])
@@ -83,7 +83,7 @@ def _unmeasured(record: TimingRecord, fresh: bool) -> Timing:
         instance=record.instance,
         arch=record.arch,
         shape=record.shape,
-        cache=CacheState.COLD.value,
+        cache="",
         device="" if device is None else device.name,
         device_description="" if device is None else device.description,
         pci=None if device is None else device.pci,
@@ -119,6 +119,7 @@ def _figure_fields(
         # one sample has no error
         "relative_error": min(found.relative_error, 1.0),
         "samples": found.count,
+        "converged": samples.stop is not StopReason.BUDGET,
         "discarded": samples.discarded,
         "tflops": problem.flops / middle / 1e6 if problem is not None and problem.flops is not None else None,
         "gbps": problem.bytes_moved / middle / 1e3 if problem is not None else None,

@@ -10,7 +10,6 @@ from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.timings_to_wire import timings_of_json
 from ckwatch.model import diagnostics as model
-from ckwatch.model.kernels import Outcome
 from ckwatch.model.text import Span
 from ckwatch.wire import state as wire
 from ckwatch.wire.benchmarks import Timing
@@ -25,9 +24,8 @@ _POSITION_FIELDS = set(wire.Position.model_fields)
 
 def unit_to_wire(unit: UnitState) -> wire.Unit:
     """A unit's state."""
-    result, render = unit.compile.result, unit.render.facts
-    refused = unit.settled and render is not None and not render.ok
-    last, result = result, None if refused else result
+    last, render = unit.compile.result, unit.render.facts
+    result = unit.present_result if unit.settled else last
     severities = Counter(diagnostic.severity for diagnostic in unit.diagnostics)
     outcome = unit.outcome
     return wire.Unit.model_construct(
@@ -63,8 +61,8 @@ def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
     """The unit's last timings in the order of its shapes, each marked as fresh, stale or running."""
     if not unit.timing.by_shape:
         return ()
-    result = unit.compile.result
-    present = None if result is None or not unit.settled else result.artifact
+    built = unit.built
+    present = None if built is None else built.artifact
     found = []
     for shape in (one.name for one in unit.unit.kernel.shapes):
         timing = unit.timing.by_shape.get(shape)
@@ -80,11 +78,10 @@ def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:
 
 def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
     """The figures of the unit's last analyzed artifact, and whether that is the present one."""
-    figures, result = unit.figures.latest, unit.compile.result
+    figures, built = unit.figures.latest, unit.built
     if figures is None:
         return None
-    present = unit.settled and unit.outcome is Outcome.BUILT
-    fresh = present and result is not None and result.artifact == figures.artifact
+    fresh = built is not None and built.artifact == figures.artifact
     values = json.loads(figures.wire_json)
     changes = {name: tuple(values[name]) for name in ("changes", "baseline_changes")}
     return wire.Figures.model_construct(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import anyio
@@ -13,11 +14,12 @@ from anyio.abc import TaskGroup
 
 from ckwatch.core.events import MAIN, FilesChanged, WarningChanged
 from ckwatch.engine.build_tools import BuildTools
-from ckwatch.engine.file_changes import TrackedPaths, relevant_changes
+from ckwatch.engine.file_changes import RelevantChanges, TrackedPaths, relevant_changes
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.scan import changed_digests
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.watch import Batch, Watcher
+from ckwatch.model.amounts import count
 from ckwatch.model.delays import WATCH_UPDATE
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,30 @@ async def start_watching(
     tasks.start_soon(follow)
 
 
+LOGGED_PATHS = 5
+"""So many changed paths the log names."""
+
+
+def describe_changes(paths: Collection[str], found: RelevantChanges, root: Path, *, complete: bool) -> str:
+    """A line for the log: the files that changed, those that units depend on if there are any, and what follows."""
+    meant = sorted(found.digests or paths)
+    names = [_shown(path, root) + (" (gone)" if found.digests.get(path, "") is None else "") for path in meant]
+    more = [f"and {len(names) - LOGGED_PATHS} more"] if len(names) > LOGGED_PATHS else []
+    parts = [f"changed: {', '.join([*names[:LOGGED_PATHS], *more]) or 'unknown'}"]
+    if others := len(paths) - len(meant):
+        parts.append(f"{count(others, 'path')} that no unit has read")
+    if found.reload:
+        parts.append("the workspace is read again")
+    if not complete:
+        parts.append("all files are compared")
+    return "; ".join(parts)
+
+
+def _shown(path: str, root: Path) -> str:
+    name = path.removeprefix(f"{root}{os.sep}")
+    return name if name.isprintable() else ascii(name)
+
+
 class ChangeReporter:
     """Turns batches of paths into events."""
 
@@ -83,7 +109,7 @@ class ChangeReporter:
         found = await to_thread.run_sync(relevant_changes, batch.paths, interest, store.contents.digest)
         complete = batch.complete and found.complete
         if found.digests or found.reload or not complete:
-            log.info("%d paths changed, %d of them matter", len(batch.paths), len(found.digests))
+            log.info("%s", describe_changes(batch.paths, found, self._root, complete=complete))
             await self._loop.post(FilesChanged(found.digests, reload=found.reload, complete=complete, at=time.time()))
 
     async def compare(self, files: set[str]) -> None:

@@ -44,11 +44,12 @@ class Timing(Value):
     """One artifact on one shape, device and cache state; the samples are summed up.
 
     `id` is the number of its measurement in the history (`timing` has the samples). `minimum_us` to `q3_us` is the
-    interval that comparisons use, `relative_error` the standard error of the median. `bound_us` is the roofline's time
-    at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that were reached, at
-    that clock and at the observed one. `failure`: the kind of failure (then all figures are 0), described by `message`.
-    `standing`: whether it belongs to the unit's present artifact. `comparisons`: with the previous artifact, the
-    baseline and the vendor's library, as far as they exist.
+    interval that comparisons use, `relative_error` the standard error of the median. `converged`: it did not end for
+    want of time or samples. `bound_us` is the roofline's time at the specified clock; `bound_percent` and
+    `observed_percent` are the parts of the roofline that were reached, at that clock and at the observed one.
+    `failure`: the kind of failure (then all figures are 0 and `cache` is empty), described by `message`. `standing`:
+    whether it belongs to the unit's present artifact. `comparisons`: with the previous artifact, the baseline and the
+    vendor's library, as far as they exist.
     """
 
     id: int
@@ -57,7 +58,7 @@ class Timing(Value):
     instance: str
     arch: str
     shape: str
-    cache: CacheName
+    cache: CacheName | Literal[""]
     device: str
     device_description: str
     pci: str | None = None
@@ -71,6 +72,7 @@ class Timing(Value):
     relative_error: float = 0.0
     samples: int = 0
     discarded: int = 0
+    converged: bool = True
     tflops: float | None = None
     gbps: float | None = None
     bound_us: float | None = None
@@ -90,10 +92,9 @@ class Timing(Value):
     comparisons: tuple[Comparison, ...] = ()
 
 
-class TimingDetail(Value):
-    """A measurement with everything that was kept: raw samples, clocks, temperatures, versions."""
+class Samples(Value):
+    """What was kept of a measurement: raw samples, clocks, temperatures, versions."""
 
-    timing: Timing
     times_us: tuple[float, ...]
     clocks_mhz: tuple[float, ...] = ()
     stop: str = ""
@@ -101,6 +102,12 @@ class TimingDetail(Value):
     versions: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     detail: str = ""
+
+
+class TimingDetail(Samples):
+    """A measurement with everything that was kept."""
+
+    timing: Timing
 
 
 class RankedTiming(Value):
@@ -115,12 +122,18 @@ class RankedTiming(Value):
 
 
 class BenchLine(Value):
-    """A line of a benchmark's answer: `began`, a `stage`, a `timing`, `skipped` with why, `done` at the end."""
+    """A line of a benchmark's answer: `start`, `began`, a `stage`, a `timing`, `skipped` with why, `done` at the end.
 
-    event: Literal["began", "stage", "timing", "skipped", "done", "heartbeat"]
+    `shapes`: of `start` how many are to be timed, over all units; of a unit that is skipped how many with it. `known`:
+    the timing comes from the history.
+    """
+
+    event: Literal["start", "began", "stage", "timing", "skipped", "done", "heartbeat"]
     unit: str | None = None
     shape: str | None = None
     timing: Timing | None = None
+    shapes: int = 0
+    known: bool = False
     text: str = ""
 
 

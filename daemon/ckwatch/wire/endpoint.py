@@ -7,6 +7,7 @@ client imports this before its first answer, so nothing slow is imported here.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -19,8 +20,9 @@ from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
-from ckwatch.system.file_locks import is_locked, try_lock
+from ckwatch.system.file_locks import is_locked, try_lock, unlock
 from ckwatch.system.processes import is_running
+from ckwatch.system.user_files import read_file
 
 LONGEST_SOCKET_PATH_BYTES = 107
 """`sun_path` of unix(7) has 108 bytes, one of them for the end."""
@@ -93,18 +95,36 @@ def prepare_folder(folder: Path) -> None:
 def acquire(endpoint: Endpoint) -> int | None:
     """Become the workspace's daemon: the descriptor of the lock, to keep until the end; None when another one runs.
 
-    The folder must be prepared. `release` gives it up, as does the end of the process.
+    The folder must be prepared. `release` gives it up, as does the end of the process. Raises CkwatchError for a lock
+    file that cannot be written.
     """
-    while True:
-        descriptor = try_lock(endpoint.lock)
-        if descriptor is not None:
-            break
-        # Who only looks (`owner`) shares the lock for a moment, which must not pass for a daemon.
-        if _is_held(endpoint.lock):
-            return None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    try:
+        while True:
+            descriptor = try_lock(endpoint.lock)
+            if descriptor is not None:
+                break
+            # Who only looks (`owner`) shares the lock for a moment, which must not pass for a daemon.
+            if _is_held(endpoint.lock):
+                return None
+    except OSError as error:
+        raise unusable_lock(endpoint.lock, error) from error
+    try:
+        os.ftruncate(descriptor, 0)
+        line = f"{os.getpid()}\n".encode()
+        if os.pwrite(descriptor, line, 0) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as the next byte would
+    except OSError as error:
+        unlock(endpoint.lock, descriptor)
+        raise unusable_lock(endpoint.lock, error) from error
     return descriptor
+
+
+def unusable_lock(path: Path, error: OSError) -> CkwatchError:
+    """What is said of a lock file that cannot be written."""
+    return CkwatchError(
+        f"the lock {path} cannot be used: {error.strerror or error}",
+        "Remove it, make room, or set XDG_RUNTIME_DIR to another folder of your own.",
+    )
 
 
 def owner(endpoint: Endpoint) -> int | None:
@@ -115,8 +135,9 @@ def owner(endpoint: Endpoint) -> int | None:
     deadline = time.monotonic() + _NAME_SECONDS
     while _is_held(endpoint.lock):
         with suppress(OSError, ValueError):
-            number = int(endpoint.lock.read_text())
-            if number > 0 and is_running(number):
+            line = read_file(endpoint.lock)
+            number = int(line)
+            if line.endswith(b"\n") and number > 0 and is_running(number):
                 return number
         if time.monotonic() > deadline:
             raise CkwatchError(

@@ -92,6 +92,12 @@ def device_words(timing: Timing) -> str:
     return ", ".join(part for part in (timing.device, timing.device_description, timing.pci or "") if part)
 
 
+def doubts(timing: Timing) -> list[str]:
+    """`not verified`, `did not converge`: what speaks against a timing."""
+    doubted = (("not verified", not timing.verified), ("did not converge", not timing.converged))
+    return [words for words, holds in doubted if holds]
+
+
 def samples_words(timing: Timing) -> str:
     """`200 samples`, with how many were discarded."""
     discarded = f", {timing.discarded} discarded" if timing.discarded else ""

@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ckwatch.wire.schema import ClientId, Name, Request, Value
+from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
 
 CANDIDATE_LIMIT = 1000
 """Values that one request may have checked."""
+
+READERS_LIMIT = 1000
+"""Files that one request may ask about."""
 
 
 class WordParameter(Value):
@@ -106,6 +109,13 @@ class TemplateDetail(Value):
     missing: tuple[str, ...] = ()
     parameters: tuple[ParameterDetail, ...] = ()
     units: tuple[str, ...] = ()
+
+
+class ReadersRequest(Request):
+    """Which units read each of these files; as `client` sees them."""
+
+    paths: Annotated[list[FilePath], Field(max_length=READERS_LIMIT)]
+    client: ClientId | None = None
 
 
 class ValuesRequest(Request):

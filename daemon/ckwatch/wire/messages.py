@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from ckwatch.wire.schema import ClientId, FilePath, Name, Request, Value
-from ckwatch.wire.state import Cause, Diagnostic, Span, Unit
+from ckwatch.wire.state import Cause, Diagnostic, Position, Span, Unit
 
 OVERLAY_LIMIT = 16 * 1024 * 1024
 """Characters of one unsaved text."""
@@ -74,12 +74,13 @@ class BuildLine(Value):
 
 
 class UnitDetail(Value):
-    """Everything about a unit: `ckwatch explain`."""
+    """Everything about a unit: `ckwatch explain`. `tensors`: dtype and sizes by the tensor's name in templates."""
 
     unit: Unit
     parameters: dict[str, Any]
     parameter_places: dict[str, Span]
     template: str
+    tensors: dict[str, str] = Field(default_factory=dict)
     reads: dict[str, str]
     missed: tuple[str, ...]
     headers: int
@@ -101,13 +102,14 @@ class ChainLink(Value):
 
 
 class Segment(Value):
-    """Where a piece of the rendered text, from code point `start` to `end`, came from."""
+    """Where a piece of the rendered text, from code point `start` to `end`, came from: it begins at `position` of the
+    file of `span`."""
 
     start: int
     end: int
     verbatim: bool
     exact: bool
-    position: Annotated[Any, Field(description="line and column where it begins")]
+    position: Position
     span: Span
     label: str
     chain: tuple[ChainLink, ...]
@@ -116,6 +118,7 @@ class Segment(Value):
 class WorkspaceDetail(Value):
     """The workspace itself. `diagnostics` are those of `ckwatch.toml` and of kernel files.
 
+    `kernel_names`: the kernel's name by the kernel file's path, also where mistakes leave nothing to compile.
     `toolchain_problem`: why nothing can be compiled.
     """
 
@@ -126,6 +129,7 @@ class WorkspaceDetail(Value):
     template_folders: tuple[str, ...]
     toolchain: str | None
     toolchain_problem: str | None
+    kernel_names: dict[str, str] = Field(default_factory=dict)
 
 
 class RunnerRequest(Request):
@@ -187,7 +191,11 @@ class TimeTrace(Value):
 
 
 class RenderedText(Value):
-    """A unit's text; None when its template has errors. `map` only when it was requested."""
+    """A unit's text; None when its template has errors. `map` only when it was requested.
+
+    `command` makes an object of it where it lies in a file called `source_name`, with `environment` beside the usual;
+    empty without a compiler. `clang` is the compiler behind hipcc, for tools that know no other.
+    """
 
     unit: str
     text: str | None
@@ -197,6 +205,10 @@ class RenderedText(Value):
     read: dict[str, str] = Field(default_factory=dict)
     missed: tuple[str, ...] = ()
     map: tuple[Segment, ...] | None = None
+    source_name: str = ""
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict)
+    clang: str = ""
 
 
 class Artifact(Value):

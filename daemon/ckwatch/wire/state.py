@@ -73,7 +73,7 @@ class Figures(Value):
     `standing`: whether it belongs to the unit's present artifact. `kernel` is the main kernel's readable name, of
     `kernels` in all. `vgprs` to `sgpr_spills` count registers, bytes are per lane (`scratch_bytes`) or per workgroup
     (`lds_bytes`). `occupancy` is in waves per SIMD, None when the arch is not known; `next_step` is what would raise
-    it (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_cycles` are llvm-mca's prediction for one wave and
+    it (`12 VGPR fewer → 3 waves`). `matrix_use` (0 to 1) and `loop_clocks` are llvm-mca's prediction for one wave and
     one iteration of the main loop. `changes` are the figures that changed since the previous artifact,
     `baseline_changes` since the artifact that the baseline was set with: `VGPR 189 → 201`. `headline` is a summary in
     one line.
@@ -94,7 +94,7 @@ class Figures(Value):
     limited_by: str = ""
     next_step: str = ""
     matrix_use: float | None = None
-    loop_cycles: float | None = None
+    loop_clocks: float | None = None
     changes: tuple[str, ...] = ()
     baseline_changes: tuple[str, ...] = ()
     headline: str = ""
@@ -103,7 +103,8 @@ class Figures(Value):
 Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
 """`waiting` to be rendered, `looking` in the store, `idle`: neither built nor requested, `queued` for a compiler."""
 
-OutcomeName = Literal["built", "failed", "faulted", "checked"]
+OutcomeName = Literal["built", "failed", "skipped", "faulted", "checked"]
+"""`skipped`: an instance rule refuses what a sweep makes; `faulted`: the host failed."""
 
 
 class Unit(Value):

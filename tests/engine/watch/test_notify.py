@@ -80,6 +80,13 @@ def test_it_ends_with_its_input(workspace: Path) -> None:
         assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.parametrize("begun", [b"", b'{"library": ["'])
+def test_one_whose_parent_was_killed_before_it_had_asked_ends_quietly(begun: bytes) -> None:
+    command = (sys.executable, "-I", "-S", notify_process.__file__)
+    ended = subprocess.run(command, input=begun, capture_output=True, timeout=PATIENCE_S)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "number"),
     [

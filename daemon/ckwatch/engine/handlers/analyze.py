@@ -37,6 +37,7 @@ from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.user_files import read_file
 
 REPORT_FILE = "report.json"
 
@@ -144,7 +145,7 @@ def code_version() -> int:
     room = Path(ckwatch.codeobject.__file__).parent
     digest = hashlib.sha256()
     for path in (*sorted(room.rglob("*.py")), Path(elf.__file__), Path(__file__)):
-        digest.update(path.read_bytes())
+        digest.update(read_file(path))
     return int.from_bytes(digest.digest()[:6], "big")
 
 
@@ -264,7 +265,7 @@ def figures_of(artifact: str, report: CodeObjectReport, earlier: EarlierReports)
         "limited_by": "" if occupancy is None else occupancy.limited_by.value,
         "next_step": "" if occupancy is None else occupancy.next_step,
         "matrix_use": None if loop is None else loop.matrix_use,
-        "loop_cycles": None if loop is None else loop.cycles,
+        "loop_clocks": None if loop is None else loop.clocks,
         "changes": _changes(earlier.previous, report, kernel),
         "baseline_changes": _changes(earlier.baseline, report, kernel),
         "headline": headline(report),

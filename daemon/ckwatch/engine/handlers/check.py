@@ -6,7 +6,7 @@ import time
 
 from anyio import CapacityLimiter, to_thread
 
-from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.core.effects import Check
 from ckwatch.core.events import CheckFinished
 from ckwatch.engine.build_tools import BuildTools
@@ -39,12 +39,13 @@ class CheckHandler:
         if text is None:
             return CheckFinished(effect.work, at=time.time())  # `compile` comes next and reports it
         scope = effect.work.key.scope
-        request = compile_request(self._view_loader.workspace(scope), effect.unit, text)
+        workspace = self._view_loader.workspace(scope)
+        request = compile_request(workspace, effect.unit, text)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        async with reporting_for(effect, placing(effect, text, header_warnings), self._post) as lines:
+        place = placing(effect, text, header_warnings, compiler_inputs(workspace, effect.unit, text))
+        async with reporting_for(effect, place, self._post) as lines:
             result = await compiler.builder.check(request, lines.add_line)
         if result is None or result.ok or result.transient:
             return CheckFinished(effect.work, at=time.time())
-        place = placing(effect, text, header_warnings)
         found = await to_thread.run_sync(place, result.log, limiter=self._threads)
         return CheckFinished(effect.work, found, at=time.time())

@@ -7,7 +7,7 @@ from functools import partial
 
 from anyio import CapacityLimiter, to_thread
 
-from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import CompileFacts, CompileFinished, CompileStarted, PassFinished, WarningChanged
@@ -53,9 +53,11 @@ class CompileHandler:
             facts = CompileFacts(Outcome.FAULTED, effect.work.tokens, finished_at=time.time())
             return CompileFinished(effect.work, facts, at=time.time())
         scope = effect.work.key.scope
-        request = compile_request(self._view_loader.workspace(scope), effect.unit, text)
+        workspace = self._view_loader.workspace(scope)
+        request = compile_request(workspace, effect.unit, text, awaited=effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        async with reporting_for(effect, placing(effect, text, header_warnings), self._post) as lines:
+        inputs = compiler_inputs(workspace, effect.unit, text)
+        async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
             result = await compiler.builder.build(
                 request,
                 force=effect.force,
@@ -67,10 +69,10 @@ class CompileHandler:
                 waiting=effect.waiting,
             )
         self.compiled += 1
-        self._background_pch.note(request, built=result.ok, compiled=True)
+        self._background_pch.note(request, effect.unit.id, built=result.ok, compiled=True)
         disk_full = result.message if result.fault is CompileFault.NO_SPACE else None
         if disk_full != self._disk_full:
             self._disk_full = disk_full
             self._post(WarningChanged("store", disk_full, at=time.time()))
-        take = partial(facts_of, self._tools, effect, text, header_warnings, result)
+        take = partial(facts_of, self._tools, effect, text, header_warnings, inputs, result)
         return CompileFinished(effect.work, await to_thread.run_sync(take, limiter=self._threads), at=time.time())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from ckwatch.checks.compiler_diagnostics import CompilerInputs
 from ckwatch.compile.rendered_unit import build_diagnostics
 from ckwatch.compile.request import BuildOutcome
 from ckwatch.core.effects import Compile, LookUp
@@ -58,14 +59,21 @@ def _shared_names(names: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 
 def facts_of(
-    tools: BuildTools, effect: LookUp | Compile, text: Rendered, header_warnings: bool, result: BuildOutcome
+    tools: BuildTools,
+    effect: LookUp | Compile,
+    text: Rendered,
+    header_warnings: bool,
+    inputs: CompilerInputs,
+    result: BuildOutcome,
 ) -> CompileFacts:
     """What the core learns of `result`; for a thread."""
     quiet = result.ok and not result.log.strip()
     diagnostics = (
         ()
         if quiet
-        else build_diagnostics(effect.unit, text, result, line_reader(effect.overlays), header_warnings=header_warnings)
+        else build_diagnostics(
+            *(effect.unit, text, result, line_reader(effect.overlays)), header_warnings=header_warnings, inputs=inputs
+        )
     )
     artifact = result.artifact
     outcome = Outcome.BUILT if result.ok else Outcome.FAILED

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from anyio import to_thread
 
+from ckwatch.checks.compiler_diagnostics import CompilerInputs
 from ckwatch.checks.places import ReadLine
 from ckwatch.compile.driver_plan import PassSide
 from ckwatch.compile.rendered_unit import live_diagnostics
@@ -19,6 +19,7 @@ from ckwatch.model.delays import COMPILER_MESSAGES, COMPILER_REPORTS
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import plain_errors
 from ckwatch.render.outcome import Rendered
+from ckwatch.system.user_files import read_file
 
 PlaceLog = Callable[[str], tuple[Diagnostic, ...]]
 """Makes diagnostics of a compiler's log; for a thread."""
@@ -81,12 +82,12 @@ async def reporting_for(effect: Check | Compile, place: PlaceLog, post: PostEven
         yield live
 
 
-def placing(effect: Check | Compile, text: Rendered, header_warnings: bool) -> PlaceLog:
+def placing(effect: Check | Compile, text: Rendered, header_warnings: bool, inputs: CompilerInputs) -> PlaceLog:
     """What makes diagnostics of a log of the effect's compiler."""
     read_line = line_reader(effect.overlays)
 
     def place(log: str) -> tuple[Diagnostic, ...]:
-        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings)
+        return live_diagnostics(effect.unit, text, log, read_line, header_warnings=header_warnings, inputs=inputs)
 
     return place
 
@@ -100,11 +101,10 @@ def line_reader(overlays: Mapping[str, str]) -> ReadLine:
         if lines is None:
             text = overlays.get(path)
             if text is None:
-                try:
-                    text = Path(path).read_bytes().decode("utf-8-sig", "replace")
-                except OSError:
-                    text = ""
-            lines = files[path] = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+                with suppress(OSError):
+                    text = read_file(path).decode("utf-8-sig", "replace")
+            lines = [] if text is None else text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            files[path] = lines
         return lines[line] if 0 <= line < len(lines) else None
 
     return read_line

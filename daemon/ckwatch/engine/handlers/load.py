@@ -27,7 +27,7 @@ class ViewLoader:
     """Loads one workspace for all views. `workspaces` holds the last load of each."""
 
     def __init__(self, root: Path, tools: BuildTools, threads: CapacityLimiter | None = None) -> None:
-        self._loader = WorkspaceLoader(root)
+        self._loader = WorkspaceLoader(root, guarded=True)
         self._tools = tools
         self._threads = threads
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class ViewLoader:
             workspace = self._loader.load(overlays)
             if scope == MAIN:
                 cuda = any(language_of(kernel.template) is Language.CU for kernel in workspace.kernels)
-                self._tools.configure(workspace.settings, cuda=cuda)
+                self._tools.configure(workspace.settings, root=workspace.root, cuda=cuda)
             diagnostics = list(workspace.diagnostics)
             used: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
             kernels = []
@@ -95,6 +95,7 @@ class ViewLoader:
                 workspace.settings.daemon.build == "everything",
                 self._tools.runs_passes_apart,
                 _benchmarks(workspace),
+                workspace.settings.daemon.build != "wanted",
             )
 
     def kernels(self) -> tuple[KernelUnits, ...]:
@@ -135,8 +136,14 @@ class ViewLoader:
         compiling, rendering = workspace.settings.compile, workspace.settings.render
         return repr(
             (
-                *(compiling.flags, sorted(compiling.defines.items(), key=str), compiling.timeout_s),
+                *(
+                    compiling.flags,
+                    sorted(compiling.defines.items(), key=str),
+                    compiling.timeout_s,
+                    compiling.stalled_s,
+                ),
                 *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
+                workspace.flags,
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from ckwatch.compile.rendered_unit import compile_request
+from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.store.content_hashes import ContentSnapshot
 from ckwatch.core.effects import LookUp
 from ckwatch.core.events import LookUpFinished
@@ -64,8 +64,11 @@ class LookUpHandler:
             return LookUpFinished(effect.work, None, at=time.time())
         scope = effect.work.key.scope
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
-        take = partial(facts_of, self._tools, effect, text, header_warnings)
-        request = compile_request(self._view_loader.workspace(scope), effect.unit, text)
+        workspace = self._view_loader.workspace(scope)
+        inputs = compiler_inputs(workspace, effect.unit, text)
+        take = partial(facts_of, self._tools, effect, text, header_warnings, inputs)
+        request = compile_request(workspace, effect.unit, text)
         facts = await compiler.builder.find_and(request, take, self._snapshot.of(compiler))
-        self._background_pch.note(request, built=facts is not None and facts.outcome is Outcome.BUILT, compiled=False)
+        found = facts is not None and facts.outcome is Outcome.BUILT
+        self._background_pch.note(request, effect.unit.id, built=found, compiled=False)
         return LookUpFinished(effect.work, facts, at=time.time())

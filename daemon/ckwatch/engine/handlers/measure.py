@@ -42,6 +42,7 @@ from ckwatch.model.kernels import Shape, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.targets import Language, language_of
 from ckwatch.workspace.settings import BenchSection
+from ckwatch.workspace.shapes import ragged_shapes
 
 LoadProduct = Callable[[Path], bytes]
 """Reads a file of an artifact and verifies it: `BuildTools.load_product`."""
@@ -91,7 +92,12 @@ def suitable_device(found: Devices, unit: Unit, wanted: str) -> DeviceFacts | st
 
 
 def job_of(
-    unit: Unit, problem: KernelProblem, device: DeviceFacts, contestants: tuple[Contestant, ...], settings: BenchSection
+    unit: Unit,
+    problem: KernelProblem,
+    device: DeviceFacts,
+    contestants: tuple[Contestant, ...],
+    settings: BenchSection,
+    ragged: tuple[KernelProblem, ...] = (),
 ) -> Job:
     """The measurement of these contestants on one device."""
     return Job(
@@ -100,6 +106,7 @@ def job_of(
         arch=unit.arch,
         problem=problem,
         contestants=contestants,
+        ragged=ragged,
         caches=tuple(CacheState(cache) for cache in dict.fromkeys(settings.caches)),
         precision=Precision(
             budget_s=settings.budget_s,
@@ -144,7 +151,8 @@ OnStage = Callable[[str, str, str], None]
 
 
 class MeasureRunner:
-    """Times units, one at a time. `on_stage` is called when the worker starts something else."""
+    """Times units, one at a time. `on_stage` is called when the worker starts something else, `on_warning` with
+    what limits measurements on this machine, None when nothing does."""
 
     def __init__(self, root: Path, view_loader: ViewLoader, tools: BuildTools, history: HistoryRecorder) -> None:
         self._root = root
@@ -155,6 +163,7 @@ class MeasureRunner:
         self._asking = anyio.Lock()
         self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
         self.on_stage: OnStage = lambda _unit, _shape, _stage: None
+        self.on_warning: Callable[[str | None], None] = lambda _text: None
 
     @property
     def settings(self) -> BenchSection:
@@ -216,10 +225,11 @@ class MeasureRunner:
             return await self._finished(effect, shape, await self._taken_over(record, known), 0.0)
         began = time.monotonic()
         commit = await commit_of(self._root)
-        outcome = await self._ask_for(effect, record, device)
+        outcome = await self._ask_for(effect, record, shape, device)
         record = replace(record, commit=commit, taken_at=time.time())
         if isinstance(outcome, BenchmarkReport):
             record = replace(record, report=outcome)
+            self.on_warning(outcome.warning or None)
         elif outcome.kind in KERNEL_FAILURES:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
         else:
@@ -258,7 +268,7 @@ class MeasureRunner:
         return replace(record, id=numbers[0]) if numbers else record
 
     async def _ask_for(
-        self, effect: Measure, record: TimingRecord, device: DeviceFacts
+        self, effect: Measure, record: TimingRecord, shape: Shape, device: DeviceFacts
     ) -> BenchmarkReport | BenchmarkFailure:
         """Have the unit's artifact measured, and the vendor's library beside it."""
         own = Contestant(name=record.contestant, artifact=0, symbol=_symbol(effect))
@@ -266,7 +276,9 @@ class MeasureRunner:
         comparable = self.settings.library and record.problem.gemm is not None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
         content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
-        job = job_of(effect.unit, record.problem, device, contestants, self.settings)
+        operation, arch = effect.unit.kernel.operation, effect.unit.arch
+        ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
+        job = job_of(effect.unit, record.problem, device, contestants, self.settings, ragged)
         return await self._ask(job, [content], effect.shape)
 
     async def _ask(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:

@@ -11,7 +11,6 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from sys import intern
 
@@ -22,13 +21,16 @@ import ckwatch_templates
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.core.effects import Check, Compile, LookUp, Render
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.model.delays import RENDER_CACHE
 from ckwatch.model.diagnostics import Source
-from ckwatch.model.kernels import Unit
+from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.render.cache import RenderCache
 from ckwatch.render.outcome import Rendered, RenderLimits, RenderOutcome
+from ckwatch.system.user_files import read_file
 from ckwatch.workspace.files import writable_by_others
 from ckwatch.workspace.loading import Workspace
 
@@ -38,6 +40,8 @@ CHARACTERS_KEPT = 2_000_000
 TEXTS_KEPT = 500
 
 READS_KEPT = 50
+
+UNITS_KEPT = 10_000
 
 FEW_RENDERS = 20
 """Renders are written to disk at once while more wait for it: each holds its text."""
@@ -94,6 +98,25 @@ class SharedReads:
         return known
 
 
+class PassedParameters:
+    """The parameters with which units last had no error, by unit: what differs from them was changed since."""
+
+    def __init__(self, limit: int = UNITS_KEPT) -> None:
+        self._limit = limit
+        self._parameters: OrderedDict[str, Mapping[str, ParameterValue]] = OrderedDict()
+
+    def put(self, unit: str, parameters: Mapping[str, ParameterValue]) -> None:
+        """The unit has no error with these."""
+        self._parameters[unit] = parameters
+        self._parameters.move_to_end(unit)
+        while len(self._parameters) > self._limit:
+            self._parameters.popitem(last=False)
+
+    def get(self, unit: str) -> Mapping[str, ParameterValue] | None:
+        """The last ones, if they are known."""
+        return self._parameters.get(unit)
+
+
 class RenderHandler:
     """Renders units for the core, for the other handlers, and for queries."""
 
@@ -103,6 +126,7 @@ class RenderHandler:
         self._threads = threads
         self._reads = SharedReads()
         self._to_cache: dict[int, Callable[[], None]] = {}
+        self._passed = PassedParameters()
         self.text_cache = TextCache()
 
     async def run(self, effect: Render) -> RenderFinished:
@@ -118,14 +142,14 @@ class RenderHandler:
         reads = outcome.read
         if not reads:
             reads = await to_thread.run_sync(_template_digest, effect.unit, workspace, limiter=self._threads)
-        failed = text is None or any(diagnostic.severity == "error" for diagnostic in outcome.diagnostics)
         facts = RenderFacts(
-            not failed,
+            outcome.ok,
             outcome.diagnostics,
             self._reads.shared(reads),
             frozenset(map(intern, outcome.missed)) if outcome.missed else NOTHING,
             "" if text is None else intern(f"{text.symbol}:{text.token_key}"),
             "" if text is None else text.symbol,
+            outcome.skipped,
         )
         return RenderFinished(effect.work, facts, at=time.time())
 
@@ -167,6 +191,11 @@ class RenderHandler:
             await to_thread.run_sync(cache, limiter=self._threads)
         return outcome
 
+    async def present(self, state: State, unit: UnitState) -> RenderOutcome:
+        """The render of a unit as its view has it now."""
+        view = state.views[unit.key.scope]
+        return await self.outcome(unit.key, unit.unit, dict(view.overlays), view.options)
+
     async def _outcome(
         self, workspace: Workspace, unit: Unit, overlays: Mapping[str, str], options: ViewOverrides
     ) -> tuple[RenderOutcome, Callable[[], None] | None]:
@@ -178,13 +207,16 @@ class RenderHandler:
                 get = partial(_cached_render, cache, unit, workspace)
                 kept = await to_thread.run_sync(get, limiter=self._threads)
                 if kept is not None:
+                    self._passed.put(unit.id, unit.instance.parameters)
                     return kept, None
         settings = workspace.settings.render
         limits = RenderLimits(settings.time_limit_s, settings.output_limit_bytes)
         outcome = await self._tools.renderers(workspace.template_folders).render(unit, limits, overlays)
-        if outcome.rendered is not None:
-            checks = partial(_with_static_checks, unit, outcome, workspace, overlays, rules=options.rules)
-            outcome = await to_thread.run_sync(checks, limiter=self._threads)
+        passed = self._passed.get(unit.id)
+        checks = partial(_with_static_checks, unit, outcome, workspace, overlays, passed, rules=options.rules)
+        outcome = await to_thread.run_sync(checks, limiter=self._threads)
+        if outcome.ok:
+            self._passed.put(unit.id, unit.instance.parameters)
         return outcome, None if cache is None else partial(cache.put, unit, outcome)
 
 
@@ -194,12 +226,16 @@ def _cached_render(cache: RenderCache, unit: Unit, workspace: Workspace) -> Rend
 
 
 def _with_static_checks(
-    unit: Unit, outcome: RenderOutcome, workspace: Workspace, overlays: Mapping[str, str], *, rules: bool
+    unit: Unit,
+    outcome: RenderOutcome,
+    workspace: Workspace,
+    overlays: Mapping[str, str],
+    passed: Mapping[str, ParameterValue] | None,
+    *,
+    rules: bool,
 ) -> RenderOutcome:
     """The render with the diagnostics that need no compiler."""
-    assert outcome.rendered is not None  # noqa: S101  # the caller has checked
-    found = static_checks(unit, outcome.rendered, rules=rules)
-    outcome = replace(outcome, diagnostics=(*outcome.diagnostics, *found))
+    outcome = static_checks(unit, outcome, rules=rules, builtin=str(ckwatch_templates.ROOT), passed=passed)
     return _refuse_foreign_files(outcome, workspace, overlays)
 
 
@@ -220,7 +256,7 @@ def _template_digest(unit: Unit, workspace: Workspace) -> dict[str, str]:
     for folder in workspace.template_folders:
         path = folder / unit.kernel.template
         try:
-            return {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
+            return {str(path): hashlib.sha256(read_file(path)).hexdigest()}
         except OSError:
             continue
     return {}

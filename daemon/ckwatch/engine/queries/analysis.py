@@ -24,7 +24,6 @@ from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.events import MAIN, AnalyzeRequested
-from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.analyze import ArtifactAnalyzer
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
@@ -35,7 +34,6 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import problem_of
-from ckwatch.model.kernels import Outcome
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.analysis import Analysis, Calibrated, PredictedRanking, ShapePrediction
 from ckwatch.wire.benchmarks import Timing
@@ -122,19 +120,24 @@ class AnalysisQueries:
         self._lookup = lookup
 
     async def analysis(self, unit: UnitState) -> Analysis:
-        """The report of the unit's last artifact. Raises CkwatchError for a unit without a code object."""
+        """The report of the unit's last artifact. Raises CkwatchError for a unit without a code object.
+
+        Predictions take the unit's present parameters, so there are none for an artifact of an earlier input.
+        """
+        result = unit.compile.result  # may change while the report is made
         report = await self._report(unit)
-        assert unit.compile.result is not None  # noqa: S101  # `_report` has checked
+        assert result is not None  # noqa: S101  # `_report` has checked
         before = "" if unit.figures.latest is None else unit.figures.latest.artifact
-        earlier = await self._analyzer.earlier(unit.key.unit, unit.compile.result.artifact, unit.unit.arch, before)
+        earlier = await self._analyzer.earlier(unit.key.unit, result.artifact, unit.unit.arch, before)
         await self._loop.post(AnalyzeRequested(unit.key.scope, (unit.key.unit,), at=time.time()))
         limits = limits_of(report.arch)
-        target = target_of(unit.unit.arch)
+        fresh = unit.built is result
+        target = target_of(unit.unit.arch) if fresh else None
         shapes = () if target is None else await to_thread.run_sync(_predictions, unit, report, target)
         return Analysis(
             unit=unit.key.unit,
-            artifact_key=unit.compile.result.key,
-            fresh=unit.settled,
+            artifact_key=result.key,
+            fresh=fresh,
             report=report,
             shapes=shapes,
             previous=earlier.previous,
@@ -155,9 +158,9 @@ class AnalysisQueries:
         units = [unit for unit in self._loop.state.main.units.values() if unit.unit.kernel.name == kernel]
         if not units:
             raise await self._lookup.unknown(MAIN, kernel)
-        mine = of_arch(units, arch or units[0].unit.arch)
-        while any(unit.phase in (Phase.WAITING, Phase.RENDERING, Phase.LOOKING) for unit in mine):
-            await self._loop.feed.wait(self._loop.feed.seq)
+        mine = await self._lookup.looked_up(of_arch(units, arch or units[0].unit.arch))
+        if not mine:
+            raise await self._lookup.unknown(MAIN, kernel)
         return await self._ranked(kernel, mine, shape, part)
 
     async def _ranked(self, kernel: str, units: list[UnitState], shape: str, part: str) -> PredictedRanking:
@@ -177,13 +180,11 @@ class AnalysisQueries:
             )
         entries, measured = [], {}
         for unit in units:
-            name = unit.unit.instance.name
-            why_not, report = _why_not(unit), None
+            instance = unit.unit.instance  # may be edited while the report is made
+            name, why_not, report = instance.name, _why_not(unit), None
             if not why_not:
                 report = await self._report(unit)
-            entries.append(
-                RankingCandidate(name=name, parameters=unit.unit.instance.parameters, report=report, why_not=why_not)
-            )
+            entries.append(RankingCandidate(name=name, parameters=instance.parameters, report=report, why_not=why_not))
             if (time_us := _measured_time(unit, shape)[0]) is not None:
                 measured[name] = time_us
         problem = problem_of(first.kernel.operation, known, first.arch)
@@ -202,8 +203,11 @@ class AnalysisQueries:
         result = unit.compile.result
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
         if result is None or path is None or not unit.unit.arch.startswith("gfx"):
-            why = _why_not(unit) or "it has no AMD code object"
-            raise CkwatchError(f"'{unit.key.unit}' cannot be inspected: {why}", "build it first")
+            why = _why_not(unit)
+            hint = f"`ckwatch explain {unit.key.unit}` shows its errors" if _errors_of(unit) else "build it first"
+            raise CkwatchError(
+                f"'{unit.key.unit}' cannot be inspected: {why or 'it has no AMD code object'}", hint if why else None
+            )
         return await self._analyzer.reports.report(result.artifact, Path(path), unit.unit.arch)
 
 
@@ -218,11 +222,19 @@ def of_arch(units: list[UnitState], arch: str) -> list[UnitState]:
 
 
 def _why_not(unit: UnitState) -> str:
-    """Why the unit has no artifact; empty where it has one."""
-    if unit.compile.result is not None and unit.compile.result.outcome is Outcome.BUILT:
+    """Why the unit has no artifact of its present input; empty where it has one."""
+    if unit.built is not None:
         return ""
-    errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
-    return errors[0] if errors else "it was not built"
+    if not unit.settled:
+        return "it is being built"
+    errors = _errors_of(unit)
+    never = "it was not built" if unit.compile.result is None else "it was not built since it changed"
+    return errors[0] if errors else never
+
+
+def _errors_of(unit: UnitState) -> list[str]:
+    """What is wrong with the unit."""
+    return [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
 
 
 def _predictions(unit: UnitState, report: CodeObjectReport, target: PredictionTarget) -> tuple[ShapePrediction, ...]:

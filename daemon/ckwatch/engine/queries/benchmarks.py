@@ -19,7 +19,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
 from ckwatch.bench.report import BenchmarkFailure
-from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested
+from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.handlers.history_recorder import HistoryRecorder
@@ -33,12 +33,13 @@ from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wir
 from ckwatch.engine.to_wire import unit_timings_to_wire
 from ckwatch.model.diagnostics import Severity
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
-from ckwatch.model.kernels import Outcome
+from ckwatch.model.kernels import Outcome, Unit
 from ckwatch.model.roofline import CacheState
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
 
 NOT_BUILT = "it was not built"
+SKIPPED = "an instance rule refuses it, and its sweep skips it"
 REMOVED = "it was removed"
 CHANGED = "it was edited or cancelled meanwhile"
 
@@ -51,6 +52,7 @@ class _FollowedBenchmark:
     shapes: tuple[str, ...] | None
     force: bool
     device: str | None
+    scope: str
     pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
     begun: set[tuple[str, str]] = field(default_factory=set)
     built: bool = False
@@ -78,6 +80,7 @@ class FollowedBenchmarks:
         self._numbers = itertools.count(1)
         self._followed: list[_FollowedBenchmark] = []
         measure.on_stage = self._stage
+        measure.on_warning = lambda text: loop.post_soon(WarningChanged("device", text, at=time.time()))
 
     @asynccontextmanager
     async def bench(
@@ -87,16 +90,19 @@ class FollowedBenchmarks:
         *,
         device: str | None = None,
         force: bool = False,
+        client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
 
         Raises UnknownUnitError when a pattern means no unit, CkwatchError when no unit has such a shape.
         """
-        async with self._builds.build(None, patterns, force=False, check_only=False) as lines:
-            self._require_shapes(patterns, shapes)
+        scope = client or MAIN
+        async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
+            self._require_shapes(scope, patterns, shapes)
             send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-            benchmark = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device)
+            benchmark = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device, scope)
             self._followed.append(benchmark)
+            benchmark.report(BenchLine(event="start", shapes=self._shape_count(scope, patterns, benchmark.shapes)))
             try:
                 async with plain_errors(), anyio.create_task_group() as tasks:
 
@@ -117,10 +123,10 @@ class FollowedBenchmarks:
                 receive.close()
                 if benchmark.pending:
                     with CancelScope(shield=True):
-                        await self._loop.post(MeasureDropped(tuple(benchmark.pending), at=time.time()))
+                        await self._loop.post(MeasureDropped(tuple(benchmark.pending), scope=scope, at=time.time()))
 
-    def _require_shapes(self, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
-        members = self._loop.state.members(MAIN)
+    def _require_shapes(self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> None:
+        members = self._loop.state.members(scope)
         names, _ = select_units(members, None if patterns is None else tuple(patterns))
         there = dict.fromkeys(shape.name for name in names for shape in members[name].kernel.shapes)
         for shape in shapes or ():
@@ -128,22 +134,31 @@ class FollowedBenchmarks:
                 known = f"there are {', '.join(there)}" if there else "their kernel files have no [[shape]]"
                 raise CkwatchError(f"none of these units has a shape '{shape}'", known)
 
+    def _shape_count(self, scope: str, patterns: Sequence[str] | None, shapes: Sequence[str] | None) -> int:
+        members = self._loop.state.members(scope)
+        names, _ = select_units(members, None if patterns is None else tuple(patterns))
+        return sum(len(shapes_of(members[name], shapes)) for name in names)
+
     async def _built(self, benchmark: _FollowedBenchmark, name: str, problem: str | None) -> None:
-        unit = self._loop.state.main.units.get(name)
+        unit = self._loop.state.seen(benchmark.scope, name)
+        wanted = {} if unit is None else shapes_of(unit.unit, benchmark.shapes)
         if unit is None or problem is not None or unit.outcome != "built":
-            benchmark.report(BenchLine(event="skipped", unit=name, text=problem or NOT_BUILT))
+            skipped = unit is not None and unit.outcome is Outcome.SKIPPED
+            text = problem or (SKIPPED if skipped else NOT_BUILT)
+            benchmark.report(BenchLine(event="skipped", unit=name, shapes=len(wanted), text=text))
             return
-        shapes = [shape.name for shape in unit.unit.kernel.shapes]
-        wanted = dict.fromkeys(name for name in shapes if benchmark.shapes is None or name in benchmark.shapes)
         if not wanted:
-            text = "its kernel file has no [[shape]] to time it on" if not shapes else "it has none of these shapes"
+            text = (
+                "its kernel file has no [[shape]] to time it on"
+                if not unit.unit.kernel.shapes
+                else "it has none of these shapes"
+            )
             benchmark.report(BenchLine(event="skipped", unit=name, text=text))
             return
         number = next(self._numbers)
         benchmark.pending[name] = (number, wanted)
-        await self._loop.post(
-            MeasureRequested(number, (name,), tuple(wanted), benchmark.force, benchmark.device, at=time.time())
-        )
+        what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.scope)
+        await self._loop.post(MeasureRequested(*what, at=time.time()))
 
     async def _watch(self, benchmark: _FollowedBenchmark) -> None:
         """After each change, report what is done; until cancelled."""
@@ -160,7 +175,7 @@ class FollowedBenchmarks:
         state = self._loop.state
         if state.measure_requests < number:
             return
-        unit = state.main.units.get(name)
+        unit = state.seen(benchmark.scope, name)
         for shape in list(shapes):
             if unit is None or shape not in unit.timing.requested:
                 del shapes[shape]
@@ -171,8 +186,9 @@ class FollowedBenchmarks:
     def _report_shape(self, benchmark: _FollowedBenchmark, name: str, unit: UnitState | None, shape: str) -> None:
         rows = [] if unit is None else [row for row in unit_timings_to_wire(unit) if row.shape == shape]
         fresh = [row for row in rows if row.standing == "fresh"]
+        known = (name, shape) not in benchmark.begun
         for row in fresh:
-            benchmark.report(BenchLine(event="timing", unit=name, shape=shape, timing=row))
+            benchmark.report(BenchLine(event="timing", unit=name, shape=shape, timing=row, known=known))
         if not fresh:
             why = REMOVED if unit is None else unit.timing.untimed_because or CHANGED
             benchmark.report(BenchLine(event="skipped", unit=name, shape=shape, text=why))
@@ -185,6 +201,11 @@ class FollowedBenchmarks:
                 benchmark.begun.add((unit, shape))
                 benchmark.report(BenchLine(event="began", unit=unit, shape=shape))
             benchmark.report(BenchLine(event="stage", unit=unit, shape=shape, text=stage))
+
+
+def shapes_of(unit: Unit, wanted: Sequence[str] | None) -> dict[str, None]:
+    """The names of the unit's shapes, of those that are `wanted`; None for all. A dict is an ordered set."""
+    return dict.fromkeys(one.name for one in unit.kernel.shapes if wanted is None or one.name in wanted)
 
 
 NOT_UNITS = ("previous", "library", "baseline")
@@ -232,14 +253,20 @@ class BenchmarkQueries:
         )
 
     def bench(
-        self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
+        self,
+        patterns: Sequence[str] | None,
+        shapes: Sequence[str] | None,
+        *,
+        device: str | None,
+        force: bool,
+        client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark, as `FollowedBenchmarks.bench`."""
-        return self._followed.bench(patterns, shapes, device=device, force=force)
+        return self._followed.bench(patterns, shapes, device=device, force=force, client=client)
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
         """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
-        timings = self._timings()
+        timings, unit = self._timings(), self._lookup.id_of(MAIN, unit)
         records = await to_thread.run_sync(timings.of_unit, unit, shape, limit)
         if not records and unit not in self._state.main.members:
             raise await self._lookup.unknown(MAIN, unit)
@@ -254,8 +281,11 @@ class BenchmarkQueries:
         present = self._present([record.unit])[record.unit]
         return await to_thread.run_sync(record_details_to_wire, record, present)
 
-    async def best(self, kernel: str, shape: str | None) -> list[RankedTiming]:
-        """A kernel's instances by time. Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape."""
+    async def best(self, kernel: str, shape: str | None, cache: CacheState | None = None) -> list[RankedTiming]:
+        """A kernel's instances by time with this cache, by default cold where the workspace times so.
+
+        Raises UnknownUnitError for an unknown kernel, CkwatchError for a shape.
+        """
         kernels = {one.kernel.name: one for one in self._state.main.kernels.values()}
         known = kernels.get(kernel)
         if known is None:
@@ -265,9 +295,11 @@ class BenchmarkQueries:
         if shape is not None and shape not in shapes:
             raise CkwatchError(f"'{kernel}' has no shape '{shape}'", f"it has {', '.join(shapes) or 'none'}")
         units = [unit.id for unit in known.units]
+        await self._lookup.looked_up(unit for name in units if (unit := self._state.main.units.get(name)) is not None)
         records = await to_thread.run_sync(self._timings().of_kernel, kernel, shape)
         present, refused = self._present(units), self._refused(units)
-        cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
+        if cache is None:
+            cache = CacheState.COLD if CacheState.COLD in self._measure.settings.caches else CacheState.HOT
         return await to_thread.run_sync(rank_units, records, present, refused, cache)
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:
@@ -327,7 +359,9 @@ class BenchmarkQueries:
         reasons = {}
         for name in units:
             unit = self._state.main.units.get(name)
-            if unit is not None and unit.outcome is Outcome.FAILED:
+            if unit is not None and unit.outcome is Outcome.SKIPPED:
+                reasons[name] = SKIPPED
+            elif unit is not None and unit.outcome is Outcome.FAILED:
                 errors = [one.message for one in unit.diagnostics if one.severity is Severity.ERROR]
                 reasons[name] = errors[0] if errors else "it does not compile"
         return reasons
@@ -342,6 +376,5 @@ class BenchmarkQueries:
 
 
 def _present_artifact(unit: UnitState | None) -> str | None:
-    if unit is None or not unit.settled or unit.outcome is not Outcome.BUILT or unit.compile.result is None:
-        return None
-    return unit.compile.result.artifact
+    built = None if unit is None else unit.built
+    return None if built is None else built.artifact

@@ -22,10 +22,13 @@ from ckwatch.core.events import (
     MeasureDropped,
     RequestDropped,
 )
+from ckwatch.core.unit_state import UnitState
+from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.compile_facts import ArtifactFiles
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.to_wire import diagnostic_to_wire, unit_to_wire
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.messages import BuildLine
@@ -46,10 +49,19 @@ class _FollowedBuild:
 class FollowedBuilds:
     """The builds that are followed now. `len` counts them."""
 
-    def __init__(self, loop: EngineLoop, tools: BuildTools, lookup: UnitLookup) -> None:
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        lookup: UnitLookup,
+        side_work: SideWork,
+        background_pch: BackgroundPch,
+    ) -> None:
         self._loop = loop
         self._tools = tools
         self._lookup = lookup
+        self._side_work = side_work
+        self._background_pch = background_pch
         self._numbers = itertools.count(1)
         self._builds: dict[str, _FollowedBuild] = {}
         loop.on_notify = self._notified
@@ -86,16 +98,46 @@ class FollowedBuilds:
             receive.close()
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
-        """Stop compiling and timing units; those that were stopped. Raises UnknownUnitError."""
-        scope, state = client or MAIN, self._loop.state
-        names = await self._lookup.names(scope, patterns)
-        units = [unit for name in names if (unit := state.seen(scope, name))]
-        stopped = [unit.key.unit for unit in units if not unit.settled]
-        timed = [unit.key.unit for unit in units if unit.timing.requested]
-        await self._loop.post(CancelRequested(scope, frozenset(stopped), at=time.time()))
+        """Stop compiling and timing units, in the client's view, or without one in every view; those that were stopped.
+
+        Time traces, listings and, without a view, precompiled headers are compiled for units, too.
+
+        Raises UnknownUnitError.
+        """
+        state = self._loop.state
+        await self._lookup.loaded()
+        names = await self._lookup.names(client or MAIN, patterns)
+        timed = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.timing.requested]
+        stopped: dict[str, None] = {}
+        scopes = [client] if client else [MAIN, *(view.name for view in state.client_views)]
+        meant = {unit.key: unit.unit for scope in scopes for unit in self._meant(scope, patterns)}
+        for scope in scopes:
+            here = self._in_work(scope, patterns)
+            stopped |= dict.fromkeys(here)
+            if here:
+                await self._loop.post(CancelRequested(scope, frozenset(here), at=time.time()))
         if timed:
-            await self._loop.post(MeasureDropped(tuple(timed), everything=True, at=time.time()))
-        return list(dict.fromkeys([*stopped, *timed]))
+            await self._loop.post(MeasureDropped(tuple(timed), everything=True, scope=client or MAIN, at=time.time()))
+        beside = self._side_work.cancel(meant.__contains__)
+        if client is None:
+            beside += self._background_pch.cancel({(unit.kernel.name, unit.arch) for unit in meant.values()})
+        return list(stopped | dict.fromkeys([*timed, *beside]))
+
+    def _meant(self, scope: str, patterns: Sequence[str] | None) -> list[UnitState]:
+        state = self._loop.state
+        names, _ = select_units(state.members(scope), None if patterns is None else tuple(patterns))
+        return [unit for name in names if (unit := state.seen(scope, name))]
+
+    def _in_work(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
+        """The units of a view that are being worked on, wait for it, or are about to be asked for."""
+        state = self._loop.state
+        members = state.members(scope)
+        asked: set[str] = set()
+        for request in state.requests.values():
+            if request.scope == scope and not request.check_only and request.awaits_asking:
+                unknown = request.pending is None
+                asked.update(select_units(members, request.patterns)[0] if unknown else request.not_yet_asked)
+        return [unit.key.unit for unit in self._meant(scope, patterns) if unit.key.unit in asked or not unit.settled]
 
     async def _report_lost(self, scope: str, patterns: Sequence[str] | None) -> None:
         """Report the results that the store no longer has."""
@@ -143,8 +185,8 @@ class FollowedBuilds:
             return
         unit = self._loop.state.seen(build.scope, notification.unit)
         diagnostics = () if unit is None else unit.diagnostics
-        if build.check_only and unit is not None:
-            diagnostics = () if unit.render.facts is None else unit.render.facts.diagnostics
+        if build.check_only and unit is not None and unit.render.facts is not None:
+            diagnostics = unit.render.facts.diagnostics
         line = BuildLine(
             event="unit",
             id=notification.unit,

@@ -79,13 +79,24 @@ class LanguageQueries:
 
     async def readers(self, client: str | None, path: str) -> list[str]:
         """The units that read a file: as a template or header when they were last made, or as their kernel file."""
+        return (await self.readers_of(client, [path]))[0]
+
+    async def readers_of(self, client: str | None, paths: Sequence[str]) -> list[list[str]]:
+        """The same for each of several files."""
         await self._lookup.loaded()
         scope = client or MAIN
         graph = self._state.graph
-        readers = (*graph.readers(path), *graph.includers(path))
-        seen = {key.unit for key in readers if key.scope in (MAIN, scope)}
         members = self._state.members(scope)
-        return [name for name, unit in members.items() if name in seen or unit.kernel.path == path]
+        order = {name: at for at, name in enumerate(members)}
+        in_file: dict[str, list[str]] = {}
+        for name, unit in members.items():
+            in_file.setdefault(unit.kernel.path, []).append(name)
+        found = []
+        for path in paths:
+            readers = (*graph.readers(path), *graph.includers(path))
+            seen = {key.unit for key in readers if key.scope in (MAIN, scope) and key.unit in order}
+            found.append(sorted(seen.union(in_file.get(path, ())), key=order.__getitem__))
+        return found
 
     async def values(self, request: ValuesRequest) -> list[ParameterValue]:
         """A parameter's values as the instance rules judge them: accepted ones first, then the nearest.
@@ -94,7 +105,8 @@ class LanguageQueries:
         """
         await self._lookup.loaded()
         scope = request.client or MAIN
-        state = self._state.seen(scope, request.unit) or self._state.seen(MAIN, request.unit)
+        name = self._lookup.id_of(scope, request.unit)
+        state = self._state.seen(scope, name) or self._state.seen(MAIN, name)
         if state is None:
             raise UnknownUnitError(f"no unit is called '{request.unit}'")
         unit = state.unit

@@ -16,8 +16,10 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import parameter_description, parameter_kind_name, rules_of
 from ckwatch.engine.queries.language_vocabulary import BLOCK_WORDS, VARIABLES
+from ckwatch.model.parameter_types import ParameterType, ValueKind, declarations
 from ckwatch.model.toml import toml_value
 from ckwatch.render.environment import TemplateEnvironment
+from ckwatch.system.user_files import read_file
 from ckwatch.wire.language import ParameterDetail, RuleDetail, TemplateDetail
 from ckwatch.workspace.parameters import RESERVED
 from ckwatch.workspace.template_search import TemplateSearch
@@ -40,7 +42,8 @@ class _TemplateFile:
     """What one template refers to. `mentioned` are names that it does not set itself, in order.
 
     `own` are names that it sets, `optional` those with a `default` filter or a question whether they are defined,
-    `docs` lines `NAME: text` in its comments, `operations` CK's device operations.
+    `docs` and `types` come from lines `NAME: text` and `NAME (TYPE): text` in its comments, `operations` are CK's
+    device operations.
     """
 
     references: tuple[str, ...] = ()
@@ -48,6 +51,7 @@ class _TemplateFile:
     own: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     docs: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, ParameterType] = field(default_factory=dict)
     operations: tuple[str, ...] = ()
 
 
@@ -78,6 +82,10 @@ class _References:
     def doc(self, name: str) -> str:
         """The description of a parameter in a template's comments; empty if there is none."""
         return next((part.docs[name] for part in self.parts if name in part.docs), "")
+
+    def type(self, name: str) -> ParameterType | None:
+        """The type that a template declares for a parameter."""
+        return next((part.types[name] for part in self.parts if name in part.types), None)
 
 
 def template_detail(
@@ -120,9 +128,7 @@ def _read(path: str, overlays: Mapping[str, str]) -> str | None:
     if path in overlays:
         return overlays[path]
     try:
-        if Path(path).stat().st_size > TEXT_LIMIT_BYTES:
-            return None
-        return Path(path).read_text("utf-8", "replace")
+        return read_file(path).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     except OSError:
         return None
 
@@ -132,10 +138,13 @@ def _references_of(text: str) -> _TemplateFile:
     """What a template's text refers to; little when it cannot be parsed."""
     operations = tuple(dict.fromkeys(word for word in _NAMED_IN_TEXT.findall(text) if word in OPERATIONS))
     docs = {name: doc for comment in _COMMENT.findall(text) for name, doc in _DESCRIBED.findall(comment)}
+    typed = declarations("", text)
+    docs |= {one.name: one.doc for one in typed if one.doc}
+    types = {one.name: one.type for one in typed if one.type is not None}
     try:
         tree = TemplateEnvironment(()).parse(text)
     except (TemplateError, RecursionError):
-        return _TemplateFile(docs=docs, operations=operations)
+        return _TemplateFile(docs=docs, types=types, operations=operations)
     undeclared = meta.find_undeclared_variables(tree)
     mentioned: dict[str, None] = {}
     own = {macro.name for macro in tree.find_all(nodes.Macro)} | {one.target for one in tree.find_all(nodes.Import)}
@@ -155,7 +164,7 @@ def _references_of(text: str) -> _TemplateFile:
         if asked.name in ("default", "d", "defined", "undefined") and isinstance(asked.node, nodes.Name)
     }
     references = tuple(name for name in meta.find_referenced_templates(tree) if name is not None)
-    return _TemplateFile(references, tuple(mentioned), frozenset(own), frozenset(optional), docs, operations)
+    return _TemplateFile(references, tuple(mentioned), frozenset(own), frozenset(optional), docs, types, operations)
 
 
 def _named_by(node: nodes.Node) -> str | None:
@@ -185,11 +194,17 @@ def _parameter_detail(name: str, found: _References, operations: Sequence[str]) 
     description = None if operation is None else parameter_description(operation, name)
     rules = {rule.slug: rule for one in operations for rule in rules_of(one, name)}
     doc = found.doc(name)
+    declared = found.type(name) if operation is None else None
+    values = () if description is None else description.values
+    kind = "" if operation is None else parameter_kind_name(operation, name)
+    if declared is not None:
+        values = (True, False) if declared.kind is ValueKind.FLAG else declared.values
+        kind = "string" if declared.kind is ValueKind.CHOICE else declared.kind.value
     return ParameterDetail(
         name=name,
-        kind="" if operation is None else parameter_kind_name(operation, name),
+        kind=kind,
         default="" if name in found.optional else None,
-        values=() if description is None else tuple(map(toml_value, description.values)),
+        values=tuple(map(toml_value, values)),
         doc=doc if description is None else description.doc,
         rules=tuple(
             RuleDetail(slug=one.slug, condition=one.condition, explanation=one.explanation, source=one.source)

@@ -76,6 +76,8 @@ def kernel_file_keys() -> tuple[KeyDescription, ...]:
                 found.append(key.model_copy(update={"type": "string or array of strings"}))
             case "sweep.parameters.*":
                 found.append(key.model_copy(update={"type": f"array of values, or one value: {PARAMETER_KIND}"}))
+            case "sweep.derived.*":
+                found.append(key.model_copy(update={"type": "string: an expression over the other parameters"}))
             case _:
                 found.append(key)
     return tuple(found)
@@ -198,7 +200,8 @@ def _default_text(value: Any, kind: str) -> str:
 
 
 _TENSOR_WORDS = (
-    "a tensor of the GEMM, `none` where the operation has none: `name`, `dtype`, `layout`, `sizes`, `strides`, `buffer`"
+    "a tensor of the operation, `none` where it has none of this name: `name`, `dtype`, `layout`, `sizes`, `strides`, "
+    "`buffer`"
 )
 
 VARIABLES: Mapping[str, str] = {

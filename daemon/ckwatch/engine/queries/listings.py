@@ -25,7 +25,7 @@ from ckwatch.compile.line_tables import compile_with_lines, find_lined_code
 from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompileRequest, ProductKind
 from ckwatch.compile.store.artifacts import ArtifactStore
-from ckwatch.compile.store.entries import META, Artifact, artifact_from_json
+from ckwatch.compile.store.entries import read_entry
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.compile.work_folder import remove_work_folder
@@ -36,6 +36,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.analysis import AnalysisQueries
+from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.to_wire import span_to_wire
 from ckwatch.model.errors import CkwatchError
 from ckwatch.render.outcome import Rendered
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 STALE = "the kernel was built from an earlier input: build it to see its source lines"
 DOES_NOT_COMPILE = "no source lines: the device code does not compile with line tables"
+CANCELLED = "no source lines: their compile was cancelled"
 NOT_YET = "source lines take a compile of the device code"
 
 
@@ -76,11 +78,19 @@ class KnownKernel:
 class SourceLines:
     """Finds the source lines of instructions, with one compile at a time: builds come first."""
 
-    def __init__(self, loop: EngineLoop, tools: BuildTools, view_loader: ViewLoader, renders: RenderHandler) -> None:
+    def __init__(
+        self,
+        loop: EngineLoop,
+        tools: BuildTools,
+        view_loader: ViewLoader,
+        renders: RenderHandler,
+        side_work: SideWork,
+    ) -> None:
         self._state = loop.state
         self._tools = tools
         self._view_loader = view_loader
         self._renders = renders
+        self._side_work = side_work
         self._turn = anyio.Lock()
         self._failed: dict[str, str] = {}
 
@@ -103,7 +113,7 @@ class SourceLines:
         self, known: KnownKernel, unit: UnitState, result: CompileFacts, code_object: Path, *, compile_it: bool
     ) -> str:
         compiler, store = self._tools.compiler, self._tools.store
-        fresh = unit.settled and unit.compile.result is result
+        fresh = unit.present_result is result
         rendered = await self._rendered(unit, result) if fresh else None
         if rendered is None:
             return STALE if known.frames is None else ""
@@ -115,21 +125,24 @@ class SourceLines:
             return f"no source lines: {self._tools.problem or 'there is no compiler'}"
         if result.artifact in self._failed:
             return self._failed[result.artifact]
-        stored = await to_thread.run_sync(_stored_lines, code_object)
+        stored = await to_thread.run_sync(read_entry, code_object.parent)
         workspace = self._view_loader.workspace(unit.key.scope)
         source = await to_thread.run_sync(lambda: stored.source_text)
-        request = replace(compile_request(workspace, unit.unit, rendered), source=source, symbol=stored.record.symbol)
+        request = compile_request(workspace, unit.unit, rendered, awaited=True)
+        request = replace(request, source=source, symbol=stored.record.symbol)
         found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
         if found is not None:
             return await self._read(known, request, found, toolchain)
         if not compile_it:
             return NOT_YET
-        async with self._turn:
-            # Another kernel of the same artifact may have waited here, too.
-            found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
-            if found is not None:
-                return await self._read(known, request, found, toolchain)
-            note = await self._compile(known, request, toolchain, compiler.builder.ladder, store)
+        note = CANCELLED
+        with self._side_work.of(unit.key):
+            async with self._turn:
+                # Another kernel of the same artifact may have waited here, too.
+                found = await to_thread.run_sync(find_lined_code, request, toolchain, store)
+                if found is not None:
+                    return await self._read(known, request, found, toolchain)
+                note = await self._compile(known, request, toolchain, compiler.builder.ladder, store)
         if note == DOES_NOT_COMPILE:
             self._failed[result.artifact] = note
         return note
@@ -168,17 +181,10 @@ class SourceLines:
 
     async def _rendered(self, unit: UnitState, result: CompileFacts) -> Rendered | None:
         """The unit's text, if it still is what the result is of."""
-        view = self._state.views[unit.key.scope]
-        overlays = dict(view.overlays)
-        outcome = await self._renders.outcome(unit.key, unit.unit, overlays, view.options)
-        found = outcome.rendered
+        found = (await self._renders.present(self._state, unit)).rendered
         if found is None or f"{found.symbol}:{found.token_key}" != result.tokens:
             return None
         return found
-
-
-def _stored_lines(code_object: Path) -> Artifact:
-    return artifact_from_json((code_object.parent / META).read_bytes(), code_object.parent)
 
 
 KERNELS_KEPT = 20
@@ -195,12 +201,13 @@ class IsaListings:
         view_loader: ViewLoader,
         renders: RenderHandler,
         analyses: AnalysisQueries,
+        side_work: SideWork,
     ) -> None:
         self._state = loop.state
         self._tools = tools
         self._view_loader = view_loader
         self._analyses = analyses
-        self._lines = SourceLines(loop, tools, view_loader, renders)
+        self._lines = SourceLines(loop, tools, view_loader, renders, side_work)
         self._known: dict[tuple[str, str], KnownKernel] = {}
 
     async def listing(self, unit: UnitState, name: str | None, *, lines: bool) -> Isa:
@@ -209,7 +216,7 @@ class IsaListings:
         Raises CkwatchError for a unit without a code object, and for a kernel that is not in it. A note says why
         there are no lines.
         """
-        result, fresh = unit.compile.result, unit.settled  # may change while the report is made
+        result, fresh = unit.compile.result, unit.built is not None  # may change while the report is made
         report = (await self._analyses.analysis(unit)).report
         compiler = self._tools.compiler
         path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)

@@ -13,6 +13,7 @@ from anyio import to_thread
 from ckwatch.core.events import MAIN
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.file_diagnostics import skipped_in_sweeps
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.memory import resident_bytes
@@ -90,13 +91,18 @@ class StatusQueries:
         return WorkspaceDetail(
             root=state.root,
             problem=view.problem,
-            diagnostics=()
-            if loaded is None
-            else tuple(diagnostic_to_wire(one, stale=False) for one in loaded.diagnostics),
+            diagnostics=tuple(
+                diagnostic_to_wire(one, stale=False)
+                for one in (
+                    *(() if loaded is None else loaded.diagnostics),
+                    *skipped_in_sweeps(state, self._loop.diagnosed, scope),
+                )
+            ),
             files=found.files,
             template_folders=tuple(str(folder) for folder in found.template_folders),
             toolchain=None if compiler is None else compiler.toolchain.clang_version,
             toolchain_problem=None if loaded is None else loaded.toolchain_problem,
+            kernel_names=dict(found.kernel_names),
         )
 
     async def log(self, lines: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from heapq import nlargest
@@ -12,7 +11,8 @@ from pathlib import Path
 import anyio
 from anyio import CancelScope, CapacityLimiter, TemporaryDirectory, to_thread
 
-from ckwatch.compile.rendered_unit import build_diagnostics, compile_request
+from ckwatch.checks.compiler_diagnostics import CompilerInputs
+from ckwatch.compile.rendered_unit import build_diagnostics, compile_request, compiler_inputs
 from ckwatch.compile.request import BuildOutcome, CompileOutcome, CompileRequest
 from ckwatch.compile.timetrace.traced_compile import GRANULARITY_US, TracedPass, trace_compile
 from ckwatch.core.events import MAIN
@@ -23,10 +23,12 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.to_wire import diagnostic_to_wire
-from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.errors import CkwatchError, ToolchainError
 from ckwatch.render.outcome import Rendered
+from ckwatch.system.durable_files import temporary_beside
 from ckwatch.wire import state as wire
 from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace
 
@@ -44,34 +46,42 @@ class TimeTraceQuery:
         view_loader: ViewLoader,
         renders: RenderHandler,
         lookup: UnitLookup,
+        side_work: SideWork,
     ) -> None:
         self._state = loop.state
         self._tools = tools
         self._view_loader = view_loader
         self._renders = renders
         self._lookup = lookup
+        self._side_work = side_work
         self._turn = anyio.Lock()
 
     async def time_trace(self, client: str | None, name: str, path: str | None) -> TimeTrace:
         """Where the time of each pass goes, or why the unit does not compile. `path`: a file for the traces.
 
-        Raises UnknownUnitError, CkwatchError when `path` cannot be written, ToolchainError when there is no compiler,
-        or when it fails for a reason other than the kernel.
+        Raises UnknownUnitError, CkwatchError when `path` cannot be written or somebody cancels it, ToolchainError when
+        there is no compiler, or when it fails for a reason other than the kernel.
         """
         unit = await self._lookup.one(client or MAIN, name)
+        with self._side_work.of(unit.key):
+            return await self._time_trace(unit, path)
+        raise CkwatchError(f"the time trace of {unit.key.unit} was cancelled", "ask for it again")
+
+    async def _time_trace(self, unit: UnitState, path: str | None) -> TimeTrace:
         target = None if path is None else Path(path)
         answer = TimeTrace(unit=unit.key.unit, granularity_us=GRANULARITY_US)
-        view = self._state.views[unit.key.scope]
-        overlays = dict(view.overlays)
-        outcome = await self._renders.outcome(unit.key, unit.unit, overlays, view.options)
+        overlays = dict(self._state.views[unit.key.scope].overlays)
+        outcome = await self._renders.present(self._state, unit)
         rendered = outcome.rendered
-        if rendered is None or any(found.severity is Severity.ERROR for found in outcome.diagnostics):
+        if rendered is None or not outcome.ok:
             return answer.model_copy(update={"diagnostics": _diagnostics(outcome.diagnostics)})
         compiler = self._tools.compiler
         if compiler is None:
             message, _, hint = (self._tools.problem or "there is no compiler").rpartition("\n")
             raise ToolchainError(message or hint, hint if message else None)
-        request = compile_request(self._view_loader.workspace(unit.key.scope), unit.unit, rendered)
+        workspace = self._view_loader.workspace(unit.key.scope)
+        request = compile_request(workspace, unit.unit, rendered, awaited=True)
+        inputs = compiler_inputs(workspace, unit.unit, rendered)
         limiter = CapacityLimiter(min(2, self._state.jobs))
         async with (
             self._turn,
@@ -84,7 +94,7 @@ class TimeTraceQuery:
         if traced.failure is not None:
             if traced.failure.fault is not None:
                 raise ToolchainError(traced.failure.message, "this says nothing about the kernel; try again")
-            found = await to_thread.run_sync(_placed, unit, rendered, request, traced.failure, overlays)
+            found = await to_thread.run_sync(_placed, unit, rendered, request, inputs, traced.failure, overlays)
             return answer.model_copy(update={"diagnostics": _diagnostics(found)})
         return answer.model_copy(
             update={"passes": tuple(map(_pass_time, traced.passes)), "path": None if target is None else str(target)}
@@ -118,10 +128,16 @@ def _diagnostics(found: Iterable[Diagnostic]) -> tuple[wire.Diagnostic, ...]:
 
 
 def _placed(
-    unit: UnitState, rendered: Rendered, request: CompileRequest, failure: CompileOutcome, overlays: Mapping[str, str]
+    unit: UnitState,
+    rendered: Rendered,
+    request: CompileRequest,
+    inputs: CompilerInputs,
+    failure: CompileOutcome,
+    overlays: Mapping[str, str],
 ) -> tuple[Diagnostic, ...]:
     result = BuildOutcome("", None, failure, from_store=False, log=failure.log, source_text=request.source)
-    return build_diagnostics(unit.unit, rendered, result, line_reader(overlays), header_warnings=False)
+    read_line = line_reader(overlays)
+    return build_diagnostics(unit.unit, rendered, result, read_line, header_warnings=False, inputs=inputs)
 
 
 @asynccontextmanager
@@ -146,7 +162,7 @@ def _create(target: Path) -> Path:
         real = Path(os.path.realpath(target))
         if real.exists() and not real.is_file():
             raise CkwatchError(f"cannot write {target}: it is {'a folder' if real.is_dir() else 'not a regular file'}")
-        made = real.with_name(f".{real.name[:100]}.{secrets.token_hex(4)}.partial")
+        made = temporary_beside(real)
         os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
     except OSError as error:
         raise CkwatchError(f"cannot write {target}: {error.strerror}") from error

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from anyio import TemporaryDirectory, to_thread
 
+from ckwatch.compile.rendered_unit import compile_request
 from ckwatch.compile.request import CompilerToolchain, ProductKind
+from ckwatch.compile.single_call import shown_command
 from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import Artifact as Stored
-from ckwatch.compile.store.entries import artifact_from_json, verified
+from ckwatch.compile.store.entries import read_entry, verified
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
@@ -23,14 +27,14 @@ from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, span_to_wire, unit_to_wire
 from ckwatch.model.errors import CkwatchError, TemplateError
-from ckwatch.model.kernels import Outcome, ParameterValue, Unit
+from ckwatch.model.kernels import Operation, Outcome, ParameterValue, Unit
 from ckwatch.model.source_map import Segment, SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
 from ckwatch.render.worker_pool import RenderPool
 from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
-from ckwatch.wire.state import Cause
+from ckwatch.wire.state import Cause, Position
 
 RUNNER_TEMPLATES = {Language.HIP: "runner/gemm_runner.hip.j2", Language.CPP: "runner/gemm_runner.cpp.j2"}
 DEFAULT_SIZES: dict[str, ParameterValue] = {"M": 1024, "N": 1024, "K": 1024, "kBatch": 1}
@@ -68,6 +72,7 @@ class UnitQueries:
             parameters=dict(instance.parameters),
             parameter_places={name: span_to_wire(span) for name, span in instance.spans.items()},
             template=state.unit.kernel.template,
+            tensors=_tensors(state.unit.kernel.operation),
             reads={} if render is None else dict(render.reads),
             missed=() if render is None else tuple(sorted(render.missed)),
             headers=self._state.graph.header_count(state.key),
@@ -82,9 +87,26 @@ class UnitQueries:
     async def rendered(self, client: str | None, unit: str, *, with_map: bool) -> RenderedText:
         """The unit's text as it renders now."""
         state = await self._lookup.one(client or MAIN, unit)
-        view = self._state.views[state.key.scope]
-        outcome = await self._renders.outcome(state.key, state.unit, dict(view.overlays), view.options)
-        return await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
+        outcome = await self._renders.present(self._state, state)
+        found = await to_thread.run_sync(rendered_to_wire, state.key.unit, outcome, with_map)
+        return found.model_copy(update=self._call(state, outcome))
+
+    def _call(self, state: UnitState, outcome: RenderOutcome) -> dict[str, Any]:
+        """The fields of `RenderedText` that say how its text is compiled."""
+        language = language_of(state.unit.kernel.template)
+        known: dict[str, Any] = {"source_name": language.source_name}
+        compiler = self._tools.compiler
+        cuda = language is Language.CU
+        if compiler is None or outcome.rendered is None or cuda is not isinstance(compiler.toolchain, NvccToolchain):
+            return known
+        toolchain = compiler.toolchain
+        request = compile_request(self._view_loader.workspace(state.key.scope), state.unit, outcome.rendered)
+        own = {name: text for name, text in toolchain.environment.items() if os.environ.get(name) != text}
+        return known | {
+            "command": tuple(shown_command(request, toolchain)),
+            "environment": own,
+            "clang": str(toolchain.clangxx),
+        }
 
     async def artifact(self, client: str | None, unit: str) -> Artifact | None:
         """The unit's last result in the store; None when there is none."""
@@ -93,6 +115,7 @@ class UnitQueries:
 
     async def runs(self, unit: str, limit: int) -> list[Run]:
         """Past compiles, newest first; those of a removed unit too. Raises HistoryError."""
+        unit = self._lookup.id_of(MAIN, unit)
         records = await self._history.runs(unit, limit)
         if not records:
             await self._lookup.one(MAIN, unit)
@@ -115,6 +138,8 @@ class UnitQueries:
         compiler = self._tools.compiler
         if artifact is None or artifact.outcome != "built" or compiler is None:
             raise CkwatchError(f"'{unit}' has not been built", "build it first")
+        if not artifact.fresh:
+            raise CkwatchError(f"'{unit}' has changed since it was built", "build it first")
         workspace = self._view_loader.workspace(state.key.scope)
         renderers = self._tools.renderers(workspace.template_folders)
         await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
@@ -173,13 +198,12 @@ def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> Rende
 
 
 def _segment(source_map: SourceMap, segment: Segment) -> WireSegment:
-    position: Any = {"line": segment.position.line, "column": segment.position.column}
     return WireSegment.model_construct(
         start=segment.start,
         end=segment.end,
         verbatim=segment.verbatim,
         exact=segment.exact,
-        position=position,
+        position=Position.model_construct(line=segment.position.line, column=segment.position.column),
         span=span_to_wire(segment.site.span),
         label=segment.site.label,
         chain=tuple(
@@ -204,7 +228,7 @@ def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
     try:
         if product is not None:
             folder = Path(product).parent
-            stored = artifact_from_json((folder / "meta.json").read_bytes(), folder)
+            stored = read_entry(folder)
         else:
             stored = store.lookup(result.key, compiler.roots)
         if stored is None:
@@ -212,7 +236,7 @@ def artifact_to_wire(unit: UnitState, tools: BuildTools) -> Artifact | None:
         return Artifact(
             unit=unit.key.unit,
             key=result.key,
-            fresh=unit.settled,
+            fresh=unit.present_result is result,
             outcome="built" if stored.ok else "failed",
             folder=str(stored.folder),
             symbol=stored.record.symbol,
@@ -240,9 +264,18 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.IDLE:
             return "checked; not compiled, because nothing has asked for it since it changed"
     if unit.render.facts is not None and not unit.render.facts.ok:
+        if unit.render.facts.skipped:
+            return "skipped by its sweep: an instance rule refuses it"
         return "refused before any compiler ran: the template or the instance has errors"
     if unit.outcome is Outcome.FAULTED:
         return "the host failed; this says nothing about the kernel"
     if unit.outcome is Outcome.FAILED:
         return "the compiler found errors"
     return "built: nothing to do"
+
+
+def _tensors(operation: Operation) -> dict[str, str]:
+    return {
+        name: "absent" if tensor is None else f"{tensor.dtype}, {' × '.join(tensor.sizes) or 'one element'}"
+        for name, tensor in (*operation.inputs, *operation.outputs)
+    }

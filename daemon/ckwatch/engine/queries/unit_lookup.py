@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from anyio import to_thread
 
+from ckwatch.core.phases import Phase
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.model.errors import UnknownUnitError
 from ckwatch.model.unit_patterns import select_units, suggest_pattern
+
+UNDECIDED = (Phase.WAITING, Phase.RENDERING, Phase.LOOKING)
+"""Phases in which it is not known whether there is a result of the present input."""
 
 
 class UnitLookup:
@@ -25,12 +29,35 @@ class UnitLookup:
             await self._loop.feed.wait(self._loop.feed.seq)
 
     async def one(self, scope: str, unit: str) -> UnitState:
-        """The unit with this id, after the load. Raises UnknownUnitError."""
+        """The unit with this id (`id_of`), after the load. Raises UnknownUnitError."""
         await self.loaded()
-        found = self._loop.state.seen(scope, unit)
+        found = self._loop.state.seen(scope, self.id_of(scope, unit))
         if found is None:
             raise await self.unknown(scope, unit)
         return found
+
+    def id_of(self, scope: str, name: str) -> str:
+        """The id of the unit called `KERNEL/INSTANCE@ARCH`, or `KERNEL/INSTANCE` for one arch; else the name as it is.
+
+        Raises UnknownUnitError where the instance has several archs.
+        """
+        members = self._loop.state.members(scope)
+        if name in members:
+            return name
+        kernel, _, instance = name.partition("/")
+        named = (unit for unit in members.values() if unit.kernel.name == kernel)
+        found = sorted(unit.id for unit in named if unit.instance.name == instance)
+        if len(found) > 1:
+            raise UnknownUnitError(f"'{name}' is compiled for {len(found)} archs", f"name one: {', '.join(found)}")
+        return found[0] if found else name
+
+    async def looked_up(self, units: Iterable[UnitState]) -> list[UnitState]:
+        """The units, as soon as it is known of each whether the store has its present input; without removed ones."""
+        state = self._loop.state
+        keys = [unit.key for unit in units]
+        while any(unit.phase in UNDECIDED for unit in map(state.find, keys) if unit is not None):
+            await self._loop.feed.wait(self._loop.feed.seq)
+        return [unit for unit in map(state.find, keys) if unit is not None]
 
     async def names(self, scope: str, patterns: Sequence[str] | None) -> list[str]:
         """The ids that the patterns mean; all for None. Raises UnknownUnitError for a pattern that means none."""

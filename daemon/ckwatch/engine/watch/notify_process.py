@@ -29,7 +29,10 @@ DELETED = 3
 
 def main() -> None:
     """Watch until standard input or the library ends."""
-    request = json.loads(sys.stdin.readline())
+    line = sys.stdin.readline()
+    if not line.endswith("\n"):
+        return  # whoever started it has ended
+    request = json.loads(line)
     package = sys.modules["watchfiles"] = ModuleType("watchfiles")
     package.__path__ = request["library"]
     from watchfiles._rust_notify import RustNotify
@@ -54,8 +57,11 @@ def main() -> None:
 
 
 def _print(line: object) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)  # nobody reads it any more
 
 
 def _end_with_input() -> None:

@@ -21,6 +21,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ckwatch.engine.watch.batch import is_temporary
+from ckwatch.system.user_files import file_status, is_file, link_status, real_path
+from ckwatch.system.user_files import is_folder as at_folder
 from ckwatch.workspace.kernel_globs import FOLDERS_LIMIT, VIRTUAL_ENVIRONMENT, is_skipped
 
 LINKS_LIMIT = 40
@@ -63,7 +65,7 @@ def is_listed(name: str, stamp: Stamp) -> bool:
 def identity(path: str) -> tuple[int, int] | None:
     """(st_dev, st_ino) of what is at the path, links followed; None when nothing can be found there."""
     try:
-        status = os.stat(path)  # noqa: PTH116
+        status = file_status(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -111,7 +113,7 @@ def resolve(path: str, known: dict[str, str | None] | None = None) -> PathResolu
             target = known[place]
         else:
             try:
-                mode = os.lstat(place).st_mode
+                mode = link_status(place).st_mode
                 target = os.readlink(place) if stat.S_ISLNK(mode) else None  # noqa: PTH115
             except OSError:
                 turns.append((real, name))
@@ -146,7 +148,7 @@ class WatchedRoot:
 def find_root(name: str) -> WatchedRoot | None:
     """The folder at an absolute path, or None."""
     found = identity(name)
-    return WatchedRoot(os.path.realpath(name), found) if found is not None and os.path.isdir(name) else None  # noqa: PTH112
+    return WatchedRoot(real_path(name), found) if found is not None and at_folder(name) else None
 
 
 @dataclass(slots=True)
@@ -243,7 +245,7 @@ class WatchedTree:
                 place = join(folder, name)
                 if is_folder(listing[name]):
                     waiting.append(place)
-                elif stat.S_ISLNK(listing[name][0]) and not is_skipped(name) and not os.path.isfile(place):  # noqa: PTH113
+                elif stat.S_ISLNK(listing[name][0]) and not is_skipped(name) and not is_file(place):
                     target = self._take_link(place)
                     if target is not None:
                         waiting.append(target)
@@ -251,7 +253,7 @@ class WatchedTree:
 
     def _take_link(self, place: str) -> str | None:
         """Note a link that does not lead to a file: where it leads, and what the folder there is called through it."""
-        target = os.path.realpath(place) if os.path.isdir(place) else None  # noqa: PTH112
+        target = real_path(place) if at_folder(place) else None
         self.links[place] = target
         if target is not None:
             names = self.names.setdefault(target, [])

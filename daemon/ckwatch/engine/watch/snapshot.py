@@ -32,6 +32,8 @@ from ckwatch.engine.watch.paths import (
     stamp_of,
     survey_tree,
 )
+from ckwatch.system.user_files import file_status, is_file, link_status
+from ckwatch.system.user_files import is_folder as at_folder
 
 Identities: TypeAlias = dict[str, tuple[int, int]]
 """Real paths of folders, with (st_dev, st_ino) of each."""
@@ -278,7 +280,7 @@ class Snapshot:
                 listing[name] = new
         if is_folder(old) or is_folder(new):
             walked.add(place)
-        leads = new is not None and stat.S_ISLNK(new[0]) and old != new and not os.path.isfile(place)  # noqa: PTH113
+        leads = new is not None and stat.S_ISLNK(new[0]) and old != new and not is_file(place)
         return leads or place in self.tree.links
 
     def _walk(self, places: set[str], found: Differences) -> None:
@@ -314,7 +316,7 @@ class Snapshot:
                 if path in self._stamps and stamp != self._stamps[path]:
                     self._note({path}, path, stamp, now_ns, found)
                 self._stamps[path] = stamp
-            elif path in anchors and resolution.exists and os.path.isdir(path):  # noqa: PTH112
+            elif path in anchors and resolution.exists and at_folder(path):
                 resolution = PathResolution(resolution.turns[:-1], exists=True)  # the folder itself is covered anyway
             if self._resolutions.get(path) != resolution:
                 self._moved = True
@@ -346,14 +348,14 @@ class Snapshot:
 def _stamp(path: str, now_ns: int) -> Stamp | None:
     """Of what the path leads to."""
     try:
-        return stamp_of(os.stat(path), now_ns)  # noqa: PTH116
+        return stamp_of(file_status(path), now_ns)
     except OSError:
         return None
 
 
 def _entry(place: str, now_ns: int) -> Stamp | None:
     try:
-        return stamp_of(os.lstat(place), now_ns)
+        return stamp_of(link_status(place), now_ns)
     except OSError:
         return None
 
