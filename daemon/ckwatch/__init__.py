@@ -1,21 +1,165 @@
-"""Watch Composable Kernel templates, compile them with hipcc, and put every message in its place."""
+"""Watch Composable Kernel templates, compile them with hipcc, and put every message in its place.
+
+All that programs need is here: `connect` and `connect_sync`, the types of results, and the errors. Each is loaded when
+it is first used, since a command that needs none should not wait for the client's libraries.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ckwatch.model.version import __version__
 
 if TYPE_CHECKING:
-    from ckwatch.client import connect
+    from ckwatch.client import Client, DaemonGoneError, DaemonSilentError, connect
+    from ckwatch.client.blocking import SyncClient, connect_sync
+    from ckwatch.client.builds import BuildResult, Sweep, UnitResult
+    from ckwatch.model.errors import (
+        CkwatchError,
+        DeviceError,
+        DiagnosedError,
+        ProtocolError,
+        TemplateError,
+        ToolchainError,
+        UnknownUnitError,
+        UntrustedError,
+    )
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+    from ckwatch.wire.benchmarks import (
+        Baseline,
+        BenchLine,
+        Compared,
+        Comparison,
+        Device,
+        Devices,
+        RankedTiming,
+        Timing,
+        TimingDetail,
+    )
+    from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
+    from ckwatch.wire.messages import (
+        Artifact,
+        BuildLine,
+        RenderedText,
+        Run,
+        Status,
+        TimeTrace,
+        UnitDetail,
+        WorkspaceDetail,
+    )
+    from ckwatch.wire.state import (
+        Cause,
+        Change,
+        Diagnostic,
+        Figures,
+        File,
+        Fix,
+        Position,
+        Related,
+        Span,
+        Unit,
+        Workspace,
+    )
 
-__all__ = ["__version__", "connect"]
+_MODULES = {
+    "client": ("Client", "DaemonGoneError", "DaemonSilentError", "connect"),
+    "client.blocking": ("SyncClient", "connect_sync"),
+    "client.builds": ("BuildResult", "Sweep", "UnitResult"),
+    "model.errors": (
+        *("CkwatchError", "DeviceError", "DiagnosedError", "ProtocolError", "TemplateError", "ToolchainError"),
+        *("UnknownUnitError", "UntrustedError"),
+    ),
+    "wire.analysis": ("Analysis", "Calibrated", "Isa", "PredictedRanking"),
+    "wire.benchmarks": (
+        *("Baseline", "BenchLine", "Compared", "Comparison", "Device", "Devices", "RankedTiming", "Timing"),
+        "TimingDetail",
+    ),
+    "wire.language": ("ParameterValue", "TemplateDetail", "TemplateName", "Vocabulary"),
+    "wire.messages": (
+        *("Artifact", "BuildLine", "RenderedText", "Run", "Status", "TimeTrace", "UnitDetail", "WorkspaceDetail"),
+    ),
+    "wire.state": (
+        *(
+            "Cause",
+            "Change",
+            "Diagnostic",
+            "Figures",
+            "File",
+            "Fix",
+            "Position",
+            "Related",
+            "Span",
+            "Unit",
+            "Workspace",
+        ),
+    ),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Analysis",
+    "Artifact",
+    "Baseline",
+    "BenchLine",
+    "BuildLine",
+    "BuildResult",
+    "Calibrated",
+    "Cause",
+    "Change",
+    "CkwatchError",
+    "Client",
+    "Compared",
+    "Comparison",
+    "DaemonGoneError",
+    "DaemonSilentError",
+    "Device",
+    "DeviceError",
+    "Devices",
+    "DiagnosedError",
+    "Diagnostic",
+    "Figures",
+    "File",
+    "Fix",
+    "Isa",
+    "ParameterValue",
+    "Position",
+    "PredictedRanking",
+    "ProtocolError",
+    "RankedTiming",
+    "Related",
+    "RenderedText",
+    "Run",
+    "Span",
+    "Status",
+    "Sweep",
+    "SyncClient",
+    "TemplateDetail",
+    "TemplateError",
+    "TemplateName",
+    "TimeTrace",
+    "Timing",
+    "TimingDetail",
+    "ToolchainError",
+    "Unit",
+    "UnitDetail",
+    "UnitResult",
+    "UnknownUnitError",
+    "UntrustedError",
+    "Vocabulary",
+    "Workspace",
+    "WorkspaceDetail",
+    "__version__",
+    "connect",
+    "connect_sync",
+]
 
 
 def __getattr__(name: str) -> object:
-    # the client brings anyio, which a command that needs none should not wait for
-    if name == "connect":
-        from ckwatch.client import connect
-
-        return connect
+    if name in _PLACES:
+        return getattr(import_module(f"ckwatch.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'ckwatch' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -163,7 +163,7 @@ async def test_stop_waits_for_the_process(client: Client, daemon: Bench) -> None
         tasks.start_soon(client.stop)
         await daemon.engine.until("stop")
         process.kill()
-    assert daemon.stops == ["stop"]
+    assert daemon.engine.of("stop") == [()]
 
 
 async def test_stopping_starts_no_daemon(client: Client, daemon: Bench) -> None:
@@ -266,6 +266,9 @@ async def test_words_and_templates(client: Client, daemon: Bench) -> None:
     assert found.path == str(client.root / "templates/a b.j2")
     assert await client.readers("templates/k.hip.j2") == [UNIT]
     assert daemon.engine.of("readers") == [(None, str(client.root / "templates/k.hip.j2"))]
+    many = [f"templates/{number}.j2" for number in range(1001)]
+    assert await client.readers_of(many) == {path: [UNIT] for path in many}
+    assert [len(asked[1]) for asked in daemon.engine.of("readers_of")] == [1000, 1]
     with pytest.raises(CkwatchError, match="there is no template"):
         await client.template("none.hip.j2")
 

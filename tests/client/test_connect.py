@@ -76,7 +76,6 @@ async def test_a_private_daemon_that_was_stopped(root: Path) -> None:
         with pytest.raises(DaemonGoneError, match="private daemon was stopped"):
             await client.units()
         await client.stop()
-    assert engines.engine.of("stop") == [()]
     assert engines.log[-1] == "closed"
 
 

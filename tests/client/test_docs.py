@@ -11,13 +11,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from anyio import to_thread
 
 import ckwatch.client
-from ckwatch.client import Client, connect
+from ckwatch.client import Client, blocking, connect
 from daemon_bench import Bench
 from gemm_bench import gemm_bench
 
@@ -35,7 +36,7 @@ class Example:
     @property
     def is_program(self) -> bool:
         """Whether it runs by itself, else inside the context of a client."""
-        return "anyio.run" in self.code
+        return "anyio.run" in self.code or "connect_sync" in self.code
 
 
 def examples() -> list[Example]:
@@ -50,14 +51,15 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return gemm_bench(tmp_path_factory.mktemp("docs"))
 
 
-def connect_to(bench: Bench, *_path: str) -> AbstractAsyncContextManager[Client]:
+def connect_to(bench: Bench, *_path: str, **_options: Any) -> AbstractAsyncContextManager[Client]:
     """A client of a daemon with a scripted compiler."""
     return connect(bench.root, private=True, open_engine=lambda _root: bench.open())
 
 
 @pytest.mark.parametrize("example", examples(), ids=lambda example: f"line {example.line}")
 async def test_example(example: Example, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ckwatch.client, "connect", partial(connect_to, bench))
+    for module in (ckwatch.client, blocking):
+        monkeypatch.setattr(module, "connect", partial(connect_to, bench))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         if example.is_program:

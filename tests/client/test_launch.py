@@ -63,11 +63,14 @@ def _is_child(process: int) -> bool:
 
 
 async def test_many_at_once_start_one(root: Path) -> None:
+    """Nor do the others start processes that find it there."""
+    counted = ("sh", "-c", 'echo x >> "$0/processes"; exec "$@"', str(root), *PROGRAM, "serve")
     async with ended(root):
         async with anyio.create_task_group() as tasks:
-            for _ in range(6):
-                tasks.start_soon(lambda: ensure_daemon(root, program=(*PROGRAM, "serve")))
+            for _ in range(100):
+                tasks.start_soon(lambda: ensure_daemon(root, program=counted))
         assert len((root / "started").read_text().split()) == 1
+        assert (root / "processes").read_text().split() == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ async def test_connect_without_a_workspace(tmp_path: Path) -> None:
     [
         (readiness.READY, readiness.READY),
         (readiness.TAKEN, readiness.TAKEN),
-        (readiness.failed(CkwatchError("ü" * 20_000, "h")), Readiness("failed", "ü" * 10_000, "h")),
+        (readiness.failed(CkwatchError("ü " * 10_000, "h")), Readiness("failed", "ü " * 5_000, "h")),
     ],
 )
 def test_readiness_crosses_a_pipe(sent: Readiness, received: Readiness) -> None:

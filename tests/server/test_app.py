@@ -89,6 +89,10 @@ ROWS = [
     Row("GET /template?name=k.hip.j2&client=x", TemplateDetail, ("template", "x", "k.hip.j2", None)),
     Row("GET /readers?path=/w/a%20b.j2", list[str], ("readers", None, "/w/a b.j2")),
     Row(
+        "POST /readers", list[list[str]], ("readers_of", "x", ["/w/a", "/w/b"]),
+        {"paths": ["/w/a", "/w/b"], "client": "x"},
+    ),
+    Row(
         "POST /values", list[ParameterValue], ("values", ValuesRequest(unit=UNIT, parameter="Tile")),
         {"unit": UNIT, "parameter": "Tile"},
     ),
@@ -98,7 +102,7 @@ ROWS = [
     Row("GET /timings?unit=gemm/m128%40gfx942&shape=a%20b&limit=2", list[Timing], ("timings", UNIT, "a b", 2)),
     Row("GET /timings/7", list[TimingDetail], ("timing", 7)),
     Row("GET /ranking?kernel=gemm", list[RankedTiming], ("best", "gemm", None)),
-    Row("GET /ranking?kernel=gemm&shape=big", list[RankedTiming], ("best", "gemm", "big")),
+    Row("GET /ranking?kernel=gemm&shape=big&cache=hot", list[RankedTiming], ("best", "gemm", "big", "hot")),
     Row("GET /comparison?unit=a&against=baseline:x", list[Compared], ("compare", "a", "baseline:x", None)),
     Row("GET /baselines", list[Baseline], ("baselines",)),
     Row("PUT /baselines/a%20b", list[str], ("set_baseline", "a b", None), {}),
@@ -156,11 +160,6 @@ async def test_a_snapshot_of_many_units_arrives_whole(serve: Serve) -> None:
         snapshot = Snapshot.model_validate_json((await served.http.get("/snapshot")).content)
         assert len(snapshot.states) == 3000
         assert snapshot == await served.engine.snapshot(None)
-
-
-async def test_stop_reaches_the_engine_and_the_daemon(served: Served) -> None:
-    assert (await served.http.post("/stop")).status_code == 204
-    assert (served.engine.of("stop"), served.stops) == ([()], ["stop"])
 
 
 async def test_names_that_are_no_unicode_are_shown_as_far_as_they_go(served: Served) -> None:

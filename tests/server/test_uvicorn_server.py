@@ -9,7 +9,7 @@ import anyio
 import httpx
 import pytest
 
-from served import Served
+from served import Serve, Served
 
 
 async def test_other_users_are_refused(
@@ -65,3 +65,29 @@ async def test_idle_connections_end_with_it(served: Served) -> None:
         await served.ended.wait()
         with pytest.raises(anyio.EndOfStream):
             await idle.receive()
+
+
+@pytest.mark.parametrize("pieces", [[], [b"G"], [b"GET /v1/log HT"], [b"GET /v1/log HTTP/1.1\r\nhost: x\r\n"]])
+@pytest.mark.parametrize("before", [b"", b"GET /v1/log HTTP/1.1\r\nhost: x\r\n\r\n"])
+async def test_half_a_head_is_given_up(serve: Serve, pieces: list[bytes], before: bytes) -> None:
+    async with serve(head_s=0.1) as served, await anyio.connect_unix(served.path) as connection:
+        if before:
+            await connection.send(before)
+            assert (await connection.receive()).startswith(b"HTTP/1.1 200 OK\r\n")
+        for piece in pieces:
+            await connection.send(piece)
+        with pytest.raises(anyio.EndOfStream):
+            await connection.receive()
+
+
+async def test_bytes_one_by_one_give_no_more_time(serve: Serve) -> None:
+    async with serve(head_s=0.1) as served, await anyio.connect_unix(served.path) as connection:
+
+        async def drip() -> None:
+            while True:
+                await connection.send(b"X")
+                with anyio.move_on_after(0.01):
+                    await connection.receive()
+
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await drip()

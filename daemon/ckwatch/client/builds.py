@@ -20,7 +20,8 @@ class UnitResult:
     """A unit that has settled.
 
     `unit` is its state then, None for a unit that is no more. `diagnostics` are those of this unit. `problem` says why
-    it has no result: it was `cancelled` or `removed`. `parameters` are those that a sweep gave it.
+    it has no result: it was `cancelled` or `removed`. `parameters` are those that a sweep gave it. `checked`: it was no
+    more than checked, whatever it compiled to before. `swept`: a sweep of this client made it.
     """
 
     id: str
@@ -28,12 +29,22 @@ class UnitResult:
     diagnostics: tuple[Diagnostic, ...] = ()
     problem: str | None = None
     parameters: Mapping[str, ParameterValue] = field(default_factory=dict)
+    checked: bool = False
+    swept: bool = False
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it is one of a sweep, and instance rules refuse it: there is nothing to compile, and no mistake."""
+        refused = self.swept and bool(self.errors) and all(found.source == "rule" for found in self.errors)
+        return refused or (self.unit is not None and self.problem is None and self.unit.outcome == "skipped")
 
     @property
     def ok(self) -> bool:
         """Whether it compiled, or, where it was only checked, has no errors."""
-        if self.problem is not None or self.unit is None:
+        if self.problem is not None or self.unit is None or self.skipped:
             return False
+        if self.checked:
+            return not self.errors
         return self.unit.outcome in ("built", "checked") and self.unit.errors == 0
 
     @property
@@ -50,13 +61,13 @@ class BuildResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every unit is."""
-        return all(result.ok for result in self.units)
+        """Whether every unit is, but for those that are skipped."""
+        return not self.failed
 
     @property
     def failed(self) -> tuple[UnitResult, ...]:
-        """The units that are not `ok`."""
-        return tuple(result for result in self.units if not result.ok)
+        """The units that are neither `ok` nor `skipped`."""
+        return tuple(result for result in self.units if not result.ok and not result.skipped)
 
     @property
     def diagnostics(self) -> dict[str, tuple[Diagnostic, ...]]:
@@ -64,10 +75,15 @@ class BuildResult:
         return by_file(self.units)
 
 
-def unit_result(line: BuildLine, parameters: Mapping[str, Parameters] | None = None) -> UnitResult:
-    """The result in a `unit` line of a build; `parameters` are those of a sweep's units."""
+def unit_result(
+    line: BuildLine, parameters: Mapping[str, Parameters] | None = None, *, checked: bool = False
+) -> UnitResult:
+    """The result in a `unit` line of a build, or of a check; `parameters` are those of a sweep's units."""
     unit_id = line.id or (line.unit.id if line.unit is not None else "")
-    return UnitResult(unit_id, line.unit, line.diagnostics, line.problem, (parameters or {}).get(unit_id, {}))
+    own = (parameters or {}).get(unit_id, {})
+    return UnitResult(
+        unit_id, line.unit, line.diagnostics, line.problem, own, checked=checked, swept=parameters is not None
+    )
 
 
 def by_file(results: tuple[UnitResult, ...]) -> dict[str, tuple[Diagnostic, ...]]:
@@ -91,11 +107,25 @@ def _place(found: Diagnostic) -> tuple[int, int]:
 
 
 class Sweep:
-    """Iterates over the results of a sweep as they settle. `units` are the parameters of all its units, by id."""
+    """Iterates over the results of a sweep as they settle. `units` are the parameters of all its units, by id.
 
-    def __init__(self, lines: LineIterator[BuildLine], units: Mapping[str, Parameters]) -> None:
+    `skipped` are the units so far that instance rules refuse, each with the code of the first rule that it breaks.
+    """
+
+    def __init__(
+        self, lines: LineIterator[BuildLine], units: Mapping[str, Parameters], *, checked: bool = False
+    ) -> None:
         self.units = units
+        self.skipped: dict[str, str] = {}
         self._lines = lines
+        self._checked = checked
+
+    @property
+    def summary(self) -> str:
+        """`12 of 48 combinations are skipped, which break rules: 8 × …`; empty as long as none is."""
+        from ckwatch.checks.skipped import skipped_text
+
+        return skipped_text(len(self.units), self.skipped.values()) if self.skipped else ""
 
     def __aiter__(self) -> Sweep:
         return self
@@ -104,5 +134,8 @@ class Sweep:
         """The next result. Raises as `LineIterator`."""
         async for line in self._lines:
             if line.event == "unit":
-                return unit_result(line, self.units)
+                result = unit_result(line, self.units, checked=self._checked)
+                if result.skipped:
+                    self.skipped[result.id] = result.errors[0].code
+                return result
         raise StopAsyncIteration

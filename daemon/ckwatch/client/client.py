@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from anyio.from_thread import start_blocking_portal
 
 from ckwatch.client import launch
 from ckwatch.client.connection import Connection, LineIterator, Reach, Retry, parsed, parsed_list, result_in
@@ -21,12 +23,13 @@ from ckwatch.client.http import Query, connection_to
 from ckwatch.client.launch import end_of
 from ckwatch.client.overlays import FAREWELL_S, ClientStateSync, Overlay, sendable
 from ckwatch.model.errors import CkwatchError, UnknownUnitError, plain_errors
+from ckwatch.system.user_files import read_file
 from ckwatch.workspace.discovery import find_workspace
 
 if TYPE_CHECKING:
     from ckwatch.client.builds import BuildResult, Sweep, UnitResult
     from ckwatch.client.private import OpenEngine
-    from ckwatch.client.sweep import Condition, Parameters, Values
+    from ckwatch.client.sweep import Condition, Derived, Parameters, Values
     from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
     from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
     from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, Vocabulary
@@ -47,7 +50,8 @@ class Client:
     """A connection to the daemon of one workspace, made by `connect`.
 
     Patterns name units as on the command line: `KERNEL`, `KERNEL/INSTANCE`, `KERNEL/INSTANCE@ARCH`, with `*`, `?` and
-    `[…]`; none means all. Relative paths are relative to the workspace.
+    `[…]`; none means all. Where one unit is asked for, it is named by its id, in which `@ARCH` may be left out if the
+    instance is compiled for one arch only. Relative paths are relative to the workspace.
 
     Every method raises the CkwatchError that the daemon answers with: UnknownUnitError for a pattern that names
     nothing, CkwatchError for other mistakes; DaemonGoneError when there is no daemon and none may be started,
@@ -265,15 +269,17 @@ class Client:
         instances: Iterable[Parameters] | None = None,
         base: str | None = None,
         where: Condition | None = None,
+        derived: Derived | None = None,
         name: str | None = None,
         force: bool = False,
         check_only: bool = False,
     ) -> AsyncIterator[Sweep]:
         """Build instances that no file has, and see their results as they settle.
 
-        `parameters`: every combination of the values for which `where` holds, which is asked in a thread. `instances`:
-        these, one by one. Both stand on the parameters of the instance `base`, and without one on the kernel file's
-        `[defaults]`. The instances are called `name_128_32` by their values, or `name_0`, `name_1`, …
+        `parameters`: every combination of the values for which `where` holds, which is asked in a thread, each with
+        what `derived` works out from it. `instances`: these, one by one. Both stand on the parameters of the instance
+        `base`, and without one on the kernel file's `[defaults]`. The instances are called `name_128_32` by their
+        values, or `name_0`, `name_1`, … One that an instance rule refuses is `skipped`.
 
         An overlay of the kernel file has the instances at its end, in this client's view only, as long as the context
         is open. Raises CkwatchError for what is wrong with the sweep, in the words of the kernel file if it is there.
@@ -285,6 +291,8 @@ class Client:
 
         if (parameters is None) == (instances is None):
             raise CkwatchError("a sweep needs either parameters or instances")
+        if parameters is None and (where is not None or derived is not None):
+            raise CkwatchError("`where` and `derived` are for a sweep of `parameters`, not of `instances`")
         await self.sync()
         present = await self.units(escape(kernel))
         if any(unit.kernel != kernel for unit in present):
@@ -294,7 +302,7 @@ class Client:
         beneath = await self._parameters_of(kernel, base, taken, next(iter(archs))) if base is not None else {}
         prefix = name or sweeps.free_name(taken)
         if parameters is not None:
-            chosen = await to_thread.run_sync(sweeps.product_of, prefix, parameters, where, beneath)
+            chosen = await to_thread.run_sync(sweeps.product_of, prefix, parameters, where, beneath, derived)
         else:
             chosen = sweeps.listed(prefix, instances or ())
         if both := next((instance for instance in chosen if instance in taken), None):
@@ -314,9 +322,9 @@ class Client:
                     raise UnknownUnitError(f"the sweep's instance '{min(missing)}' is not there")
             except UnknownUnitError as error:
                 raise await self._refusal(path, error) from None
-            yield Sweep(lines, units)
+            yield Sweep(lines, units, checked=check_only)
 
-    # Timings, of the workspace as it is on disk.
+    # Timings: those that were taken are of the workspace as it is on disk.
 
     async def devices(self, *, again: bool = False) -> Devices:
         """What units can be timed on; with `again`, devices are searched anew."""
@@ -333,7 +341,7 @@ class Client:
         device: str | None = None,
         force: bool = False,
     ) -> AsyncIterator[LineIterator[BenchLine]]:
-        """Build units and time them; leaving the context gives up what no other client wants.
+        """Build units and time them, as this client sees them; leaving the context gives up what no other one wants.
 
         `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
         """
@@ -344,13 +352,13 @@ class Client:
             shapes=None if shapes is None else list(shapes),
             device=device,
             force=force,
-            client=None,
+            client=await self._viewer(),
         )
         async with self._connection.answer("POST", ("benchmarks",), body=request, retry="unsent") as exchange:
             yield LineIterator(exchange, BenchLine, "benchmark")
 
     async def timings(self, unit: str | Unit, shape: str | None = None, limit: int = 50) -> list[Timing]:
-        """The last timings of `KERNEL/INSTANCE@ARCH`, newest first, those of earlier builds too."""
+        """The last timings of a unit, newest first, those of earlier builds too."""
         from ckwatch.wire.benchmarks import Timing
 
         query = [("unit", _id(unit)), ("limit", str(limit)), *_on(shape)]
@@ -362,11 +370,16 @@ class Client:
 
         return parsed_list(list[TimingDetail], await self._connection.request("GET", ("timings", str(number)), []))
 
-    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
-        """The instances of a kernel on its shapes by time, then those without a timing, and why."""
+    async def best(
+        self, kernel: str, shape: str | None = None, cache: Literal["cold", "hot"] | None = None
+    ) -> list[RankedTiming]:
+        """The instances of a kernel on its shapes by time, then those without a timing, and why.
+
+        `cache`: by default cold where the workspace times so.
+        """
         from ckwatch.wire.benchmarks import RankedTiming
 
-        query = [("kernel", kernel), *_on(shape)]
+        query = [("kernel", kernel), *_on(shape), *([] if cache is None else [("cache", cache)])]
         return parsed_list(list[RankedTiming], await self._connection.request("GET", ("ranking",), query))
 
     async def compare(self, unit: str | Unit, against: str | Unit, shape: str | None = None) -> list[Compared]:
@@ -396,7 +409,7 @@ class Client:
     # Performance without a GPU.
 
     async def analysis(self, unit: str | Unit) -> Analysis:
-        """Resources, occupancy and main loop of the code object of `KERNEL/INSTANCE@ARCH`, which must be built."""
+        """Resources, occupancy and main loop of a unit's code object, which must be built."""
         from ckwatch.wire.analysis import Analysis
 
         return await self._connection.get(Analysis, (*unit_path(unit), "analysis"), await self._view())
@@ -464,6 +477,22 @@ class Client:
         query: Query = [("path", self._absolute(path)), *await self._view()]
         return parsed_list(list[str], await self._connection.request("GET", ("readers",), query))
 
+    async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        """The same for several files, by the paths as they are given."""
+        from ckwatch.wire.language import READERS_LIMIT, ReadersRequest
+
+        given = {path: self._absolute(path) for path in paths}
+        asked = list(dict.fromkeys(given.values()))
+        found: list[list[str]] = []
+        for start in range(0, len(asked), READERS_LIMIT):
+            request = ReadersRequest.model_construct(
+                paths=asked[start : start + READERS_LIMIT], client=await self._viewer()
+            )
+            answer = await self._connection.request("POST", ("readers",), body=request)
+            found += parsed_list(list[list[str]], answer)
+        by_path = dict(zip(asked, found, strict=True))
+        return {path: by_path[absolute] for path, absolute in given.items()}
+
     async def values(
         self,
         unit: str | Unit,
@@ -517,7 +546,7 @@ class Client:
                 if line.event == "start":
                     order = line.units
                 elif line.event == "unit":
-                    result = unit_result(line)
+                    result = unit_result(line, checked=check_only)
                     found[result.id] = result
         return BuildResult(tuple(found[unit] for unit in dict.fromkeys((*order, *found)) if unit in found))
 
@@ -565,7 +594,8 @@ def unit_path(unit: str | Unit) -> tuple[str, str, str]:
     name = unit if isinstance(unit, str) else unit.id
     kernel, slash, instance = name.partition("/")
     if not slash or not instance:
-        raise UnknownUnitError(f"'{name}' is not the id of a unit", "a unit's id is KERNEL/INSTANCE@ARCH")
+        hint = "a unit's id is KERNEL/INSTANCE@ARCH; @ARCH may be left out where there is one"
+        raise UnknownUnitError(f"'{name}' is not the id of a unit", hint)
     return "units", kernel, instance
 
 
@@ -586,8 +616,7 @@ async def status_of(connection: Connection) -> Status:
 
 def _text_of(path: str) -> str:
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:  # noqa: PTH123  # Path.read_text changes line ends
-            return file.read()
+        return read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CkwatchError(f"{path} cannot be read: {error}") from None
 
@@ -618,7 +647,8 @@ async def connect(
         if private:
             from ckwatch.client.private import private_daemon
 
-            socket = await stack.enter_async_context(private_daemon(root, open_engine))
+            daemon = private_daemon(root, open_engine)
+            socket = await stack.enter_async_context(daemon if _is_asyncio() else _on_asyncio(daemon))
             connection = Connection(_only(socket))
         else:
             connection = Connection(_found_or_started(root, start=start))
@@ -631,6 +661,30 @@ async def connect(
                 tasks.cancel_scope.cancel()
                 with anyio.move_on_after(FAREWELL_S, shield=True):
                     await client.leave()
+
+
+def _is_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _on_asyncio(daemon: AbstractAsyncContextManager[Path]) -> AsyncIterator[Path]:
+    """A private daemon beside trio, on an event loop in a thread of its own: its server knows asyncio only."""
+    entered = ExitStack()
+
+    def enter() -> Path:
+        portal = entered.enter_context(start_blocking_portal())
+        return entered.enter_context(portal.wrap_async_context_manager(daemon))
+
+    try:
+        yield await to_thread.run_sync(enter)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(entered.close)
 
 
 def _found_or_started(root: Path, *, start: bool) -> Reach:

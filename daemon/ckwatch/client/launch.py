@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, repeat
 from pathlib import Path
+from typing import IO
 
 import anyio
 from anyio import to_thread
@@ -20,9 +21,10 @@ from anyio import to_thread
 from ckwatch.client.errors import DaemonGoneError
 from ckwatch.client.http import connection_to
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.file_locks import try_lock, unlock
 from ckwatch.system.processes import ProcessHandle, ProcessStartError, start
 from ckwatch.system.python_process import module_command, module_environment
-from ckwatch.wire.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder
+from ckwatch.wire.endpoint import PACKAGE, Endpoint, code_identity, endpoint_of, prepare_folder, unusable_lock
 from ckwatch.wire.readiness import LIMIT_BYTES, Readiness, parse
 
 START_LIMIT_S = 30.0
@@ -61,7 +63,7 @@ async def ensure_daemon(root: Path, *, program: Sequence[str] = DAEMON) -> Endpo
     endpoint = await to_thread.run_sync(_endpoint, root)
     with anyio.move_on_after(START_LIMIT_S):
         for pause_s in chain(PAUSES_S, repeat(PAUSES_S[-1])):
-            if await _started(root, endpoint, program):
+            if await _started_alone(root, endpoint, program):
                 return endpoint
             # the other daemon is there, begins or ends
             await anyio.sleep(pause_s)
@@ -122,6 +124,22 @@ async def _answers(endpoint: Endpoint) -> bool:
     return False
 
 
+async def _started_alone(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:
+    """`_started`, unless another process is at it: a hundred that lose their daemon start one."""
+    path = endpoint.lock.with_suffix(".starting")
+    try:
+        lock = await to_thread.run_sync(try_lock, path)
+    except OSError as error:
+        raise unusable_lock(path, error) from error
+    if lock is None:
+        return False
+    try:
+        return await _answers(endpoint) or await _started(root, endpoint, program)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(unlock, path, lock)
+
+
 async def _started(root: Path, endpoint: Endpoint, program: Sequence[str]) -> bool:
     """Start a daemon; whether it is ready, else another one has the workspace. Raises as `ensure_daemon`."""
     read_fd, write_fd = os.pipe()
@@ -161,8 +179,7 @@ async def _received(read_fd: int) -> bytes:
 def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], write_fd: int) -> None:
     """Start the daemon. It parts from this process by itself, which is why its first process is waited for."""
     try:
-        endpoint.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with endpoint.log.open("ab") as log:
+        with _log_file(endpoint.log) as log:
             first = start(
                 [*program, str(root), "--ready-fd", str(write_fd)],
                 environment=module_environment(),
@@ -177,6 +194,15 @@ def _spawn(root: Path, endpoint: Endpoint, program: Sequence[str], write_fd: int
         raise CkwatchError(f"the daemon cannot be started: {error.program}: {error.reason}") from error
     except OSError as error:
         raise CkwatchError(f"the daemon cannot be started: {error}") from error
+
+
+def _log_file(path: Path) -> IO[bytes]:
+    """The log, or nowhere to write to: the daemon warns of a state folder that cannot be written, and works."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists() or path.is_file():  # a FIFO would block who opens it
+            return path.open("ab")
+    return open(os.devnull, "wb")  # noqa: PTH123  # no path of anybody's
 
 
 def _last_words(log: Path) -> str:

@@ -12,7 +12,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskStatus
 
-from ckwatch.model.errors import plain_errors
+from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients
 from ckwatch.server.engine_api import Engine
@@ -26,7 +26,8 @@ OpenEngine = Callable[[Path], AbstractAsyncContextManager[Engine]]
 async def private_daemon(root: Path, open_engine: OpenEngine | None = None) -> AsyncIterator[Path]:
     """Run a daemon for the workspace as long as the context is open, and give its socket.
 
-    It takes no lock: another daemon of the workspace may run meanwhile. Raises what opening the workspace raises.
+    It takes no lock: another daemon of the workspace may run meanwhile. Raises what opening the workspace raises, and
+    CkwatchError where no temporary folder can be made.
     """
     folder = await to_thread.run_sync(_folder)
     opening = open_engine or _real_engine(Path(folder.name))
@@ -58,4 +59,8 @@ def _real_engine(folder: Path) -> OpenEngine:
 
 
 def _folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="ckwatch-")
+    try:
+        return TemporaryDirectory(prefix="ckwatch-")
+    except OSError as error:
+        message = f"a folder for temporary files cannot be made: {error.strerror}"
+        raise CkwatchError(message, "Free some space, or set TMPDIR to a folder that may be written.") from error

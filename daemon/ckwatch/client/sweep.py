@@ -24,16 +24,23 @@ Values = ParameterValue | Iterable[ParameterValue]
 """What a parameter is swept over: a list or another iterable, or one value for all. A tuple is one value."""
 
 Condition = Callable[[Parameters], bool]
+Derived = Mapping[str, Callable[[Parameters], ParameterValue]]
+"""Parameters that are worked out from the others, in this order."""
 
 
 def product_of(
-    name: str, parameters: Mapping[str, Values], where: Condition | None = None, base: Parameters | None = None
+    name: str,
+    parameters: Mapping[str, Values],
+    where: Condition | None = None,
+    base: Parameters | None = None,
+    derived: Derived | None = None,
 ) -> dict[str, Parameters]:
     """The instances of the product of the values, by name, the last parameter fastest.
 
     A name is made of `name` and the values of every parameter that has several, as in a kernel file (`mine_128_32`).
-    `where` is asked with the parameters of `base` beneath. Raises CkwatchError for values that no parameter can have,
-    for two instances of one name, and when there are none or more than COMBINATIONS_LIMIT.
+    `where` and `derived` are asked with the parameters of `base` beneath, `where` with the derived ones too. Raises
+    CkwatchError for values that no parameter can have, for two instances of one name, and when there are none or more
+    than COMBINATIONS_LIMIT.
     """
     axes: dict[str, list[ParameterValue]] = {}
     named = []
@@ -45,6 +52,8 @@ def product_of(
             named.append(parameter)
         if not axes[parameter]:
             raise CkwatchError(f"the sweep is empty: `{parameter}` has no values")
+    if twice := axes.keys() & (derived or {}).keys():
+        raise CkwatchError(f"`{min(twice)}` is swept, and cannot be derived as well")
     count = math.prod(map(len, axes.values()))
     if not axes or count > COMBINATIONS_LIMIT:
         message = f"the sweep has {count:,} combinations; the limit is {COMBINATIONS_LIMIT:,}"
@@ -54,6 +63,8 @@ def product_of(
     instances: dict[str, Parameters] = {}
     for values in itertools.product(*axes.values()):
         own = dict(zip(axes, values, strict=True))
+        for parameter, work_out in (derived or {}).items():
+            own[parameter] = _value(parameter, work_out({**(base or {}), **own}))
         if where is None or where({**(base or {}), **own}):
             instance = "_".join((name, *(value_in_name(own[parameter]) for parameter in named)))
             if instance in instances:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ckwatch.server import TAKEN
+from ckwatch.system.processes import drop_niceness
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.set_inheritable(options.ready_fd, False)
         if os.fork():
             os._exit(0)  # the starting process waits for this process only
+        drop_niceness()  # it serves others than the command that happened to start it
     return _run(root, options.ready_fd, options.idle_exit_s)
 
 

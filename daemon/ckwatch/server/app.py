@@ -73,6 +73,7 @@ ROUTES = (
     Route("GET", "/templates", "templates", list[TemplateName]),
     Route("GET", "/template", "template", TemplateDetail),
     Route("GET", "/readers", "readers", list[str]),
+    Route("POST", "/readers", "readers_of", list[list[str]]),
     Route("POST", "/values", "values", list[ParameterValue]),
     Route("GET", "/devices", "devices", Devices),
     Route("POST", "/benchmarks", "bench", BenchLine, NDJSON),

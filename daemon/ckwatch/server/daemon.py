@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from itertools import count
 from pathlib import Path
 from socket import socket
 
@@ -38,8 +39,12 @@ SWITCH_S = 0.0005
 """For so long a thread may keep the interpreter that the event loop is waiting for. By default it is 5 ms, and several
 threads that read or hash take turns before the loop gets its own. The price is a tenth of what they do at once."""
 
-IN_PLACE_S = 60.0
-"""How often the daemon checks that it can still be found; this also keeps its files from looking abandoned."""
+IN_PLACE_S = 5.0
+"""How often the daemon checks that it can still be found, which clients wait for that do not find it; this also keeps
+its files from looking abandoned."""
+
+CODE_EVERY = 12
+"""One of so many times it looks whether its code was changed."""
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 
@@ -141,8 +146,10 @@ class _Lifecycle:
         self.end(f"nobody has used it for {idle_s:g} s")
 
     async def _end_when_displaced(self, root: Path) -> None:
-        while await to_thread.run_sync(is_in_place, self._endpoint, self._lock):
-            if await to_thread.run_sync(endpoint_of, root) != self._endpoint:
+        for number in count():
+            if not await to_thread.run_sync(is_in_place, self._endpoint, self._lock):
+                break
+            if number % CODE_EVERY == 0 and await to_thread.run_sync(endpoint_of, root) != self._endpoint:
                 # Clients look for a daemon of the new code, and two of them would do everything twice.
                 self.end("its code was changed")
                 return

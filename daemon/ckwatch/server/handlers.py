@@ -16,13 +16,14 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ckwatch.core.events import AutoBuild, ViewOverrides
+from ckwatch.model.roofline import CacheState
 from ckwatch.server.clients import Clients, Limits
 from ckwatch.server.engine_api import Engine
 from ckwatch.server.responses import json_response
 from ckwatch.server.streams import EventStream, LineStream, SlowStream, SnapshotStream, StreamContext, UnitsStream
 from ckwatch.wire.analysis import IsaAnswer
 from ckwatch.wire.benchmarks import BaselineName, BaselineRequest, BenchLine, BenchRequest
-from ckwatch.wire.language import ValuesRequest
+from ckwatch.wire.language import ReadersRequest, ValuesRequest
 from ckwatch.wire.messages import (
     BuildLine,
     BuildRequest,
@@ -108,10 +109,11 @@ class TimingsQuery(NoQuery):
 
 
 class RankingQuery(NoQuery):
-    """A kernel's name, and a shape's."""
+    """A kernel's name, a shape's, and whether caches were `cold` or `hot`."""
 
     kernel: Name
     shape: Name | None = None
+    cache: CacheState | None = None
 
 
 class PredictedQuery(NoQuery):
@@ -313,12 +315,17 @@ class Handlers:
         async with self._clients.present(query.client):
             return json_response(await self._language.readers(query.client, query.path))
 
+    async def readers_of(self, request: ReadersRequest) -> Response:
+        """The units that read each of several files."""
+        async with self._clients.present(request.client):
+            return json_response(await self._language.readers_of(request.client, request.paths))
+
     async def values(self, request: ValuesRequest) -> Response:
         """What the instance rules say of values of a parameter: accepted ones first, then the nearest."""
         async with self._clients.present(request.client):
             return json_response(await self._language.values(request))
 
-    # Benchmarks: of the workspace as it is on disk.
+    # Benchmarks: what was timed is of the workspace as it is on disk.
 
     async def devices(self, query: Annotated[DevicesQuery, Query()]) -> Response:
         """What units can be timed on, and which kinds of device cannot be used and why."""
@@ -327,7 +334,12 @@ class Handlers:
     async def bench(self, request: BenchRequest) -> Response:
         """Build units, time them and follow that; closing the connection gives up what no other client wants."""
         begin = partial(
-            self._benchmarks.bench, request.units, request.shapes, device=request.device, force=request.force
+            self._benchmarks.bench,
+            request.units,
+            request.shapes,
+            device=request.device,
+            force=request.force,
+            client=request.client,
         )
         return LineStream(begin, BenchLine(event="heartbeat"), self._clients, self._shared, request.client)
 
@@ -341,7 +353,7 @@ class Handlers:
 
     async def ranking(self, query: Annotated[RankingQuery, Query()]) -> Response:
         """The instances of a kernel by time, and why some have none."""
-        return json_response(await self._benchmarks.best(query.kernel, query.shape))
+        return json_response(await self._benchmarks.best(query.kernel, query.shape, query.cache))
 
     async def comparison(self, query: Annotated[CompareQuery, Query()]) -> Response:
         """A unit's timings against another unit's, `previous`, `library`, `baseline` or `baseline:NAME`."""
@@ -364,7 +376,6 @@ class Handlers:
 
     async def stop(self) -> Response:
         """End the daemon."""
-        self._engine.stop()
         self._stop()
         return _done()
 

@@ -41,6 +41,8 @@ def file_handler(path: Path) -> logging.Handler:
     """A log file, or stderr where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists() and not path.is_file():  # a FIFO would block who opens it
+            return logging.StreamHandler()
         return _LogFile(path, maxBytes=FILE_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace")
     except OSError:
         return logging.StreamHandler()

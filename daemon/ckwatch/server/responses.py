@@ -32,7 +32,7 @@ ROUTES_HINT = "GET /v1/openapi.json describes the API."
 OUR_FAULT = Problem(error="internal error in the daemon", hint="See `ckwatch logs`.")
 
 
-def json_bytes(value: BaseModel | Sequence[BaseModel] | Sequence[str] | None) -> bytes:
+def json_bytes(value: BaseModel | Sequence[BaseModel] | Sequence[str] | Sequence[list[str]] | None) -> bytes:
     """JSON in UTF-8. What is no Unicode (names of files in another encoding) becomes `?`."""
     if isinstance(value, BaseModel):
         try:
@@ -51,7 +51,7 @@ def text_bytes(text: str) -> bytes:
 
 
 def json_response(
-    value: BaseModel | Sequence[BaseModel] | Sequence[str] | None, status: int = HTTPStatus.OK
+    value: BaseModel | Sequence[BaseModel] | Sequence[str] | Sequence[list[str]] | None, status: int = HTTPStatus.OK
 ) -> Response:
     """An answer of moderate size; larger ones go in pieces (`streams`)."""
     return Response(json_bytes(value), status, media_type="application/json")

@@ -12,7 +12,9 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
+from typing import Any, cast
 
 import anyio
 import h11
@@ -31,16 +33,21 @@ HEAD_LIMIT_BYTES = 2**18
 """Of a request's line and headers together; unit patterns may stand in it."""
 
 KEEP_ALIVE_S = 60
+HEAD_S = 60.0
+"""How long a connection may take to send the next request's line and headers, however slowly they come."""
+
 _END_S = 0.4
 """Twice this is what requests in progress are given when the server ends."""
 
 
-async def serve_on(listener: socket.socket, app: ASGIApp, *, started: Callable[[], None]) -> None:
+async def serve_on(
+    listener: socket.socket, app: ASGIApp, *, started: Callable[[], None], head_s: float = HEAD_S
+) -> None:
     """Serve `app` until cancelled. `started` is called as soon as requests are answered. Closes `listener`."""
     requests = _ActiveRequests(app)
     config = Config(
         requests,
-        http=_Protocol,
+        http=cast("type[asyncio.Protocol]", partial(_Protocol, head_s=head_s)),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -74,7 +81,39 @@ async def serve_on(listener: socket.socket, app: ASGIApp, *, started: Callable[[
 
 
 class _Protocol(H11Protocol):
-    """One connection. The request's `state` holds `abort`, which cuts it."""
+    """One connection. The request's `state` holds `abort`, which cuts it.
+
+    uvicorn closes connections that are idle after an answer; half a request is closed here.
+    """
+
+    def __init__(self, *arguments: Any, head_s: float, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_s = head_s
+        self._head_limit: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes alone give no more time; a whole head does."""
+        super().data_received(data)
+        self._limit_head()
+
+    def on_response_complete(self) -> None:
+        """From now on the next request's head is awaited."""
+        super().on_response_complete()
+        self._limit_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is awaited any more."""
+        if self._head_limit is not None:
+            self._head_limit.cancel()
+        super().connection_lost(exc)
+
+    def _limit_head(self) -> None:
+        awaited = self.cycle is None or self.cycle.response_complete
+        if awaited and self._head_limit is None:
+            self._head_limit = self.loop.call_later(self._head_s, self.transport.close)
+        elif not awaited and self._head_limit is not None:
+            self._head_limit.cancel()
+            self._head_limit = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -82,6 +121,8 @@ class _Protocol(H11Protocol):
         if not _is_ours(transport.get_extra_info("socket")):
             _log.warning("a connection of another user was refused")
             transport.abort()
+        else:
+            self._limit_head()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is answered as all else that is wrong; in the middle of an answer it cannot be."""

@@ -1,0 +1,327 @@
+"""`SyncClient`: the client for plain scripts and notebooks, without `await`.
+
+It has the methods of `Client`, which run on an event loop in a thread of its own. Each is made from that of `Client`
+and has its types: the descriptors below differ in what a method gives.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock, start_new_thread
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from functools import partial, update_wrapper
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ckwatch.client.builds import Sweep, UnitResult
+from ckwatch.client.client import Client, connect
+from ckwatch.client.events import Events
+from ckwatch.client.overlays import Overlay
+from ckwatch.client.sweep import Parameters
+from ckwatch.wire.state import Change
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Entered = TypeVar("Entered")
+Given = TypeVar("Given")
+
+_END: Any = object()
+
+
+class _Apart(Generic[Result]):
+    """A call in a thread of its own, whose end another thread waits for.
+
+    Ctrl-C raises KeyboardInterrupt between any two steps of the main thread, also where it has just taken a lock that
+    the loop's thread needs next, or is about to tell that thread to end. So the main thread does nothing of the kind:
+    it starts a thread and waits, both in single steps.
+    """
+
+    def __init__(self, call: Callable[[], Result], give_up: Callable[[], object], undo: Callable[[], object]) -> None:
+        self._call = call
+        self._give_up = give_up
+        self._undo = undo
+        self._result: Result = _END
+        self._error: BaseException | None = None
+        self._ended = allocate_lock()
+        self._ended.acquire()
+
+    def wait(self) -> Result:
+        """What the call gives or raises. If this thread is interrupted, it is given up, and what it has done undone."""
+        try:
+            start_new_thread(self._run, ())
+            self._ended.acquire()
+        except BaseException:
+            start_new_thread(self._leave, ())
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, `wait` raises it
+            self._error = error
+        self._ended.release()
+
+    def _leave(self) -> None:
+        # nobody waits for this thread: what goes wrong is of no interest any more
+        with suppress(BaseException):
+            self._give_up()
+            self._ended.acquire()
+            if self._error is None:
+                self._undo()
+
+
+def _nothing() -> None:
+    pass
+
+
+@contextmanager
+def _held(context: AbstractContextManager[Item]) -> Iterator[Item]:
+    """The same context, entered and left apart from this thread."""
+    leave = partial(context.__exit__, None, None, None)
+    entered = _Apart(context.__enter__, _nothing, leave).wait()
+    try:
+        yield entered
+    except GeneratorExit:
+        # an interrupt came before the block; the loop may have gone since
+        with suppress(RuntimeError):
+            _Apart(leave, _nothing, _nothing).wait()
+        raise
+    except BaseException as error:
+        if not _Apart(partial(context.__exit__, type(error), error, error.__traceback__), _nothing, _nothing).wait():
+            raise
+    else:
+        _Apart(leave, _nothing, _nothing).wait()
+
+
+class _Request(Generic[Result]):
+    """A coroutine on the loop."""
+
+    def __init__(self, portal: BlockingPortal, call: Callable[[], Awaitable[Result]]) -> None:
+        self._portal = portal
+        self._call = call
+        self._future: Future[Result] | None = None
+        self._is_cancelled = False
+
+    def answer(self) -> Result:
+        """What it gives or raises."""
+        self._future = self._portal.start_task_soon(self._call)
+        if self._is_cancelled:
+            self._future.cancel()
+        return self._future.result()
+
+    def cancel(self) -> None:
+        """End it; for any thread, also before it begins."""
+        self._is_cancelled = True
+        if self._future is not None:
+            self._future.cancel()
+
+
+class _Loop:
+    """Where the client's coroutines run."""
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        self._portal = portal
+
+    def run(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        """What the coroutine gives or raises. An interrupt cancels it."""
+        request = _Request(self._portal, call)
+        return _Apart(request.answer, request.cancel, _nothing).wait()
+
+    def context(self, entered: AbstractAsyncContextManager[Item]) -> AbstractContextManager[Item]:
+        """The same context for this thread."""
+        return _held(self._portal.wrap_async_context_manager(entered))
+
+
+class Items(Generic[Item]):
+    """Iterates over what an asynchronous iterator gives."""
+
+    def __init__(self, loop: _Loop, items: AsyncIterator[Item]) -> None:
+        self._loop = loop
+        self._items = items
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        """The next one. Raises as the asynchronous iterator."""
+        item = self._loop.run(partial(_next, self._items))
+        if item is _END:
+            raise StopIteration
+        return item
+
+
+async def _next(items: AsyncIterator[Item]) -> Item:
+    return await anext(items, _END)
+
+
+class SyncSweep(Items[UnitResult]):
+    """Iterates over the results of a sweep as they settle. `units` are the parameters of all its units, by id."""
+
+    def __init__(self, loop: _Loop, sweep: Sweep) -> None:
+        super().__init__(loop, sweep)
+        self.units: dict[str, Parameters] = dict(sweep.units)
+        self._sweep = sweep
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """As that of `Sweep`."""
+        return dict(self._sweep.skipped)
+
+    @property
+    def summary(self) -> str:
+        """As that of `Sweep`."""
+        return self._sweep.summary
+
+
+class SyncEvents(Items[Change]):
+    """`Events` without `await`; closed at the end of its context, or by `close`."""
+
+    def __init__(self, loop: _Loop, events: Events) -> None:
+        super().__init__(loop, events)
+        self._events = events
+
+    def close(self) -> None:
+        """End it."""
+        self._loop.run(self._close)
+
+    async def _close(self) -> None:
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncOverlay:
+    """An unsaved text."""
+
+    def __init__(self, loop: _Loop, overlay: Overlay) -> None:
+        self._loop = loop
+        self._overlay = overlay
+
+    def change(self, text: str) -> None:
+        """Put another text in its place."""
+        self._loop.run(partial(self._overlay.change, text))
+
+
+class _Method(Generic[P, Result]):
+    """A method of `SyncClient` that waits for one of `Client`."""
+
+    def __init__(self, method: Callable[Concatenate[Client, P], Awaitable[Result]]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: SyncClient, owner: type[SyncClient]) -> Callable[P, Result]:
+        def call(*given: P.args, **named: P.kwargs) -> Result:
+            return instance.loop.run(partial(self._method, instance.client, *given, **named))
+
+        return update_wrapper(call, self._method)
+
+
+class _Context(Generic[P, Entered, Given]):
+    """A context of `SyncClient` made from one of `Client`: what the latter gives goes through `convert`."""
+
+    def __init__(
+        self,
+        method: Callable[Concatenate[Client, P], AbstractAsyncContextManager[Entered]],
+        convert: Callable[[_Loop, Entered], Given],
+    ) -> None:
+        self._method = method
+        self._convert = convert
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: SyncClient, owner: type[SyncClient]) -> Callable[P, AbstractContextManager[Given]]:
+        @contextmanager
+        def call(*given: P.args, **named: P.kwargs) -> Iterator[Given]:
+            with instance.loop.context(self._method(instance.client, *given, **named)) as entered:
+                yield self._convert(instance.loop, entered)
+
+        return update_wrapper(call, self._method)
+
+
+class SyncClient:
+    """`Client` for plain scripts and notebooks: the same methods, which wait instead of being awaited.
+
+    `connect_sync` makes one. Its methods may be called by any thread.
+    """
+
+    def __init__(self, client: Client, portal: BlockingPortal) -> None:
+        self.client = client
+        self.loop = _Loop(portal)
+        self.root: Path = client.root
+        self.id: str = client.id
+
+    status = _Method(Client.status)
+    workspace = _Method(Client.workspace)
+    sync = _Method(Client.sync)
+    runner = _Method(Client.runner)
+    time_trace = _Method(Client.time_trace)
+    units = _Method(Client.units)
+    kernels = _Method(Client.kernels)
+    unit = _Method(Client.unit)
+    rendered = _Method(Client.rendered)
+    artifact = _Method(Client.artifact)
+    runs = _Method(Client.runs)
+    diagnostics = _Method(Client.diagnostics)
+    log = _Method(Client.log)
+    building = _Context(Client.building, Items)
+    build = _Method(Client.build)
+    rerun = _Method(Client.rerun)
+    check = _Method(Client.check)
+    cancel = _Method(Client.cancel)
+    overlay = _Context(Client.overlay, SyncOverlay)
+    focus = _Method(Client.focus)
+    view = _Method(Client.view)
+    sweep = _Context(Client.sweep, SyncSweep)
+    devices = _Method(Client.devices)
+    bench = _Context(Client.bench, Items)
+    timings = _Method(Client.timings)
+    timing = _Method(Client.timing)
+    best = _Method(Client.best)
+    compare = _Method(Client.compare)
+    set_baseline = _Method(Client.set_baseline)
+    baselines = _Method(Client.baselines)
+    remove_baseline = _Method(Client.remove_baseline)
+    analysis = _Method(Client.analysis)
+    isa = _Method(Client.isa)
+    calibration = _Method(Client.calibration)
+    predicted = _Method(Client.predicted)
+    vocabulary = _Method(Client.vocabulary)
+    templates = _Method(Client.templates)
+    template = _Method(Client.template)
+    readers = _Method(Client.readers)
+    readers_of = _Method(Client.readers_of)
+    values = _Method(Client.values)
+    stop = _Method(Client.stop)
+
+    def events(self) -> SyncEvents:
+        """The state of everything, followed, as by `Client.events`."""
+        return SyncEvents(self.loop, self.client.events())
+
+
+@contextmanager
+def connect_sync(
+    path: str | os.PathLike[str] = ".",
+    *,
+    start: bool = True,
+    trust: bool = False,
+    client_name: str | None = None,
+    private: bool = False,
+) -> Iterator[SyncClient]:
+    """`connect` for code that is not asynchronous, also where an event loop runs already, as in a notebook."""
+    chosen = connect(path, start=start, trust=trust, client_name=client_name, private=private)
+    with _held(start_blocking_portal()) as portal, _held(portal.wrap_async_context_manager(chosen)) as client:
+        yield SyncClient(client, portal)
