@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,14 +73,71 @@ def test_a_daemon_that_hangs_is_killed(
 ) -> None:
     monkeypatch.setattr(daemon, "ASKED_S", 0.3)
     monkeypatch.setattr(daemon, "TERMINATED_S", 1.0)
+    prepare_folder(endpoint_of(small).lock.parent)
+    script = (
+        "import signal, sys, time; from pathlib import Path; from ckwatch.wire.endpoint import acquire, endpoint_of\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "lock = acquire(endpoint_of(Path(sys.argv[1])))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(small)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        status, out, errors = run(capsys, small, "stop")
+    assert (status, out) == (0, f"stopped the daemon by SIGKILL (process {process.pid})\n")
+    assert [line.split("sending ")[1].split()[0] for line in errors.splitlines()] == ["SIGTERM", "SIGKILL"]
+    assert owner(endpoint_of(small)) is None
+
+
+def test_a_daemon_that_was_stopped_by_a_signal_ends_when_asked(daemons: Path, small: Path, capsys: Capture) -> None:
     run(capsys, small, "start", "--trust")
     process = owner(endpoint_of(small))
     assert process is not None
     os.kill(process, signal.SIGSTOP)
-    status, out, errors = run(capsys, small, "stop")
-    assert (status, out) == (0, f"stopped the daemon by SIGKILL (process {process})\n")
-    assert [line.split("sending ")[1].split()[0] for line in errors.splitlines()] == ["SIGTERM", "SIGKILL"]
-    assert owner(endpoint_of(small)) is None
+    assert run(capsys, small, "stop") == (0, f"stopped the daemon (process {process})\n", "")
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_the_daemon_of_a_deleted_workspace(
+    daemons: Path, small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, by_name: bool
+) -> None:
+    run(capsys, small, "start", "--trust")
+    process = owner(endpoint_of(small))
+    monkeypatch.chdir(small)
+    shutil.rmtree(small)
+    place = ["-C", str(small)] if by_name else []
+    assert main(["status", *place]) == 0
+    assert main(["logs", *place]) == 0
+    capsys.readouterr()
+    assert main(["stop", *place]) == 0
+    assert capsys.readouterr().out == f"stopped the daemon (process {process})\n"
+    assert main(["stop", *place]) == 2
+
+
+@pytest.mark.parametrize("what", ["socket", "lock", "log", "history"])
+def test_a_fifo_in_the_way_holds_nothing_up(daemons: Path, small: Path, capsys: Capture, what: str) -> None:
+    endpoint = endpoint_of(small)
+    path = {"history": endpoint.log.with_name("history.sqlite")}.get(what) or getattr(endpoint, what)
+    prepare_folder(endpoint.lock.parent)
+    endpoint.log.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    status, _, errors = run(capsys, small, "start", "--trust")
+    assert (status, "Traceback" in errors) == (2 if what in ("socket", "lock") else 0, False)
+    assert (str(path) in errors) is bool(status)
+    path.unlink()
+    if not status:
+        assert ("history" in state(capsys, small)["warnings"]) is (what == "history")
+        assert run(capsys, small, "stop")[0] == 0
+
+
+def test_a_state_folder_that_cannot_be_written_is_a_warning(daemons: Path, small: Path, capsys: Capture) -> None:
+    folder = endpoint_of(small).log.parent
+    folder.parent.mkdir(parents=True)
+    folder.touch()  # rights do not hold for root
+    assert run(capsys, small, "start", "--trust")[0] == 0
+    assert "history" in state(capsys, small)["warnings"]
+    assert run(capsys, small, "stop")[0] == 0
 
 
 def test_a_process_that_is_not_the_daemon_is_left_alone(
@@ -92,7 +150,7 @@ def test_a_process_that_is_not_the_daemon_is_left_alone(
     lock = acquire(endpoint)
     assert lock is not None
     with subprocess.Popen(["sleep", "60"]) as other:
-        os.pwrite(lock, f"{other.pid}\n".ljust(10).encode(), 0)
+        os.pwrite(lock, f"{other.pid:>9}\n".encode(), 0)
         status, _, errors = run(capsys, small, "stop")
         assert other.poll() is None
         other.kill()

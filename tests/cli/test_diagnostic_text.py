@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from ckwatch.cli.diagnostic_text import count_summary, display_path, format_diagnostic, print_diagnostics
-from ckwatch.cli.output import diagnostic_to_json
+from ckwatch.cli.output import json_of
+from ckwatch.engine.to_wire import diagnostic_to_wire
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import span
 
@@ -130,7 +131,7 @@ def test_json_is_stable() -> None:
     diagnostic = made(
         0, 1, 2, related=(Related("r", None),), fixes=(Fix(span("/ws/t.j2", 0, 1, 0, 1), ";"),), units=("u",)
     )
-    assert json.loads(json.dumps(diagnostic_to_json(diagnostic))) == {
+    assert json.loads(json.dumps(json_of(diagnostic_to_wire(diagnostic, stale=False)))) == {
         "severity": "error",
         "source": "clang",
         "code": "clang/x",
@@ -147,4 +148,5 @@ def test_json_is_stable() -> None:
         "units": ["u"],
         "unit_count": 0,
         "approximate": False,
+        "stale": False,
     }

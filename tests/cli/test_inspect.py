@@ -8,23 +8,22 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ckwatch.cli import main
 from ckwatch.cli.inspect import (
     WAITS_SHOWN,
-    Inspection,
     Line,
-    Ranking,
-    ShapeInspection,
-    calibration_json,
     calibration_lines,
-    inspect_json,
+    calibration_report,
     inspect_lines,
+    inspected_unit,
     loop_words,
-    rank_json,
     rank_lines,
+    ranked_predictions,
     with_rate,
 )
+from ckwatch.cli.output import json_of
 from ckwatch.codeobject.prediction import (
     MeasuredPrediction,
     Prediction,
@@ -36,7 +35,7 @@ from ckwatch.codeobject.prediction import (
 from ckwatch.codeobject.ranking import RankingCandidate, rank
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources
 from ckwatch.model.amounts import size
-from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking
+from ckwatch.wire.analysis import Analysis, Calibrated, Isa, IsaFold, IsaLine, PredictedRanking, ShapePrediction
 from fake_engine import unit_of
 from kernel_reports import TILE_128, kernel, loop, problem, report
 
@@ -53,12 +52,21 @@ def predicted(found: CodeObjectReport) -> Prediction:
     return predict(found, {**TILE_128}, problem(4096, 4096, 4096), mi300x())
 
 
+def analysis(found: CodeObjectReport, **more: Any) -> Analysis:
+    return Analysis(**{"unit": UNIT, "artifact_key": "", "fresh": True, "report": found} | more)
+
+
+def values(printed: BaseModel) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(json_of(printed)))
+    return found
+
+
 def text_of(lines: list[Line]) -> str:
     return "\n".join(text for text, _ in lines)
 
 
 def test_a_kernel_as_text() -> None:
-    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), artifact_key="0123456789abcdef"))
+    found = inspect_lines(analysis(report(kernel()), artifact_key="0123456789abcdef"))
     assert (
         text_of(found)
         == """\
@@ -74,7 +82,7 @@ gemm_f16/v3_128x128x64_intrawave@gfx942, artifact 0123456789ab
                21 VGPR fewer → 3 waves
     main loop  95 instructions: 32 mfma, 20 wait, 16 lds read, 10 valu, 8 lds write, 8 global load, 1 branch
                each wave, each time: 16 KiB read from LDS, 8 KiB written to LDS, 8 KiB loaded, 524288 FLOP, 64.0 per byte of global memory
-               predicted by llvm-mca: 270 cycles, matrix units 95 % busy (one wave alone; no caches, no latency of memory)"""
+               predicted by llvm-mca: 1080 clocks, matrix units 95 % busy (one wave alone; no caches, no latency of memory)"""
     )
 
 
@@ -83,7 +91,7 @@ def test_what_is_not_known_is_said() -> None:
         waves=None, with_loop=None, notes=("no back edge with matrix instructions",), agprs=128, vgpr_spills=3,
         sgpr_spills=1, scratch_bytes=12, dynamic_stack=True,
     )  # fmt: skip
-    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(bare, notes=("stripped",)))))
+    found = text_of(inspect_lines(analysis(report(bare, notes=("stripped",)))))
     for expected in (
         "  stripped",
         "189 VGPR, 128 AGPR, 33 SGPR",
@@ -95,17 +103,17 @@ def test_what_is_not_known_is_said() -> None:
     ):
         assert expected in found
     assert "main loop" not in found
-    assert text_of(inspect_lines(Inspection(unit=UNIT, report=report()))) == f"{UNIT}\n  no kernels"
+    assert text_of(inspect_lines(analysis(report()))) == f"{UNIT}\n  no kernels"
 
 
 def test_loop_words() -> None:
-    assert "nothing" in loop_words(loop(cycles=None))
+    assert "nothing" in loop_words(loop(clocks=None))
     assert "matrix" not in loop_words(loop(matrix_use=None))
 
 
 def test_waits_and_hints_have_lines_of_their_own() -> None:
     busy = loop(waits=("vmcnt(0) before the barrier", "lgkmcnt(0) 4 times"), hints=("rows are 128 bytes apart",))
-    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=busy)))))
+    found = text_of(inspect_lines(analysis(report(kernel(with_loop=busy)))))
     assert (
         "    waits      vmcnt(0) before the barrier\n               lgkmcnt(0) 4 times\n    hint       rows are"
         in found
@@ -114,44 +122,44 @@ def test_waits_and_hints_have_lines_of_their_own() -> None:
 
 def test_of_many_waits_the_first_are_shown() -> None:
     many = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 3)))
-    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=many)))))
+    found = text_of(inspect_lines(analysis(report(kernel(with_loop=many)))))
     assert f"+{WAITS_SHOWN - 1} vmcnt(0)\n               and 3 more" in found
     assert f"+{WAITS_SHOWN} vmcnt" not in found
     one_more = loop(waits=tuple(f"+{at} vmcnt(0)" for at in range(WAITS_SHOWN + 1)))
-    found = text_of(inspect_lines(Inspection(unit=UNIT, report=report(kernel(with_loop=one_more)))))
+    found = text_of(inspect_lines(analysis(report(kernel(with_loop=one_more)))))
     assert f"+{WAITS_SHOWN} vmcnt(0)" in found
 
 
 def test_an_iteration_without_loads_waits_for_none() -> None:
     code = report(kernel(with_loop=loop(global_load_bytes=0)))
     for expected, found in ((False, code), (True, report(kernel()))):
-        shapes = (ShapeInspection(shape="4096", prediction=predicted(found)),)
-        text = text_of(inspect_lines(Inspection(unit=UNIT, report=found, shapes=shapes)))
+        shapes = (ShapePrediction(shape="4096", prediction=predicted(found)),)
+        text = text_of(inspect_lines(analysis(found, shapes=shapes)))
         assert ("      an iteration takes 975 ns: loads that come later" in text) == expected
         assert ("iteration takes" in text) == expected
 
 
 def test_changes_against_each_earlier_artifact() -> None:
-    earlier = (("previous", report(kernel(waves=3))), ("baseline main", report(kernel())), ("older", report()))
-    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), earlier=earlier))
+    earlier = {"previous": report(kernel(waves=3)), "baseline": report(kernel()), "baseline_name": "main"}
+    found = inspect_lines(analysis(report(kernel()), **earlier))
     assert ("    against previous: occupancy 3 → 2", "yellow") in found
     assert ("    against baseline main: the same", "") in found
-    assert ("    against older: new", "") in found
     assert any(text.startswith("  warning: occupancy 3 → 2") for text, _ in found)
+    assert ("    against previous: new", "") in inspect_lines(analysis(report(kernel()), previous=report()))
 
 
 def test_too_much_lds_is_a_warning() -> None:
-    found = inspect_lines(Inspection(unit=UNIT, report=report(kernel()), lds_limit_bytes=16384))
+    found = inspect_lines(analysis(report(kernel()), lds_limit_bytes=16384))
     assert found[-1][0].startswith("  warning: 32768 B of LDS")
 
 
 def test_prediction_and_measurement_stand_together() -> None:
     code = report(kernel(waves=1))
     shapes = (
-        ShapeInspection(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),
-        ShapeInspection(shape="unknown", prediction=predict(report(), {}, problem(64, 64, 64), mi300x())),
+        ShapePrediction(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),
+        ShapePrediction(shape="unknown", prediction=predict(report(), {}, problem(64, 64, 64), mi300x())),
     )
-    found = text_of(inspect_lines(Inspection(unit=UNIT, report=code, shapes=shapes)))
+    found = text_of(inspect_lines(analysis(code, shapes=shapes)))
     assert "  predicted for MI300X, not measured\n" in found
     assert (
         "    4096, cold     roofline 105.1 µs  at best 124.8 µs (1101 TFLOP/s)  predicted 131.7 µs (1044 TFLOP/s)"
@@ -165,10 +173,10 @@ def test_prediction_and_measurement_stand_together() -> None:
 
 def test_json_is_json_and_says_what_is_predicted() -> None:
     code = report(kernel(waves=1))
-    shapes = (ShapeInspection(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),)
-    earlier = (("previous", report(kernel(waves=3, sgprs=34), kernel(symbol="gone", name="gone"))),)
-    found = Inspection(unit=UNIT, report=code, artifact_key="ab", shapes=shapes, earlier=earlier)
-    read: dict[str, Any] = json.loads(json.dumps(inspect_json(found)))
+    shapes = (ShapePrediction(shape="4096", prediction=predicted(code), measured_us=263.3, device="hip:0"),)
+    previous = report(kernel(waves=3, sgprs=34), kernel(symbol="gone", name="gone"))
+    found = analysis(code, artifact_key="ab", shapes=shapes, previous=previous)
+    read: dict[str, Any] = values(inspected_unit(found))
     assert read["kernels"][0]["resources"]["vgprs"] == 189
     assert read["kernels"][0]["loop"]["intensity"] == 64.0
     assert read["kernels"][0]["occupancy"]["by"] == {"VGPR": 1, "LDS": 2, "waves": 8}
@@ -183,19 +191,19 @@ def test_json_is_json_and_says_what_is_predicted() -> None:
 
 
 def test_json_of_a_kernel_without_a_loop() -> None:
-    read = json.loads(json.dumps(inspect_json(Inspection(unit=UNIT, report=report(kernel(with_loop=None))))))
+    read = values(inspected_unit(analysis(report(kernel(with_loop=None)))))
     assert read["kernels"][0]["loop"] is None
     assert read["shapes"] == []
 
 
-def ranking(**measured: float) -> Ranking:
+def ranking(**measured: float) -> PredictedRanking:
     entries = (
         RankingCandidate(name="alone", parameters={**TILE_128}, report=report(kernel(waves=1))),
         RankingCandidate(name="full", parameters={**TILE_128}, report=report(kernel())),
         RankingCandidate(name="broken", parameters={**TILE_128}, why_not="it does not compile"),
     )
     rows = rank(entries, problem(4096, 4096, 4096), mi300x())
-    return Ranking(
+    return PredictedRanking(
         kernel="gemm_f16", shape="4096", arch="gfx942", part="MI300X", cache="cold", rows=rows, measured_us=measured
     )
 
@@ -223,12 +231,12 @@ def test_a_ranking_shows_measurements_that_there_are() -> None:
 
 
 def test_an_empty_ranking() -> None:
-    empty = Ranking(kernel="k", shape="s", arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={})
+    empty = PredictedRanking(kernel="k", shape="s", arch="gfx942", part="MI300X", cache="cold", rows=(), measured_us={})
     assert text_of(rank_lines(empty)).endswith("  it has no instances")
 
 
 def test_a_ranking_as_json() -> None:
-    read: dict[str, Any] = json.loads(json.dumps(rank_json(ranking(alone=200.0))))
+    read: dict[str, Any] = values(ranked_predictions(ranking(alone=200.0)))
     assert [(row["instance"], row["place"]) for row in read["ranked"]] == [("full", 1), ("alone", 2), ("broken", None)]
     assert [row["measured_us"] for row in read["ranked"]] == [None, 200.0, None]
     assert read["predicted"] is True
@@ -251,14 +259,14 @@ def test_calibration_as_text() -> None:
   0.46 ×  k/b@gfx942  4096  hip:0  predicted 130.0 µs  measured 60.00 µs  below its bound: one of them is wrong
   1.20 ×  k/a@gfx942  4096  hip:0  predicted 100.0 µs  measured 120.0 µs"""
     )
-    read: dict[str, Any] = json.loads(json.dumps(calibration_json(calibrate(pairs))))
+    read: dict[str, Any] = values(calibration_report(Calibrated(calibration=calibrate(pairs))))
     assert [pair["ratio"] for pair in read["pairs"]] == pytest.approx([60 / 130, 1.2])
     assert len(read["below_bound"]) == 1
 
 
 def test_without_measurements_there_is_no_calibration() -> None:
     assert "ckwatch bench" in text_of(calibration_lines(None))
-    assert calibration_json(None)["pairs"] == []
+    assert values(calibration_report(Calibrated()))["pairs"] == []
 
 
 @pytest.mark.parametrize(
@@ -314,12 +322,13 @@ class FakeClient:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.calibrated = Calibrated()
+        self.fresh = True
 
     async def units(self, *_patterns: str) -> list[Any]:
         return [unit_of(UNIT_INSPECTING)]
 
     async def sync(self) -> None:
-        pass
+        self.asked.append(("sync",))
 
     async def build(self, *patterns: str) -> None:
         self.asked.append(("build", *patterns))
@@ -327,7 +336,7 @@ class FakeClient:
     async def analysis(self, unit: str) -> Analysis:
         self.asked.append(("analysis", unit))
         report = CodeObjectReport(arch="gfx942", kernels=(KernelReport(resources=KERNEL, occupancy=None),))
-        return Analysis(unit=unit, artifact_key="abc", fresh=True, report=report)
+        return Analysis(unit=unit, artifact_key="abc", fresh=self.fresh, report=report)
 
     async def isa(self, unit: str, kernel: str | None = None, *, lines: bool = True) -> Isa:
         self.asked.append(("isa", unit, kernel, lines))
@@ -358,10 +367,18 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
 def test_a_unit_is_built_and_inspected(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", UNIT_INSPECTING]) == 0
-    assert client.asked == [("build", UNIT_INSPECTING), ("analysis", UNIT_INSPECTING)]
+    assert client.asked == [("sync",), ("build", UNIT_INSPECTING), ("analysis", UNIT_INSPECTING)]
     printed = capsys.readouterr().out
     assert "gemm<full>" in printed
     assert "194 VGPR" in printed
+
+
+def test_figures_of_an_earlier_input_are_called_that(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+    client.fresh = False
+    assert main(["inspect", UNIT_INSPECTING]) == 0
+    assert capsys.readouterr().out.startswith(f"{UNIT_INSPECTING}, artifact abc, of an earlier input\n")
+    assert main(["inspect", UNIT_INSPECTING, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["fresh"] is False
 
 
 def test_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
@@ -372,7 +389,7 @@ def test_as_json(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_ranking_names_part_and_shape(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rank", "gemm", "--shape", "4096", "--arch", "gfx942", "--part", "MI300X"]) == 0
-    assert client.asked == [("predicted", "gemm", "4096", "gfx942", "MI300X")]
+    assert client.asked == [("sync",), ("predicted", "gemm", "4096", "gfx942", "MI300X")]
     assert "predicted for MI300X" in capsys.readouterr().out
 
 
@@ -384,7 +401,7 @@ def test_a_ranking_needs_a_shape(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_instructions_with_the_main_loop_open(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", UNIT_INSPECTING, "--isa"]) == 0
-    assert client.asked == [("build", UNIT_INSPECTING), ("isa", UNIT_INSPECTING, None, True)]
+    assert client.asked == [("sync",), ("build", UNIT_INSPECTING), ("isa", UNIT_INSPECTING, None, True)]
     assert (
         capsys.readouterr().out
         == """\
@@ -405,7 +422,7 @@ gemm/m128@gfx942, artifact abc
 
 def test_all_instructions_of_another_kernel(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", UNIT_INSPECTING, "--kernel", "gemm<tail>", "--whole", "--no-lines"]) == 0
-    assert client.asked[1:] == [("isa", UNIT_INSPECTING, "gemm<tail>", False)]
+    assert client.asked[2:] == [("isa", UNIT_INSPECTING, "gemm<tail>", False)]
     printed = capsys.readouterr().out
     assert printed.endswith(LISTING.text)
 
@@ -419,7 +436,7 @@ def test_instructions_as_json(client: FakeClient, capsys: pytest.CaptureFixture[
 
 def test_no_calibration_without_timings(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "--calibration"]) == 0
-    assert client.asked == [("calibration",)]
+    assert client.asked == [("sync",), ("calibration",)]
     assert capsys.readouterr().out == (
         "no fresh timing has a prediction to compare it with; `ckwatch bench` takes timings\n"
     )

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ckwatch.bench.history.timings import TimingRecord, Timings
-from ckwatch.bench.report import FailureKind
+from ckwatch.bench.report import FailureKind, StopReason
 from ckwatch.cli import main, session
 from ckwatch.cli.export import python_module
 from ckwatch.engine.queries.comparison import compare_timings
@@ -61,6 +61,10 @@ def skipped(text: str, unit: str = A, shape: str | None = "small") -> BenchLine:
     return BenchLine(event="skipped", unit=unit, shape=shape, text=text)
 
 
+def known(record: TimingRecord) -> BenchLine:
+    return lines_of(record)[0].model_copy(update={"known": True})
+
+
 # bench
 
 
@@ -78,6 +82,8 @@ def skipped(text: str, unit: str = A, shape: str | None = "small") -> BenchLine:
             2,
             ["skipped  3 shapes of 2 units (gemm/a@gfx942, gemm/b@gfx942): no device", "1 timed, 3 skipped"],
         ),
+        ([known(timed()), timed(B)], 0, ["1 timed, 1 known already (--force times again) in"]),
+        ([timed(report=report(measured(A, samples(stop=StopReason.BUDGET))))], 0, ["did not converge"]),
         ([], 0, ["nothing to do in"]),
         ([BenchLine(event="began", unit=A, shape="small"), BenchLine(event="stage", unit=A, text="warm-up")], 0, []),
     ],
@@ -131,6 +137,18 @@ def test_bench_says_what_comparisons_say(client: TimingClient, capsys: Capture) 
     assert "not verified  SLOW 1.100 × previous  FAST 0.900 × library" in out
 
 
+def test_bench_says_whose_lock_was_in_the_way(client: TimingClient, capsys: Capture) -> None:
+    client.warnings = {"device": "the lock of hip:7 is held by bob\nask bob", "memory": "low"}
+    client.lines = lines_of(timed())
+    assert run("bench") == 0
+    assert " warning  the lock of hip:7 is held by bob; ask bob\n1 timed in" in capsys.readouterr().out
+    assert run("bench", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["warning"] == client.warnings["device"]
+    client.lines = [known(timed())]
+    assert run("bench") == 0
+    assert "bob" not in capsys.readouterr().out
+
+
 def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
     client.lines = [
         BenchLine(event="began", unit=A, shape="small"),
@@ -142,9 +160,9 @@ def test_bench_speaks_json(client: TimingClient, capsys: Capture) -> None:
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines] == ["start", "began", "timing", "skipped", "timing", "summary"]
     assert lines[0]["schema"] == 1
-    assert lines[1] == {"event": "began", "unit": A, "shape": "small"}
+    assert lines[1] == {"event": "began", "unit": A, "shape": "small", "text": ""}
     assert lines[2]["timing"]["median_us"] == 100.0
-    assert lines[3] == {"event": "skipped", "unit": B, "shape": "small", "text": "no device"}
+    assert lines[3] == {"event": "skipped", "unit": B, "shape": "small", "shapes": 0, "text": "no device"}
     assert lines[4]["timing"]["failure"] == "wrong result"
     summary = {"timed": 1, "failed": 1, "skipped": 1, "exit_status": 1}
     assert summary.items() <= lines[5].items()
@@ -169,8 +187,11 @@ def test_devices(client: TimingClient, capsys: Capture) -> None:
     client.found = Devices(devices=(device,), absent={"cuda": "no driver\nget one"}, host="here")
     assert run("bench", "--devices") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "here", "  hip:7  gfx942  test device  0000:07:00.0  0", "  no cuda: no driver; get one"
-    ]  # fmt: skip
+        "here",
+        "  DEVICE  ARCH    NAME         PCI           DRIVER",
+        "  hip:7   gfx942  test device  0000:07:00.0  0",
+        "  no cuda: no driver; get one",
+    ]
     assert run("bench", "--devices", "--json") == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["pci"] == "0000:07:00.0"
     assert run("bench", "--devices", "--force") == 2
@@ -187,13 +208,14 @@ def test_history(client: TimingClient, capsys: Capture) -> None:
     assert run("history", "gemm/a") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == [A, "", "small, cold cache, hip:7, test device, 0000:07:00.0", "  ▁█  100.0 µs … 200.0 µs"]
-    rows = [line.split() for line in lines[4:7]]
+    assert lines[4].split()[:2] == ["TAKEN", "MEDIAN"]
+    rows = [line.split() for line in lines[5:8]]
     assert [row[2:4] for row in rows] == [["100.0", "µs"], ["200.0", "µs"], ["wrong", "result"]]
-    assert "stale" in lines[4]
-    assert "c0ffee-dirty" in lines[4]
-    assert lines[6].endswith("it is wrong result")
-    assert lines[8:9] == ["large, cold cache, hip:7, test device, 0000:07:00.0"]
-    assert "3.000 ms" in lines[9]
+    assert "stale" in lines[5]
+    assert "c0ffee-dirty" in lines[5]
+    assert lines[7].endswith("it is wrong result")
+    assert lines[9:10] == ["large, cold cache, hip:7, test device, 0000:07:00.0"]
+    assert "3.000 ms" in lines[11]
     assert client.of("timings") == [(A, None, 50)]
 
 
@@ -335,18 +357,29 @@ def timings(tmp_path: Path) -> Iterator[Timings]:
 
 def test_compare(client: TimingClient, timings: Timings, capsys: Capture) -> None:
     timings.add([timed(A, 110.0), timed(A, 50.0, shape="large"), timed(B, 100.0)])
-    client.compared = compare_timings(timings, A, B, present={})
+    keys = {unit: timings.latest(unit)[0].artifact_key for unit in (A, B)}
+    client.compared = compare_timings(timings, A, B, present=keys)
     assert run("compare", "gemm/a", "gemm/b") == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{A}  against  {B}",
-        f"  large  cold  50.00 µs                     {B} has no timing on this shape",
-        "  small  cold  110.0 µs  100.0 µs  1.100 ×  SLOW",
+        "  SHAPE  CACHE         A         B    A / B  VERDICT",
+        f"  large  cold   50.00 µs                     {B} has no timing on this shape",
+        "  small  cold   110.0 µs  100.0 µs  1.100 ×  SLOW",
     ]
     assert client.of("compare") == [(A, B, None)]
     assert run("compare", "gemm/a", "gemm/b", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["ours"], printed["theirs"]) == (A, B)
     assert [row["comparison"] and row["comparison"]["verdict"] for row in printed["compared"]] == [None, "SLOW"]
+
+
+def test_compare_names_the_unit_that_has_changed_since(client: TimingClient, timings: Timings, capsys: Capture) -> None:
+    timings.add([timed(A, 110.0), timed(B, 100.0)])
+    key = timings.latest(A)[0].artifact_key
+    for present, end in (({A: key, B: key}, "SLOW"), ({A: key}, f"stale: {B}"), ({}, f"stale: {A} and {B}")):
+        client.compared = compare_timings(timings, A, B, present=present)
+        assert run("compare", "gemm/a", "gemm/b") == 0
+        assert capsys.readouterr().out.rstrip().endswith(end)
 
 
 @pytest.mark.parametrize("other", ["previous", "library", "baseline", "baseline:v 1"])
@@ -365,16 +398,17 @@ def test_best(client: TimingClient, capsys: Capture) -> None:
     assert run("best", "gemm") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["gemm", "", "small, gfx942, cold cache, hip:7, test device, 0000:07:00.0"]
-    assert lines[3].split()[:4] == ["1", "a", "100.0", "µs"]
-    assert lines[4].split()[:4] == ["2", "b", "200.0", "µs"]
-    assert "SLOW 2.000 × a" in lines[4]
-    assert lines[3].split()[-1].count("█") == 17
-    assert lines[4].endswith("┤")
-    assert lines[5] == "  ✗  c  128 is not divisible by 96"
-    assert run("best", "gemm", "--json", "--shape", "small") == 0
+    assert lines[3].split() == ["RANK", "INSTANCE", "MEDIAN", "ERROR", "COMPARED"]
+    assert lines[4].split()[:4] == ["1", "a", "100.0", "µs"]
+    assert lines[5].split()[:4] == ["2", "b", "200.0", "µs"]
+    assert "SLOW 2.000 × a" in lines[5]
+    assert lines[4].split()[-1].count("█") == 17
+    assert lines[5].endswith("┤")
+    assert lines[6] == "  ✗  c  128 is not divisible by 96"
+    assert run("best", "gemm", "--json", "--shape", "small", "--cache", "hot") == 0
     printed = json.loads(capsys.readouterr().out)
     assert [(row["instance"], row["rank"]) for row in printed["ranked"]] == [("a", 1), ("b", 2), ("c", None)]
-    assert client.of("best") == [("gemm", None), ("gemm", "small")]
+    assert client.of("best") == [("gemm", None), ("gemm", "small", "hot")]
 
 
 def test_best_on_a_narrow_terminal_has_no_bars(
@@ -406,7 +440,9 @@ def test_baselines(client: TimingClient, capsys: Capture) -> None:
     assert client.of("set_baseline") == [("v 1", ()), ("v2", ("gemm/a",))]
     client.known = [Baseline(name="v 1", set_at=1e9, units=2, timings=1)]
     assert run("baseline", "list") == 0
-    assert capsys.readouterr().out.startswith("v 1  2001-09-0")
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["NAME", "SET", "UNITS", "TIMINGS"]
+    assert line.startswith("v 1   2001-09-0")
     assert run("baseline", "list", "--json") == 0
     assert json.loads(capsys.readouterr().out)["baselines"][0]["units"] == 2
     assert run("baseline", "remove", "v 1") == 0
@@ -429,7 +465,7 @@ def test_timings_as_json(client: TimingClient, capsys: Capture) -> None:
     assert [(one["id"], one["unit"], one["cache"]) for one in printed["timings"]] == [
         (1, A, "cold"),
         (1, A, "hot"),
-        (2, B, "cold"),
+        (2, B, ""),
         (3, B, "cold"),
     ]
     assert "times_us" not in printed["timings"][0]

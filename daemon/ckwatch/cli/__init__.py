@@ -6,11 +6,15 @@ Exit status: 0, 1 (errors in kernels), 2 (usage or environment), 130 (interrupte
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from ckwatch.cli import streams
+from ckwatch.cli.completion import complete
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.signals import INTERRUPTED, TerminatedError
 from ckwatch.model.errors import CkwatchError, DiagnosedError
@@ -25,36 +29,71 @@ def run() -> NoReturn:
     Everything has been closed by then; taking the interpreter apart module by module would take a tenth of the time of
     a build that finds everything in the store.
     """
-    status = main()
-    with suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
+    status = INTERRUPTED
+    with suppress(KeyboardInterrupt):  # another Ctrl-C, when the first has been reported
+        streams.guard()
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # as `ckwatch.__main__` left it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            status = main()
+        except SystemExit as ended:  # of argparse
+            status = ended.code if isinstance(ended.code, int) else 0
     os._exit(status)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. A user's mistake is a message on stderr, never a traceback."""
-    options = make_parser().parse_args(arguments)
+    options: Namespace | None = None
     try:
-        status: int = options.run(options)
-    except DiagnosedError as error:
-        from ckwatch.cli.output import Output  # the printing room is loaded when something is printed
-
-        Output(options).diagnostics(error.diagnostics)
-        return 2
-    except CkwatchError as error:
-        print(f"ckwatch: error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"ckwatch: help: {error.hint}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("ckwatch: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except TerminatedError as error:
-        print(f"ckwatch: {error}", file=sys.stderr)
-        return 128 + error.number
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        try:
+            parser = make_parser()
+            complete(parser)
+            options = parser.parse_args(arguments)
+            status: int = options.run(options)
+        finally:
+            sys.stdout.flush()
+    except BaseException as error:
+        cause = _cause(error)
+        ended = _reported(cause, options)
+        if ended is None:
+            if cause is error:
+                raise
+            raise cause from None
+        return ended
     return status
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error in a group that all other errors in it may follow from: nested tasks end together."""
+    while isinstance(error, BaseExceptionGroup):
+        meant = (CkwatchError, KeyboardInterrupt, TerminatedError, streams.ReaderGoneError, BaseExceptionGroup)
+        error = next((one for one in error.exceptions if not isinstance(one, meant)), error.exceptions[0])
+    return error
+
+
+def _reported(error: BaseException, options: Namespace | None) -> int | None:
+    """Say what is wrong; the exit status, or None for an error that is ours."""
+    match error:
+        case DiagnosedError() if options is not None:
+            from ckwatch.cli.output import Output  # the printing room is loaded when something is printed
+
+            try:
+                Output(options).diagnostics(error.diagnostics)
+                sys.stdout.flush()
+            except (CkwatchError, streams.ReaderGoneError) as unwritten:
+                return _reported(unwritten, None)
+            return 1
+        case CkwatchError():
+            print(f"ckwatch: error: {error.message}", file=sys.stderr)
+            if error.hint:
+                print(f"ckwatch: help: {error.hint}", file=sys.stderr)
+            return 2
+        case KeyboardInterrupt():
+            print("ckwatch: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        case TerminatedError():
+            print(f"ckwatch: {error}", file=sys.stderr)
+            return 128 + error.number
+        case streams.ReaderGoneError() | BrokenPipeError():
+            return 0
+    return None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio import to_thread
 
-from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
-from ckwatch.cli.session import asking, patterns_of
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count, timestamp
 from ckwatch.model.errors import CkwatchError
 
@@ -39,13 +37,14 @@ def remove(options: argparse.Namespace) -> int:
 async def _set(options: argparse.Namespace) -> int:
     name = _checked(options.name)
     async with asking(options, options.words) as client:
-        here = await to_thread.run_sync(Path.cwd)
-        _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+        patterns = await asked_patterns(client, options.words)
         await client.sync()
         units = await client.set_baseline(name, *patterns)
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, name=name, units=units)
+        from ckwatch.cli.json_output import BaselineSet
+
+        output.line(BaselineSet(name=name, units=tuple(units)))
     else:
         output.text(f"baseline '{name}' is set to the latest timings of {count(len(units), 'unit')}")
     return 0
@@ -56,14 +55,16 @@ async def _list(options: argparse.Namespace) -> int:
         output = Output(options)
         baselines: list[Baseline] = await client.baselines()
     if output.json:
-        output.line(schema=JSON_SCHEMA, baselines=[one.model_dump(mode="json") for one in baselines])
+        from ckwatch.cli.json_output import BaselineList
+
+        output.line(BaselineList(baselines=tuple(baselines)))
         return 0
     if not baselines:
         output.text("no baselines; `ckwatch baseline set NAME` sets one to the latest timings")
     rows = [
         [one.name, timestamp(one.set_at), count(one.units, "unit"), count(one.timings, "timing")] for one in baselines
     ]
-    for line in aligned(rows):
+    for line in aligned(rows, heading=("NAME", "SET", "UNITS", "TIMINGS")) if rows else ():
         output.text(line)
     return 0
 
@@ -73,7 +74,9 @@ async def _remove(options: argparse.Namespace) -> int:
         units = await client.remove_baseline(options.name)
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, name=options.name, units=units)
+        from ckwatch.cli.json_output import BaselineRemoved
+
+        output.line(BaselineRemoved(name=options.name, units=units))
     else:
         output.text(f"baseline '{options.name}' is removed; it had timings of {count(units, 'unit')}")
     return 0

@@ -8,20 +8,28 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio import to_thread
 from rich.text import Text
 
 from ckwatch.bench.report import KERNEL_FAILURES
 from ckwatch.cli.build import NO_COMPILER
-from ckwatch.cli.output import JSON_SCHEMA, VERDICT_STYLES, Output, aligned
-from ckwatch.cli.session import asking, patterns_of
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
+from ckwatch.cli.progress import amount
+from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count, duration
 from ckwatch.model.errors import CkwatchError, ToolchainError
-from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, samples_words, timing_cells
+from ckwatch.wire.figures_text import (
+    NO_FIGURES,
+    comparison_words,
+    device_words,
+    doubts,
+    is_figure,
+    samples_words,
+    timing_cells,
+)
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from rich.status import Status
@@ -46,12 +54,15 @@ def run(options: argparse.Namespace) -> int:
 async def _run(options: argparse.Namespace) -> int:
     begun = time.monotonic()
     async with asking(options, options.words) as client:
-        here = await to_thread.run_sync(Path.cwd)
-        _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+        patterns = await asked_patterns(client, options.words)
         bench = _Bench(Output(options, client.root))
         shapes = options.shape or None
-        async with client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines:
+        async with (
+            explained(client, *patterns),
+            client.bench(*patterns, shapes=shapes, device=options.device, force=options.force) as lines,
+        ):
             await bench.follow(lines)
+        bench.warning = (await client.status()).warnings.get("device", "")
         if NO_COMPILER in bench.unbuilt.values() and (problem := (await client.workspace()).toolchain_problem):
             message, _, hint = problem.rpartition("\n")
             raise ToolchainError(message or hint, hint if message else None)
@@ -61,21 +72,28 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 class _Bench:
-    """What came of a benchmark so far. `unbuilt`: units of which no shape was begun, and why."""
+    """What came of a benchmark so far. `unbuilt`: units of which no shape was begun, and why. `warning`: why others may
+    have measured at the same time."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._timed: set[tuple[str, str]] = set()
+        self._known: set[tuple[str, str]] = set()
         self._failed: set[tuple[str, str]] = set()
+        self._total = self._passed = 0
+        self._begun = time.monotonic()
         self._skipped: dict[str, dict[str, list[str]]] = {}
         self._device = ""
         self._kernels_fault = self._machines_fault = False
         self.unbuilt: dict[str, str] = {}
+        self.warning = ""
 
     async def follow(self, lines: AsyncIterator[BenchLine]) -> None:
         """Print each timing; what is being done is shown on a terminal."""
         if self._output.json:
-            self._output.line(event="start", schema=JSON_SCHEMA)
+            from ckwatch.cli.json_output import BenchStarted
+
+            self._output.line(BenchStarted())
         with ExitStack() as stack:
             status: Status | None = None
             if not self._output.json and sys.stdout.isatty():
@@ -84,25 +102,35 @@ class _Bench:
                 self._take(line, status)
 
     def _take(self, line: BenchLine, status: Status | None) -> None:
-        if self._output.json and line.event != "done":
-            self._output.line(**_json(line))
+        if line.event == "start":
+            self._total = line.shapes
+        elif self._output.json:
+            _print_line(self._output, line)
         if line.event == "stage" and status is not None:
-            status.update(Text(f"{line.unit}  {line.shape}  {line.text}"))
+            status.update(Text(f"{self._amount()}  {line.unit}  {line.shape}  {line.text}"))
         elif line.event == "timing" and line.timing is not None:
-            self._timing(line.timing)
+            self._timing(line.timing, known=line.known)
         elif line.event == "skipped" and line.unit is not None:
             if line.shape is None:
                 self.unbuilt[line.unit] = line.text
+                self._passed += line.shapes
+            else:
+                self._passed += 1
             self._skipped.setdefault(line.text, {}).setdefault(line.unit, []).append(line.shape or "")
 
-    def _timing(self, timing: Timing) -> None:
+    def _amount(self) -> str:
+        worked = len(self._timed | self._failed)
+        done = worked + len(self._known) + self._passed
+        return amount(done, self._total, time.monotonic() - self._begun, worked)
+
+    def _timing(self, timing: Timing, *, known: bool) -> None:
         where = (timing.unit, timing.shape)
         if timing.failure is not None:
             self._failed.add(where)
             self._kernels_fault |= timing.failure in FAULTS_OF_KERNELS
             self._machines_fault |= timing.failure not in FAULTS_OF_KERNELS
         else:
-            self._timed.add(where)
+            (self._known if known else self._timed).add(where)
         if self._output.json:
             return
         device = device_words(timing)
@@ -130,18 +158,30 @@ class _Bench:
         machines = self._machines_fault or bool(unbuilt - {"failed", "built"}) or any(shape for _, shape in skipped)
         status = 1 if kernels else 2 if machines else 0
         if self._output.json:
+            from ckwatch.cli.json_output import BenchSummary
+
             self._output.line(
-                event="summary", timed=len(self._timed), failed=len(self._failed), skipped=len(skipped),
-                seconds=round(seconds, 4), exit_status=status,
+                BenchSummary(
+                    timed=len(self._timed), known=len(self._known), failed=len(self._failed), skipped=len(skipped),
+                    seconds=round(seconds, 4), exit_status=status, warning=self._doubt,
+                )
             )  # fmt: skip
             return status
         for why, units in self._skipped.items():
             self._print_skipped(why, units)
+        if self._doubt:
+            self._output.text(f" warning  {'; '.join(self._doubt.splitlines())}", "yellow")
         words = [f"{len(self._timed)} timed"] if self._timed else []
+        words += [f"{len(self._known)} known already (--force times again)"] if self._known else []
         words += [f"{len(self._failed)} failed"] if self._failed else []
         words += [f"{len(skipped)} skipped"] if skipped else []
         self._output.text(f"{', '.join(words) or 'nothing to do'} in {duration(seconds)}")
         return status
+
+    @property
+    def _doubt(self) -> str:
+        """The warning, if it is of what was timed now."""
+        return self.warning if self._timed else ""
 
     def _print_skipped(self, why: str, units: dict[str, list[str]]) -> None:
         """A reason once, with the units that it holds for."""
@@ -155,12 +195,19 @@ def _cells(timing: Timing) -> list[str]:
     name = f"{timing.unit}  {timing.shape}"
     if not is_figure(timing):
         return [name, NO_FIGURES]
-    return [name, *timing_cells(timing), samples_words(timing), "" if timing.verified else "not verified"]
+    return [name, *timing_cells(timing), samples_words(timing), *doubts(timing)]
 
 
-def _json(line: BenchLine) -> dict[str, Any]:
-    """The fields that a line has."""
-    return line.model_dump(mode="json", exclude_defaults=True) | {"event": line.event}
+def _print_line(output: Output, line: BenchLine) -> None:
+    from ckwatch.cli.json_output import BenchSkipped, BenchStage, BenchTiming
+
+    unit, shape = line.unit or "", line.shape
+    if line.event in ("began", "stage"):
+        output.line(BenchStage(event=line.event, unit=unit, shape=shape or "", text=line.text))
+    elif line.event == "timing" and line.timing is not None:
+        output.line(BenchTiming(unit=unit, shape=shape or "", known=line.known, timing=line.timing))
+    elif line.event == "skipped":
+        output.line(BenchSkipped(unit=unit, shape=shape, shapes=line.shapes, text=line.text))
 
 
 async def _devices(options: argparse.Namespace) -> int:
@@ -169,11 +216,14 @@ async def _devices(options: argparse.Namespace) -> int:
         found = await client.devices(again=True)
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, **found.model_dump(mode="json"))
+        from ckwatch.cli.json_output import DeviceList
+
+        output.line(DeviceList(**dict(found)))
         return 0
     if found.host:
         output.text(found.host, "bold")
-    for line in aligned([[one.name, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]):
+    rows = [[one.name, one.arch, one.description, one.pci or "", one.driver] for one in found.devices]
+    for line in aligned(rows, heading=("DEVICE", "ARCH", "NAME", "PCI", "DRIVER")) if rows else ():
         output.text(f"  {line}")
     for kind, why in found.absent.items():
         output.text(f"  no {kind}: {'; '.join(why.splitlines())}", "dim")

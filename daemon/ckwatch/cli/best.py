@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import anyio
 from rich.cells import cell_len
 
-from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, timing_cells
+from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, doubts, is_figure, timing_cells
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import RankedTiming
@@ -24,6 +25,7 @@ LEAST_BAR = 10
 """Where less is left of the line, there are no bars."""
 
 MOST_BAR = 40
+HEADING = ("RANK", "INSTANCE", "MEDIAN", "ERROR", "RATE", "BOUND", "COMPARED")
 _RIGHT = frozenset({0, 2, 3})
 CHARTS = ("heat-map", "roofline")
 
@@ -40,7 +42,9 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     rows = anyio.run(partial(_ask, options))
     if output.json:
-        output.line(schema=JSON_SCHEMA, kernel=options.kernel, ranked=[row.model_dump(mode="json") for row in rows])
+        from ckwatch.cli.json_output import RankedTimings
+
+        output.line(RankedTimings(kernel=options.kernel, ranked=tuple(rows)))
     else:
         _print(output, options.kernel, rows)
     if target is not None:
@@ -59,7 +63,9 @@ def run(options: argparse.Namespace) -> int:
 
 async def _ask(options: argparse.Namespace) -> list[RankedTiming]:
     async with asking(options) as client:
-        return await client.best(options.kernel, shape=options.shape)
+        await client.sync()
+        async with explained(client, options.kernel):
+            return await client.best(options.kernel, shape=options.shape, cache=options.cache)
 
 
 def _drawn(row: RankedTiming) -> RankedTiming:
@@ -87,7 +93,9 @@ def _print_shape(output: Output, shape: str, arch: str, rows: Sequence[RankedTim
     if placed and placed[0].timing is not None:
         title += [f"{placed[0].timing.cache} cache", device_words(placed[0].timing)]
     output.text(", ".join(title), "bold")
-    lines = aligned([_cells(row) for row in placed], _RIGHT)
+    heading, *lines = aligned([_cells(row) for row in placed], _RIGHT, HEADING)
+    if placed:
+        output.text(f"  {heading}", "bold")
     if placed and all(row.timing is not None and is_figure(row.timing) for row in placed):
         lines = _with_bars(output, placed, lines)
     for row, line in zip(placed, lines, strict=True):
@@ -107,7 +115,7 @@ def _cells(row: RankedTiming) -> list[str]:
     if not is_figure(timing):
         return [f"{row.rank}", row.instance, NO_FIGURES]
     middle, error, _, rate, bound = timing_cells(timing)
-    against = ", ".join(map(comparison_words, timing.comparisons))
+    against = ", ".join([*doubts(timing), *map(comparison_words, timing.comparisons)])
     stale = "" if timing.standing == "fresh" else timing.standing
     return [f"{row.rank}", row.instance, middle, error, rate, bound, stale or against]
 

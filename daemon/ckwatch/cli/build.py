@@ -8,31 +8,35 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json
-from ckwatch.cli.session import connected, patterns_of, start_of
+from ckwatch.cli.mistakes import Mistakes, joined, mistakes_in, named
+from ckwatch.cli.output import Output, diagnostic_of
+from ckwatch.cli.session import asked_patterns, connected, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
 from ckwatch.model.amounts import count
-from ckwatch.model.diagnostics import Diagnostic, Severity
-from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.errors import CkwatchError, ToolchainError, UnknownUnitError, plain_errors
 from ckwatch.model.kernels import ARTIFACT_LOST
-from ckwatch.system.durable_files import replace_file
+from ckwatch.system.durable_files import fitting_name, replace_file
 
 if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.cli.json_output import BuiltUnit
     from ckwatch.client.connection import LineIterator
     from ckwatch.wire.messages import BuildLine
     from ckwatch.wire.state import Unit
 
 NO_COMPILER = "no compiler"
-OUTCOMES = ("checked", "built", "failed", "faulted")
+OUTCOMES = ("checked", "built", "skipped", "failed", "faulted")
 
 
 class FinishedUnit:
@@ -43,12 +47,13 @@ class FinishedUnit:
         unit = line.unit
         self.id = line.id or ""
         self.unit = unit
+        self._reported = line.diagnostics
         self.diagnostics = tuple(diagnostic_of(found) for found in line.diagnostics)
         failed = any(found.severity is Severity.ERROR for found in self.diagnostics)
         if line.problem is not None or unit is None:
             self.outcome = line.problem or "removed"
         elif check_only:
-            self.outcome = "failed" if failed else "checked"
+            self.outcome = "failed" if failed else "skipped" if unit.outcome == "skipped" else "checked"
         else:
             self.outcome = unit.outcome or "checked"
         compiled = unit is not None and unit.finished_at is not None and unit.finished_at >= began
@@ -56,24 +61,26 @@ class FinishedUnit:
         self.lost = unit is not None and any(one.what == ARTIFACT_LOST and one.at >= began for one in unit.cause)
         self.seconds = unit.seconds if unit is not None and compiled else 0.0
 
-    def json(self) -> dict[str, Any]:
-        """As a JSON value."""
+    def to_json(self) -> BuiltUnit:
+        """What `--json` prints."""
+        from ckwatch.cli.json_output import BuiltUnit
+
         unit = self.unit
-        return {
-            "unit": self.id,
-            "kernel": None if unit is None else unit.kernel,
-            "instance": None if unit is None else unit.instance,
-            "arch": None if unit is None else unit.arch,
-            "outcome": self.outcome,
-            "from_store": self.from_store,
-            "lost": self.lost,
-            "seconds": round(self.seconds, 4),
-            "symbol": None if unit is None else unit.symbol,
-            "key": None if unit is None else unit.key,
-            "figures": None if unit is None or unit.figures is None else unit.figures.model_dump(mode="json"),
-            "products": dict(unit.products) if unit is not None and self.outcome == "built" else {},
-            "diagnostics": [diagnostic_to_json(diagnostic) for diagnostic in self.diagnostics],
-        }
+        return BuiltUnit(
+            unit=self.id,
+            kernel=None if unit is None else unit.kernel,
+            instance=None if unit is None else unit.instance,
+            arch=None if unit is None else unit.arch,
+            outcome=self.outcome,
+            from_store=self.from_store,
+            lost=self.lost,
+            seconds=round(self.seconds, 4),
+            symbol=None if unit is None else unit.symbol,
+            key=None if unit is None else unit.key,
+            figures=None if unit is None else unit.figures,
+            products=unit.products if unit is not None and self.outcome == "built" else {},
+            diagnostics=self._reported,
+        )
 
 
 def check(options: argparse.Namespace) -> int:
@@ -98,35 +105,69 @@ async def _run(options: argparse.Namespace, *, check_only: bool) -> int:
 
 async def _build(options: argparse.Namespace, client: Client, output: Output, *, check_only: bool) -> int:
     began, begun = time.time(), time.monotonic()
-    here = await to_thread.run_sync(Path.cwd)
-    _, patterns = await to_thread.run_sync(patterns_of, options.words, here, client.root)
+    patterns = await asked_patterns(client, options.words)
+
+    products = None if check_only or not options.out else _Products(options, client, output)
+    if products is not None:
+        await products.open()
+
+    async def follow(*words: str) -> list[FinishedUnit]:
+        def take(line: BuildLine) -> FinishedUnit:
+            one = FinishedUnit(line, began, check_only=check_only)
+            if products is not None:
+                products.add(one)
+            return one
+
+        async with client.building(*words, force=not check_only and options.force, check_only=check_only) as lines:
+            if products is None:
+                return await _follow(client, output, lines, take)
+            async with products.written():
+                return await _follow(client, output, lines, take)
+
     try:
-        async with client.building(*patterns, force=not check_only and options.force, check_only=check_only) as lines:
-            take = partial(FinishedUnit, began=began, check_only=check_only)
-            ended = await _follow(client, output, lines, take)
+        ended = await follow(*patterns)
     except UnknownUnitError as error:
-        # The word may mean a kernel that was left out because of its mistakes.
-        mistakes = [diagnostic_of(found) for found in (await client.workspace()).diagnostics]
-        if not any(found.severity is Severity.ERROR for found in mistakes):
-            raise _named(error, options) from None
-        if output.json:
-            output.line(event="start", schema=JSON_SCHEMA, units=[])
-        return _finish(output, [], tuple(mistakes), begun)
+        known = await _known(error, options, client, patterns)
+        if not known and output.json:
+            _print_start(output, ())
+        ended = await follow(*known) if known else []
     workspace = await client.workspace()
-    mistakes = [diagnostic_of(found) for found in workspace.diagnostics]
+    mistakes = mistakes_in(workspace, patterns)
     if workspace.toolchain_problem is not None and any(one.outcome == NO_COMPILER for one in ended):
         message, _, hint = workspace.toolchain_problem.rpartition("\n")
         raise ToolchainError(message or hint, hint if message else None)
-    if not check_only and options.out:
-        await _write_products(options, client, [one for one in ended if one.outcome == "built"], output)
-    return _finish(output, ended, tuple(mistakes), begun)
+    status = _finish(output, ended, mistakes, begun)
+    if products is not None and products.error is not None:
+        raise products.error
+    return status
 
 
-def _named(error: UnknownUnitError, options: argparse.Namespace) -> CkwatchError:
+async def _known(
+    error: UnknownUnitError, options: argparse.Namespace, client: Client, patterns: Sequence[str]
+) -> list[str]:
+    """The patterns that name units, if the others may mean kernels that were left out because of their mistakes.
+
+    Raises the error where that is not so.
+    """
+    workspace = await client.workspace()
+    known = []
+    for pattern in patterns:
+        try:
+            await client.units(pattern)
+        except UnknownUnitError:
+            mistakes = mistakes_in(workspace, [pattern])
+            if not mistakes.are_errors:
+                raise _named(error, options, mistakes) from None
+        else:
+            known.append(pattern)
+    return known
+
+
+def _named(error: UnknownUnitError, options: argparse.Namespace, mistakes: Mistakes) -> CkwatchError:
     """The error of a folder without kernels names the folder."""
     folder = next((word for word in options.words if f"'{Path(word).resolve()}'" in error.message), None)
     if folder is None:
-        return error
+        return named(error, mistakes)
     return CkwatchError(f"no kernel in '{folder}'", "kernel files are named NAME.kernel.toml")
 
 
@@ -137,11 +178,11 @@ async def _follow(
     ended = []
     first = await anext(lines)
     if output.json:
-        output.line(event="start", schema=JSON_SCHEMA, units=list(first.units))
+        _print_start(output, first.units)
         async for line in lines:
             if line.event == "unit":
                 ended.append(take(line))
-                output.line(event="unit", **ended[-1].json())
+                output.line(ended[-1].to_json())
         return ended
     from ckwatch.cli.progress import BuildProgress
 
@@ -158,64 +199,126 @@ async def _follow(
     return ended
 
 
-def _finish(output: Output, ended: list[FinishedUnit], mistakes: tuple[Diagnostic, ...], begun: float) -> int:
+def _print_start(output: Output, units: Sequence[str]) -> None:
+    from ckwatch.cli.json_output import BuildStarted
+
+    output.line(BuildStarted(units=tuple(units)))
+
+
+def _finish(output: Output, ended: list[FinishedUnit], mistakes: Mistakes, begun: float) -> int:
     counts = Counter(one.outcome for one in ended)
     from_store = sum(one.from_store for one in ended)
-    errors = any(found.severity is Severity.ERROR for found in mistakes)
-    status = 1 if errors or counts["failed"] else 2 if counts["faulted"] else 0
+    status = 1 if mistakes.are_errors or counts["failed"] else 2 if counts["faulted"] or counts["cancelled"] else 0
     seconds = time.monotonic() - begun
-    if output.json:
-        # Each unit's own diagnostics went with the unit; these are the workspace's.
-        output.diagnostics(mistakes)
-        outcomes = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
-        output.line(
-            event="summary", units=len(ended), **outcomes, from_store=from_store,
-            seconds=round(seconds, 4), exit_status=status,
-        )  # fmt: skip
-        return status
     from ckwatch.checks.fold import fold
 
-    output.diagnostics((*mistakes, *fold({one.id: one.diagnostics for one in ended}, len(ended))))
+    # With --json each unit's own diagnostics went with the unit; these are all, equal ones once. What sweeps skip is
+    # summed up among the workspace's.
+    own = {one.id: one.diagnostics for one in ended if one.outcome != "skipped"}
+    output.diagnostics(joined(mistakes.concerning, fold(own, len(ended))))
+    if output.json:
+        outcomes = {name: counts[name] for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES}))}
+        from ckwatch.cli.json_output import BuildSummary
+
+        output.line(
+            BuildSummary.model_validate(
+                {
+                    **outcomes, "units": len(ended), "from_store": from_store, "seconds": round(seconds, 4),
+                    "exit_status": status, "errors_elsewhere": mistakes.elsewhere,
+                }
+            )
+        )  # fmt: skip
+        return status
     words = [f"{counts[name]} {name}" for name in (*OUTCOMES, *sorted(counts.keys() - {*OUTCOMES})) if counts[name]]
     if from_store:
         words.append(f"{from_store} from the store")
     if lost := sum(one.lost for one in ended):
         words.append(f"{lost} built again: missing from the store")
     output.text(f"{count(len(ended), 'unit')}: {', '.join(words) or 'nothing to do'} in {seconds:.2f} s")
+    if mistakes.hint:
+        output.text(mistakes.hint, "dim")
     return status
 
 
 SUFFIXES = {"shared-object": ".so", "code-object": ".hsaco", "object": ".o"}
 CUBIN = ".cubin"
+SUFFIX_BYTES = 8
+"""Room for the longest of them."""
 
 
-async def _write_products(
-    options: argparse.Namespace, client: Client, ended: Sequence[FinishedUnit], output: Output
-) -> None:
-    """Copy the products of every unit that was built.
+class _Products:
+    """Copies what is built to `--out` while other units are still compiled.
 
-    Raises CkwatchError when the folder cannot be written, LostArtifactError for what the store does not have any more.
+    `error` is the first that there was: CkwatchError when the folder cannot be written, LostArtifactError for what the
+    store does not have any more. The other units are written all the same.
     """
-    folder: Path = options.out.absolute()
-    kinds = ["shared-object", "code-object", *(["object"] if options.aot else [])]
-    for one in ended:
-        unit = one.unit
-        if unit is None:
-            continue
-        written = await to_thread.run_sync(partial(_copy, unit, folder, kinds))
-        if options.runner:
-            target = _stem(unit, folder).with_name(_stem(unit, folder).name + ".run")
-            await client.runner(unit, target)
-            written.append(target)
+
+    def __init__(self, options: argparse.Namespace, client: Client, output: Output) -> None:
+        self._client = client
+        self._output = output
+        self._folder: Path = options.out.absolute()
+        self._kinds = ["shared-object", "code-object", *(["object"] if options.aot else [])]
+        self._runner: bool = options.runner
+        self._added: MemoryObjectSendStream[FinishedUnit] | None = None
+        self.error: CkwatchError | None = None
+
+    async def open(self) -> None:
+        """Make the folder. Raises CkwatchError."""
+        await to_thread.run_sync(_make_folder, self._folder, self._folder)
+
+    def add(self, one: FinishedUnit) -> None:
+        """Note a unit that has ended; it is written soon."""
+        if one.outcome == "built" and self._added is not None:
+            self._added.send_nowait(one)
+
+    @asynccontextmanager
+    async def written(self) -> AsyncIterator[None]:
+        """Write what is added in this context, which ends when all is written."""
+        send, added = anyio.create_memory_object_stream[FinishedUnit](float("inf"))
+        async with plain_errors(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._write, added)
+            with send:
+                self._added = send
+                yield
+
+    async def _write(self, added: MemoryObjectReceiveStream[FinishedUnit]) -> None:
+        with added:
+            async for one in added:
+                if one.unit is not None:
+                    try:
+                        await self._write_one(one.unit)
+                    except CkwatchError as error:
+                        self.error = self.error or error
+
+    async def _write_one(self, unit: Unit) -> None:
+        written = await to_thread.run_sync(partial(_copy, unit, self._folder, self._kinds))
+        if self._runner:
+            stem = _stem(unit, self._folder)
+            written.append(stem.with_name(f"{stem.name}.run"))
+            await self._client.runner(unit, written[-1])
         for path in written:
-            if output.json:
-                output.line(event="file", unit=unit.id, path=str(path))
-            else:
-                output.text(f"wrote {path}")
+            print_written(self._output, unit.id, path)
+
+
+def print_written(output: Output, unit: str, path: Path) -> None:
+    """Say that a file of a unit was written."""
+    if output.json:
+        from ckwatch.cli.json_output import FileWritten
+
+        output.line(FileWritten(unit=unit, path=str(path)))
+    else:
+        output.text(f"wrote {path}")
 
 
 def _stem(unit: Unit, folder: Path) -> Path:
-    return folder / unit.kernel / f"{unit.instance}@{unit.arch.replace(':', '-')}"
+    return folder / unit.kernel / fitting_name(f"{unit.instance}@{unit.arch.replace(':', '-')}", room=SUFFIX_BYTES)
+
+
+def _make_folder(folder: Path, out: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CkwatchError(f"cannot write to {out}: {error.strerror}") from error
 
 
 def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
@@ -223,8 +326,8 @@ def _copy(unit: Unit, folder: Path, kinds: list[str]) -> list[Path]:
 
     stem = _stem(unit, folder)
     written = []
+    _make_folder(stem.parent, folder)
     try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
         for kind in kinds:
             source = unit.products.get(kind)
             if source is not None:

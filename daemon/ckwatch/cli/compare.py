@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.output import JSON_SCHEMA, VERDICT_STYLES, Output, aligned
+from ckwatch.cli.output import VERDICT_STYLES, Output, aligned
 from ckwatch.cli.session import asking, unit_of
 from ckwatch.model.amounts import time_of
 from ckwatch.wire.figures_text import NO_FIGURES, is_figure
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEPT = ("previous", "baseline", "library")
 """What B may be besides a unit; `baseline:NAME` too."""
 
+HEADING = ("SHAPE", "CACHE", "A", "B", "A / B", "VERDICT", "HOW", "AGAINST", "STALE")
 _RIGHT = frozenset({2, 3, 4})
 
 
@@ -27,9 +28,9 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     ours, theirs, rows = anyio.run(partial(_ask, options))
     if output.json:
-        output.line(
-            schema=JSON_SCHEMA, ours=ours, theirs=theirs, compared=[row.model_dump(mode="json") for row in rows]
-        )
+        from ckwatch.cli.json_output import ComparedTimings
+
+        output.line(ComparedTimings(ours=ours, theirs=theirs, compared=tuple(rows)))
     else:
         _print(output, ours, theirs, rows)
     return 0
@@ -46,7 +47,9 @@ async def _ask(options: argparse.Namespace) -> tuple[str, str, list[Compared]]:
 
 def _print(output: Output, ours: str, theirs: str, rows: list[Compared]) -> None:
     output.text(f"{ours}  against  {theirs}", "bold")
-    for row, line in zip(rows, aligned([_cells(row) for row in rows], _RIGHT), strict=True):
+    heading, *lines = aligned([_cells(row) for row in rows], _RIGHT, HEADING)
+    output.text(f"  {heading}", "bold")
+    for row, line in zip(rows, lines, strict=True):
         style = "dim" if row.comparison is None else VERDICT_STYLES[row.comparison.verdict]
         output.text(f"  {line}", style)
 
@@ -59,7 +62,15 @@ def _cells(row: Compared) -> list[str]:
     found = row.comparison
     mine = "" if row.timing is None else time_of(row.timing.median_us)
     if found is None:
-        return [*cells, mine, "", "", row.why_not]
+        return [*cells, mine, "", "", row.why_not, "", "", _stale(row)]
     turns = "in turns" if found.interleaved else ""
     against = found.against if found.against != row.theirs else ""
-    return [*cells, mine, time_of(found.other_median_us), f"{found.ratio:.3f} ×", found.verdict, turns, against]
+    theirs = time_of(found.other_median_us)
+    return [*cells, mine, theirs, f"{found.ratio:.3f} ×", found.verdict, turns, against, _stale(row)]
+
+
+def _stale(row: Compared) -> str:
+    """Which of the two units has changed since it was timed. A baseline and what came before are older in any case."""
+    sides = ((row.ours, row.timing), (row.theirs, row.other))
+    names = [unit for unit, timing in sides if timing and timing.unit == unit and timing.standing != "fresh"]
+    return f"stale: {' and '.join(names)}" if names else ""

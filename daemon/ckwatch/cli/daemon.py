@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.output import Output
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import DaemonGoneError, connect
@@ -24,7 +24,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
 from ckwatch.system.processes import ProcessHandle
 from ckwatch.wire.endpoint import Endpoint, endpoint_of, owner
-from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.discovery import FILE_NAME, find_workspace, working_folder
 
 if TYPE_CHECKING:
     from ckwatch.wire.messages import Status
@@ -50,7 +50,7 @@ def start(options: argparse.Namespace) -> int:
 
 def stop(options: argparse.Namespace) -> int:
     """End the daemon."""
-    return anyio.run(_stop, _workspace(options))
+    return anyio.run(_stop, known_workspace(options))
 
 
 def restart(options: argparse.Namespace) -> int:
@@ -63,11 +63,26 @@ def restart(options: argparse.Namespace) -> int:
 
 def status(options: argparse.Namespace) -> int:
     """Print what the daemon is and does."""
-    return anyio.run(partial(_status, _workspace(options), as_json=options.json))
+    return anyio.run(partial(_status, known_workspace(options), Output(options)))
 
 
 def _workspace(options: argparse.Namespace) -> Path:
     return find_workspace(options.workspace or working_folder())
+
+
+def known_workspace(options: argparse.Namespace) -> Path:
+    """As `_workspace`; also one that has been deleted, if a daemon still runs for it."""
+    try:
+        return _workspace(options)
+    except CkwatchError:
+        with suppress(OSError):
+            # the kernel marks a working folder that is gone
+            here = options.workspace or Path(os.readlink("/proc/self/cwd").removesuffix(" (deleted)"))  # noqa: PTH115
+            begin = Path(os.path.abspath(here))  # noqa: PTH100  # links to it may be gone too
+            for folder in (begin, *begin.parents):
+                if owner(endpoint_of(folder)) is not None:
+                    return folder
+        raise
 
 
 def _be_daemon(root: Path) -> int:
@@ -123,15 +138,23 @@ async def _stop(root: Path) -> int:
 
 async def _ended(root: Path, endpoint: Endpoint, process: int, handle: ProcessHandle) -> str:
     """Ask the daemon to end, then make it; says how far that went."""
+    is_ours = await to_thread.run_sync(_has_open, process, endpoint.lock)
+    if is_ours:
+        handle.signal(signal.SIGCONT)  # one that was stopped cannot answer
     with anyio.move_on_after(ASKED_S) as asking:
         # one that does not answer, or not as it should, is seen to below
         with suppress(CkwatchError):
-            async with connect(root, start=False, client_name="stop") as client:
-                await client.stop()
+            try:
+                async with connect(root, start=False, client_name="stop") as client:
+                    await client.stop()
+            except CkwatchError:
+                if is_ours and not (root / FILE_NAME).exists():
+                    handle.signal(signal.SIGTERM)  # no client finds a workspace that is gone; this asks as well
+                raise
         await anyio.wait_readable(handle)
     if not asking.cancelled_caught:
         return ""
-    if not await to_thread.run_sync(_has_open, process, endpoint.lock):
+    if not is_ours:
         raise CkwatchError(
             f"the daemon does not answer, and process {process} is not it",
             f"stop the ckwatch that holds {endpoint.lock}, perhaps in another container",
@@ -153,10 +176,19 @@ def _has_open(process: int, path: Path) -> bool:
     return False
 
 
-async def _status(root: Path, *, as_json: bool) -> int:
+async def _status(root: Path, output: Output) -> int:
     async with stoppable():
         endpoint = endpoint_of(root)
-        running = await to_thread.run_sync(owner, endpoint) is not None
+        process = await to_thread.run_sync(owner, endpoint)
+        running = process is not None
+        if running and not await to_thread.run_sync((root / FILE_NAME).exists):
+            if output.json:
+                from ckwatch.cli.json_output import OrphanedDaemon
+
+                output.line(OrphanedDaemon(root=str(root), pid=process))
+            else:
+                print(f"a daemon runs, process {process}; its workspace is gone: `ckwatch stop -C {root}` ends it")
+            return 0
         found: Status | None = None
         compiling: list[str] = []
         if running:
@@ -165,14 +197,18 @@ async def _status(root: Path, *, as_json: bool) -> int:
                     compiling = [unit.id for unit in await client.units() if unit.phase == "compiling"]
                     found = await client.status()
     if found is None:
-        if as_json:
-            print(json.dumps({"running": False, "root": str(root), "version": __version__}))
+        if output.json:
+            from ckwatch.cli.json_output import NoDaemon
+
+            output.line(NoDaemon(root=str(root), version=__version__))
         else:
             print(f"no daemon is running for {root}")
         return NOT_RUNNING
-    if as_json:
-        places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log)}
-        print(json.dumps({"running": True, **found.model_dump(), **places, "compiling": compiling}, ensure_ascii=False))
+    if output.json:
+        from ckwatch.cli.json_output import RunningDaemon
+
+        places = {"socket": str(endpoint.socket), "log_file": str(endpoint.log), "compiling": tuple(compiling)}
+        output.line(RunningDaemon(**{**dict(found), **places}))
         return 0
     print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
     _table(_rows(found, compiling, endpoint))

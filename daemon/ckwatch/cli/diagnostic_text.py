@@ -12,7 +12,6 @@ Source lines come through `read_line(path, line)` (zero-based). Colours appear w
 from __future__ import annotations
 
 import posixpath
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -24,6 +23,7 @@ from ckwatch.checks.fold import counted
 from ckwatch.checks.places import ReadLine
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic, Severity
+from ckwatch.model.names import unseen_in
 from ckwatch.model.text import Span
 
 TAB_CELLS = 4
@@ -167,10 +167,11 @@ def _widened(line: str, first: int, last: int) -> tuple[str, str, str]:
 
 
 def _visible(text: str) -> str:
-    """Control characters as their pictures: what a source file holds must not steer the terminal."""
+    """Control characters as their pictures, those that are not seen as `�`: what a source file holds must not steer the
+    terminal."""
     if text.isprintable():
         return text
-    return "".join(_picture(character) if unicodedata.category(character) == "Cc" else character for character in text)
+    return "".join(_picture(character) if unseen_in(character) is not None else character for character in text)
 
 
 def _picture(character: str) -> str:

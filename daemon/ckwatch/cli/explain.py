@@ -7,19 +7,21 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
 
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json, span_of, span_to_json
+from ckwatch.cli.output import Output, diagnostic_of, span_of
+from ckwatch.cli.render import shell_line
 from ckwatch.cli.session import connected, one_unit, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
-from ckwatch.model.amounts import clock
+from ckwatch.model.amounts import clock, duration
 
 if TYPE_CHECKING:
+    from ckwatch.cli.json_output import CompileTime, ExplainedState
     from ckwatch.wire.messages import PassTime, TemplateCost, TimeTrace, UnitDetail
     from ckwatch.wire.state import Figures
 
@@ -48,16 +50,13 @@ def compile_time_lines(trace: TimeTrace) -> Iterator[Line]:
     yield f"What took less than {least_ms:g} ms is counted with what needed it. λ is a lambda.", "dim"
 
 
-def compile_time_json(trace: TimeTrace) -> dict[str, Any]:
-    """The passes as JSON values; seconds."""
-    return {
-        "granularity_us": trace.granularity_us,
-        "trace": trace.path,
-        "passes": [
-            one.model_dump() | {"front_end": _sum(one, FRONT_END), "back_end": _sum(one, BACK_END)}
-            for one in trace.passes
-        ],
-    }
+def _compile_time(trace: TimeTrace) -> CompileTime:
+    from ckwatch.cli.json_output import CompileTime, TimedPass
+
+    passes = (
+        TimedPass(**dict(one), front_end=_sum(one, FRONT_END), back_end=_sum(one, BACK_END)) for one in trace.passes
+    )
+    return CompileTime(granularity_us=trace.granularity_us, trace=trace.path, passes=tuple(passes))
 
 
 def _stages(passes: Sequence[PassTime]) -> Iterator[Line]:
@@ -126,21 +125,36 @@ async def _run(options: argparse.Namespace) -> int:
                     return _print_time(output, trace)
             detail = await client.unit(unit)
             compiler = (await client.workspace()).toolchain
+            call = shell_line(await client.rendered(unit))
     state = _state(detail, compiler)
     failed = detail.unit.outcome == "failed" or bool(detail.unit.errors)
     found = detail.diagnostics
     if options.json:
-        more = {}
+        from ckwatch.cli.json_output import ExplainedParameter, ExplainedUnit
+
         if trace is not None:
             failed, found = not trace.passes, trace.diagnostics
-            more["time"] = compile_time_json(trace)
-        output.line(schema=JSON_SCHEMA, unit=unit, parameters=_parameters(detail), state=state,
-                    templates=detail.reads, missed=list(detail.missed), symbol=detail.unit.symbol,
-                    figures=None if detail.unit.figures is None else detail.unit.figures.model_dump(mode="json"),
-                    cause=[{"what": cause.what, "at": cause.at} for cause in detail.cause],
-                    diagnostics=[diagnostic_to_json(diagnostic_of(one)) for one in found], **more)  # fmt: skip
+        places = detail.parameter_places
+        output.line(
+            ExplainedUnit(
+                unit=unit,
+                by_hand=call,
+                parameters={
+                    name: ExplainedParameter(value=value, span=places.get(name))
+                    for name, value in detail.parameters.items()
+                },
+                state=state,
+                templates=detail.reads,
+                missed=detail.missed,
+                symbol=detail.unit.symbol,
+                figures=detail.unit.figures,
+                cause=detail.cause,
+                diagnostics=found,
+                time=None if trace is None else _compile_time(trace),
+            )
+        )
     else:
-        _print(output, detail, state)
+        _print(output, detail, state, call)
     return 1 if failed else 0
 
 
@@ -164,22 +178,23 @@ def _print_time(output: Output, trace: TimeTrace) -> int:
     return 0
 
 
-def _state(detail: UnitDetail, compiler: str | None) -> dict[str, Any]:
+def _state(detail: UnitDetail, compiler: str | None) -> ExplainedState:
+    from ckwatch.cli.json_output import ExplainedState
+
     unit = detail.unit
-    state: dict[str, Any] = {"standing": detail.standing, "phase": unit.phase, "fresh": unit.fresh}
-    if compiler is not None:
-        state["compiler"] = compiler
-    if unit.key is not None:
-        state |= {
-            "key": unit.key,
-            "outcome": unit.outcome,
-            "compiled_in_s": round(unit.seconds, 2),
-            "peak_memory_bytes": detail.peak_memory_bytes,
-            "headers_read": detail.headers,
-            "commands": [list(command) for command in detail.command],
-            "products": dict(unit.products),
-        }
-    return state
+    state = ExplainedState(standing=detail.standing, phase=unit.phase, fresh=unit.fresh, compiler=compiler)
+    if unit.key is None:
+        return state
+    compiled = {
+        "key": unit.key,
+        "outcome": unit.outcome,
+        "compiled_in_s": round(unit.seconds, 2),
+        "peak_memory_bytes": detail.peak_memory_bytes,
+        "headers_read": detail.headers,
+        "commands": detail.command,
+        "products": unit.products,
+    }
+    return state.model_copy(update=compiled)
 
 
 def _figures(figures: Figures | None) -> list[str]:
@@ -196,15 +211,7 @@ def _figures(figures: Figures | None) -> list[str]:
     return [*lines, *(f"    {name}: {text}" for name, text in rows if text)]
 
 
-def _parameters(detail: UnitDetail) -> dict[str, Any]:
-    places = detail.parameter_places
-    return {
-        name: {"value": value, "span": span_to_json(span_of(places[name])) if name in places else None}
-        for name, value in detail.parameters.items()
-    }
-
-
-def _print(output: Output, detail: UnitDetail, state: dict[str, Any]) -> None:
+def _print(output: Output, detail: UnitDetail, state: ExplainedState, call: str) -> None:
     unit, root = detail.unit, output.root
     place = span_of(unit.place)
     output.text(unit.id, "bold")
@@ -222,14 +229,24 @@ def _print(output: Output, detail: UnitDetail, state: dict[str, Any]) -> None:
         output.text(f"    would be read instead if it existed: {display_path(path, root)}")
     if unit.symbol:
         output.text(f"  symbol     {unit.symbol}")
-    for name in ("compiler", "key", "outcome", "compiled_in_s", "headers_read"):
-        if name in state:
-            output.text(f"  {name:<10} {state[name]}")
-    for name, path in state.get("products", {}).items():
+    known = (
+        ("compiler", state.compiler),
+        ("key", state.key),
+        ("outcome", state.outcome),
+        ("headers", state.headers_read),
+    )
+    for title, found in known:
+        if found is not None:
+            output.text(f"  {title:<10} {found}")
+    if unit.seconds:
+        output.text(f"  {'compiled':<10} in {duration(unit.seconds)}")
+    if call:
+        output.text(f"  {'by hand':<10} {call}")
+    for name, path in state.products.items():
         output.text(f"    {name}: {path}")
     for line in _figures(unit.figures):
         output.text(line)
-    output.text(f"  state      {state['standing']}", "bold")
+    output.text(f"  state      {state.standing}", "bold")
     for index, cause in enumerate(detail.cause):
         when = clock(cause.at)
         output.text(f"  {'because' if index else 'why':<10} {when}  {cause.what}")

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
+from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asking, unit_of
 from ckwatch.model.amounts import sparkline, time_of, timestamp
 from ckwatch.model.errors import CkwatchError
-from ckwatch.wire.figures_text import NO_FIGURES, comparison_words, device_words, is_figure, provenance, timing_cells
+from ckwatch.wire.figures_text import (
+    NO_FIGURES,
+    comparison_words,
+    device_words,
+    doubts,
+    is_figure,
+    provenance,
+    timing_cells,
+)
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Timing
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 SPARKS = 60
 """Medians of the small chart, the last ones."""
 
+HEADING = ("TAKEN", "MEDIAN", "ERROR", "INTERVAL", "RATE", "BOUND", "ARTIFACT", "COMMIT", "STANDING", "COMPARED")
 _RIGHT = frozenset({1, 2, 4})
 
 
@@ -34,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     output = Output(options)
     unit, timings = anyio.run(partial(_ask, options))
     if output.json:
-        output.line(schema=JSON_SCHEMA, unit=unit, timings=[timing.model_dump(mode="json") for timing in timings])
+        from ckwatch.cli.json_output import UnitTimings
+
+        output.line(UnitTimings(unit=unit, timings=tuple(timings)))
     else:
         _print(output, unit, timings)
     if target is not None:
@@ -87,7 +98,9 @@ def _print_group(output: Output, title: tuple[str, str, str], timings: Sequence[
         line = sparkline([timing.median_us for timing in known], ascii_only=output.console.options.ascii_only)
         medians = [timing.median_us for timing in known]
         output.text(f"  {line}  {time_of(min(medians))} … {time_of(max(medians))}")
-    for line in aligned(list(_rows(timings)), _RIGHT):
+    heading, *lines = aligned(list(_rows(timings)), _RIGHT, HEADING)
+    output.text(f"  {heading}", "bold")
+    for line in lines:
         output.text(f"  {line}")
 
 
@@ -98,5 +111,5 @@ def _rows(timings: Sequence[Timing]) -> Iterator[list[str]]:
         elif not is_figure(timing):
             cells = [NO_FIGURES]
         else:
-            cells = [*timing_cells(timing), ", ".join(map(comparison_words, timing.comparisons))]
+            cells = [*timing_cells(timing), ", ".join([*doubts(timing), *map(comparison_words, timing.comparisons)])]
         yield [timestamp(timing.taken_at), *cells[:5], *provenance(timing), *cells[5:]]

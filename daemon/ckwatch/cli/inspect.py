@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
-from ckwatch.cli.output import JSON_SCHEMA, Output, aligned
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.progress import built
 from ckwatch.cli.session import asking, one_unit
-from ckwatch.codeobject.prediction import NOT_MODELLED, Prediction
-from ckwatch.codeobject.ranking import RankedInstance
+from ckwatch.codeobject.prediction import NOT_MODELLED
 from ckwatch.codeobject.report_diff import changed_figures, compare_kernels, match_kernels, warnings_of
 from ckwatch.model.amounts import count, size, tflops, time_of
 from ckwatch.model.errors import CkwatchError
 
 if TYPE_CHECKING:
-    from ckwatch.codeobject.prediction import Calibration
+    from ckwatch.cli.json_output import CalibrationReport, ChangedKernel, InspectedUnit, RankedPredictions
+    from ckwatch.codeobject.prediction import Calibration, Prediction
+    from ckwatch.codeobject.ranking import RankedInstance
     from ckwatch.codeobject.report import CodeObjectReport, KernelReport, KernelResources, MainLoop, Occupancy
-    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
+    from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking, ShapePrediction
 
 Line = tuple[str, str]
 """A line and its style."""
@@ -33,31 +35,10 @@ WAITS_SHOWN = 6
 """Of a loop's waits; JSON has all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeInspection:
-    """What is predicted on a shape, and the time in microseconds of the same artifact as measured on `device`."""
-
-    shape: str
-    prediction: Prediction
-    measured_us: float | None = None
-    device: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
-    """A unit's artifact. `earlier` are the artifacts that it is compared with, by what they are called (`previous`)."""
-
-    unit: str
-    report: CodeObjectReport
-    artifact_key: str = ""
-    shapes: tuple[ShapeInspection, ...] = ()
-    earlier: tuple[tuple[str, CodeObjectReport], ...] = ()
-    lds_limit_bytes: int | None = None
-
-
-def inspect_lines(found: Inspection) -> list[Line]:
+def inspect_lines(found: Analysis) -> list[Line]:
     """All that is known, for a terminal."""
     title = found.unit + (f", artifact {found.artifact_key[:12]}" if found.artifact_key else "")
+    title += "" if found.fresh else ", of an earlier input"
     lines: list[Line] = [(title, "bold")]
     lines += [(f"{INDENT}{note}", "yellow") for note in found.report.notes]
     if not found.report.kernels:
@@ -65,7 +46,7 @@ def inspect_lines(found: Inspection) -> list[Line]:
     for kernel in found.report.kernels:
         lines += [("", ""), *_kernel_lines(kernel)]
         lines += _changed_lines(kernel, found)
-    previous = dict(found.earlier).get("previous")
+    previous = dict(_earlier(found)).get("previous")
     warned = warnings_of(found.report, previous, found.lds_limit_bytes)
     if warned:
         lines.append(("", ""))
@@ -75,54 +56,35 @@ def inspect_lines(found: Inspection) -> list[Line]:
     return lines
 
 
-def inspect_json(found: Inspection) -> dict[str, Any]:
-    """The same as values for JSON: the fields of the reports, with what is derived from them."""
-    previous = dict(found.earlier).get("previous")
-    return {
-        "unit": found.unit,
-        "artifact_key": found.artifact_key,
-        "arch": found.report.arch,
-        "kernels": [kernel_json(kernel) for kernel in found.report.kernels],
-        "notes": list(found.report.notes),
-        "changes": {name: _changes_json(earlier, found.report) for name, earlier in found.earlier},
-        "warnings": [asdict(each) for each in warnings_of(found.report, previous, found.lds_limit_bytes)],
-        "shapes": [
-            {
-                "shape": each.shape,
-                "prediction": prediction_json(each.prediction),
-                "measured_us": each.measured_us,
-                "device": each.device,
-            }
-            for each in found.shapes
-        ],
-        "left_out": list(NOT_MODELLED),
-    }
+def inspected_unit(found: Analysis) -> InspectedUnit:
+    """What `inspect --json` prints."""
+    from ckwatch.cli.json_output import InspectedUnit
+
+    return InspectedUnit(
+        unit=found.unit,
+        artifact_key=found.artifact_key,
+        fresh=found.fresh,
+        arch=found.report.arch,
+        kernels=found.report.kernels,
+        notes=found.report.notes,
+        changes={name: _changed(before, found.report) for name, before in _earlier(found)},
+        warnings=warnings_of(found.report, found.previous, found.lds_limit_bytes),
+        shapes=found.shapes,
+        left_out=NOT_MODELLED,
+    )
 
 
-def kernel_json(kernel: KernelReport) -> dict[str, Any]:
-    """A kernel's report, with its loop's intensity."""
-    values = asdict(kernel)
-    if kernel.loop is not None:
-        values["loop"]["intensity"] = kernel.loop.intensity
-    return values
+def _changed(before: CodeObjectReport, now: CodeObjectReport) -> tuple[ChangedKernel, ...]:
+    from ckwatch.cli.json_output import ChangedKernel
 
-
-def prediction_json(prediction: Prediction) -> dict[str, Any]:
-    """A prediction; `predicted` is always true, so that its numbers are not taken for measured ones."""
-    return {"predicted": True, **asdict(prediction)}
-
-
-def _changes_json(before: CodeObjectReport, now: CodeObjectReport) -> list[dict[str, Any]]:
-    return [
-        {
-            "kernel": kernel.resources.name if kernel is not None else None,
-            "before": old.resources.name if old is not None else None,
-            "changes": [asdict(each) for each in compare_kernels(old, kernel)]
-            if old is not None and kernel is not None
-            else [],
-        }
+    return tuple(
+        ChangedKernel(
+            kernel=None if kernel is None else kernel.resources.name,
+            before=None if old is None else old.resources.name,
+            changes=() if old is None or kernel is None else tuple(compare_kernels(old, kernel)),
+        )
         for old, kernel in match_kernels(before, now)
-    ]
+    )
 
 
 def _kernel_lines(kernel: KernelReport) -> list[Line]:
@@ -191,16 +153,16 @@ def _loop_rows(loop: MainLoop) -> list[list[str]]:
 
 
 def loop_words(loop: MainLoop) -> str:
-    """`predicted: 270 cycles, matrix units 95 % busy (one wave; …)`."""
-    if loop.cycles is None:
+    """`predicted: 1080 clocks, matrix units 95 % busy (one wave; …)`."""
+    if loop.clocks is None:
         return "predicted: nothing, llvm-mca has no figure"
     use = "" if loop.matrix_use is None else f", matrix units {100 * loop.matrix_use:.0f} % busy"
-    return f"predicted by llvm-mca: {loop.cycles:.0f} cycles{use} (one wave alone; no caches, no latency of memory)"
+    return f"predicted by llvm-mca: {loop.clocks:.0f} clocks{use} (one wave alone; no caches, no latency of memory)"
 
 
-def _changed_lines(kernel: KernelReport, found: Inspection) -> list[Line]:
+def _changed_lines(kernel: KernelReport, found: Analysis) -> list[Line]:
     lines: list[Line] = []
-    for name, earlier in found.earlier:
+    for name, earlier in _earlier(found):
         before = next((old for old, now in match_kernels(earlier, found.report) if now is kernel), None)
         changes = ["new"] if before is None else changed_figures(before, kernel)
         worse = before is not None and any(each.worse for each in compare_kernels(before, kernel))
@@ -208,7 +170,7 @@ def _changed_lines(kernel: KernelReport, found: Inspection) -> list[Line]:
     return lines
 
 
-def shape_lines(shapes: Sequence[ShapeInspection]) -> list[Line]:
+def shape_lines(shapes: Sequence[ShapePrediction]) -> list[Line]:
     """Bound, prediction and measurement on each shape, and what the predictions leave out."""
     parts = ", ".join(dict.fromkeys(each.prediction.part for each in shapes))
     lines: list[Line] = [(f"{INDENT}predicted for {parts}, not measured", "bold")]
@@ -227,7 +189,7 @@ def _iteration(found: Prediction) -> list[str]:
     return [f"an iteration takes {1000 * found.iteration_us:.0f} ns: loads that come later than they run ahead slow it"]
 
 
-def _shape_cells(each: ShapeInspection) -> list[str]:
+def _shape_cells(each: ShapePrediction) -> list[str]:
     found = each.prediction
     measured = ""
     if each.measured_us is not None:
@@ -283,12 +245,20 @@ def calibrated_lines(found: Calibration | None, timed: int, notes: Sequence[str]
     return lines
 
 
-def calibration_json(found: Calibration | None) -> Mapping[str, Any]:
-    """The calibration, each pair with its ratio."""
-    if found is None:
-        return {"pairs": [], "ratio": None, "off": None, "order": None, "below_bound": []}
-    pairs = [{**asdict(pair), "ratio": pair.ratio} for pair in found.pairs]
-    return {**asdict(found), "pairs": pairs}
+def calibration_report(found: Calibrated) -> CalibrationReport:
+    """What `inspect --calibration --json` prints."""
+    from ckwatch.cli.json_output import CalibrationReport
+
+    known = found.calibration
+    return CalibrationReport(
+        pairs=() if known is None else known.pairs,
+        ratio=None if known is None else known.ratio,
+        off=None if known is None else known.off,
+        order=None if known is None else known.order,
+        below_bound=() if known is None else known.below_bound,
+        timed=found.timed,
+        notes=found.notes,
+    )
 
 
 def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
@@ -317,20 +287,7 @@ def isa_lines(found: Isa, *, whole: bool = False) -> list[Line]:
 _RIGHT = frozenset({0, 2, 3, 4, 5})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
-    """The instances of `kernel` on `shape`, compiled for `arch`; `measured_us` by instance, where there is a timing."""
-
-    kernel: str
-    shape: str
-    arch: str
-    part: str
-    cache: str
-    rows: tuple[RankedInstance, ...]
-    measured_us: dict[str, float]
-
-
-def rank_lines(found: Ranking) -> list[Line]:
+def rank_lines(found: PredictedRanking) -> list[Line]:
     """The ranking for a terminal: that it is a prediction stands above it, what it leaves out below."""
     title = (
         f"{found.kernel}, {found.shape}, {found.arch}: predicted for {found.part}, {found.cache} cache, not measured"
@@ -356,32 +313,28 @@ def rank_lines(found: Ranking) -> list[Line]:
     return [*lines, (f"{INDENT}not modeled: {'; '.join(NOT_MODELLED)}", "dim")]
 
 
-def rank_json(found: Ranking) -> dict[str, Any]:
-    """The same as values for JSON."""
-    return {
-        "kernel": found.kernel,
-        "shape": found.shape,
-        "arch": found.arch,
-        "part": found.part,
-        "cache": found.cache,
-        "predicted": True,
-        "ranked": [_row_json(row, found) for row in found.rows],
-        "left_out": list(NOT_MODELLED),
-    }
+def ranked_predictions(found: PredictedRanking) -> RankedPredictions:
+    """What `rank --json` prints."""
+    from ckwatch.cli.json_output import PredictedInstance, RankedPredictions
+
+    ranked = (
+        PredictedInstance(
+            instance=row.name,
+            place=row.place,
+            ratio=row.ratio,
+            because=row.because,
+            prediction=row.prediction,
+            measured_us=found.measured_us.get(row.name),
+        )
+        for row in found.rows
+    )
+    return RankedPredictions(
+        kernel=found.kernel, shape=found.shape, arch=found.arch, part=found.part, cache=found.cache,
+        ranked=tuple(ranked), left_out=NOT_MODELLED,
+    )  # fmt: skip
 
 
-def _row_json(row: RankedInstance, found: Ranking) -> dict[str, Any]:
-    return {
-        "instance": row.name,
-        "place": row.place,
-        "ratio": row.ratio,
-        "because": row.because,
-        "prediction": prediction_json(row.prediction),
-        "measured_us": found.measured_us.get(row.name),
-    }
-
-
-def _cells(row: RankedInstance, found: Ranking) -> Sequence[str]:
+def _cells(row: RankedInstance, found: PredictedRanking) -> Sequence[str]:
     prediction, measured = row.prediction, found.measured_us.get(row.name)
     return [
         f"{row.place}",
@@ -414,22 +367,11 @@ def inspect(options: argparse.Namespace) -> int:
     if options.isa or options.kernel is not None or options.whole or options.no_lines:
         return _show(options)
     found = anyio.run(partial(_analysis, options))
-    inspected = Inspection(
-        unit=found.unit,
-        report=found.report,
-        artifact_key=found.artifact_key,
-        shapes=tuple(
-            ShapeInspection(shape=one.shape, prediction=one.prediction, measured_us=one.measured_us, device=one.device)
-            for one in found.shapes
-        ),
-        earlier=_earlier(found),
-        lds_limit_bytes=found.lds_limit_bytes,
-    )
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, fresh=found.fresh, **inspect_json(inspected))
+        output.line(inspected_unit(found))
     else:
-        for text, style in inspect_lines(inspected):
+        for text, style in inspect_lines(found):
             output.text(text, style)
     return 0
 
@@ -444,7 +386,9 @@ def _show(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_isa, options))
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, **found.model_dump(mode="json"))
+        from ckwatch.cli.json_output import UnitListing
+
+        output.line(UnitListing(**dict(found)))
     else:
         for text, style in isa_lines(found, whole=options.whole):
             output.text(text, style)
@@ -455,8 +399,7 @@ def _calibrate(options: argparse.Namespace) -> int:
     found = anyio.run(partial(_calibration, options))
     output = Output(options)
     if output.json:
-        more = {"timed": found.timed, "notes": list(found.notes)}
-        output.line(schema=JSON_SCHEMA, **calibration_json(found.calibration), **more)
+        output.line(calibration_report(found))
     else:
         for text, style in calibrated_lines(found.calibration, found.timed, found.notes):
             output.text(text, style)
@@ -466,20 +409,11 @@ def _calibrate(options: argparse.Namespace) -> int:
 def rank(options: argparse.Namespace) -> int:
     """Print the compiled instances of a kernel by predicted time."""
     found = anyio.run(partial(_ranking, options))
-    ranking = Ranking(
-        kernel=found.kernel,
-        shape=found.shape,
-        arch=found.arch,
-        part=found.part,
-        cache=found.cache,
-        rows=found.rows,
-        measured_us=found.measured_us,
-    )
     output = Output(options)
     if output.json:
-        output.line(schema=JSON_SCHEMA, **rank_json(ranking))
+        output.line(ranked_predictions(found))
     else:
-        for text, style in rank_lines(ranking):
+        for text, style in rank_lines(found):
             output.text(text, style)
     return 0
 
@@ -487,16 +421,16 @@ def rank(options: argparse.Namespace) -> int:
 async def _analysis(options: argparse.Namespace) -> Analysis:
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)
-        await client.build(unit)
+        await built(client, Output(options), unit)
         return await client.analysis(unit)
 
 
 async def _isa(options: argparse.Namespace) -> Isa:
     async with asking(options) as client:
         unit = await one_unit(client, options.unit)
-        await client.build(unit)
-        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
         output = Output(options)
+        await built(client, output, unit)
+        asked = partial(client.isa, unit, options.kernel, lines=not options.no_lines)
         if output.json or not sys.stdout.isatty():
             return await asked()
         with output.console.status("compiling the device code again for its source lines"):
@@ -505,9 +439,12 @@ async def _isa(options: argparse.Namespace) -> Isa:
 
 async def _calibration(options: argparse.Namespace) -> Calibrated:
     async with asking(options) as client:
+        await client.sync()
         return await client.calibration()
 
 
 async def _ranking(options: argparse.Namespace) -> PredictedRanking:
     async with asking(options) as client:
-        return await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)
+        await client.sync()
+        async with explained(client, options.kernel):
+            return await client.predicted(options.kernel, options.shape, arch=options.of_arch, part=options.part)

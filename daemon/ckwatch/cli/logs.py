@@ -16,10 +16,10 @@ from typing import IO
 import anyio
 from anyio import to_thread
 
+from ckwatch.cli.daemon import known_workspace
 from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.endpoint import endpoint_of
-from ckwatch.workspace.discovery import find_workspace, working_folder
 
 POLL_S = 0.25
 """How often a followed log is read."""
@@ -29,7 +29,7 @@ _CHUNK_BYTES = 65_536
 
 def run(options: argparse.Namespace) -> int:
     """Print the last lines, and with `--follow` go on."""
-    root = find_workspace(options.workspace or working_folder())
+    root = known_workspace(options)
     log = endpoint_of(root).log
     if not options.follow and not log.exists():
         raise CkwatchError(f"there is no log {log}: no daemon has run for {root}", "`ckwatch start` starts one")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ckwatch.model.diagnostics import Diagnostic, Fix, Related, Severity, Source
 from ckwatch.model.text import Position, Span
+from ckwatch.system.user_files import read_file
 
 if TYPE_CHECKING:  # the wire types load pydantic
+    from pydantic import BaseModel
     from rich.console import Console
 
     from ckwatch.wire import state as wire
@@ -69,14 +71,10 @@ class SourceCache:
 
 def _read(path: str) -> tuple[str, ...]:
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+        text = read_file(path).decode("utf-8-sig", "replace")
     except OSError:
         return ()
     return tuple(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
-
-
-JSON_SCHEMA = 1
-"""Grows when a field changes its meaning or goes away; new fields may appear without that."""
 
 
 class Output:
@@ -97,16 +95,19 @@ class Output:
         terminal = {"always": True, "never": False}.get(self._color)
         return Console(force_terminal=terminal, no_color=self._color == "never" or None, soft_wrap=True)
 
-    def line(self, **fields: Any) -> None:
-        """Print one JSON object."""
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
+    def line(self, value: BaseModel) -> None:
+        """Print a value of `ckwatch.cli.json_output` as a JSON object."""
+        sys.stdout.write(json.dumps(json_of(value), ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
     def diagnostics(self, diagnostics: Sequence[Diagnostic]) -> None:
-        """Print diagnostics, or one object of the event `diagnostic` for each."""
-        if self.json:
+        """Print diagnostics, or an object for each."""
+        if self.json and diagnostics:
+            from ckwatch.cli.json_output import DiagnosticLine
+            from ckwatch.engine.to_wire import diagnostic_to_wire
+
             for diagnostic in diagnostics:
-                self.line(event="diagnostic", **diagnostic_to_json(diagnostic))
+                self.line(DiagnosticLine.model_construct(**dict(diagnostic_to_wire(diagnostic, stale=False))))
         elif diagnostics:
             from ckwatch.cli.diagnostic_text import print_diagnostics
 
@@ -118,33 +119,10 @@ class Output:
             self.console.print(text, style=style, markup=False, highlight=False)
 
 
-def diagnostic_to_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A diagnostic as plain JSON values."""
-    return {
-        "severity": diagnostic.severity.value,
-        "source": diagnostic.source.value,
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "span": span_to_json(diagnostic.span),
-        "related": [
-            {"message": entry.message, "span": None if entry.span is None else span_to_json(entry.span)}
-            for entry in diagnostic.related
-        ],
-        "detail": diagnostic.detail,
-        "fixes": [{"span": span_to_json(fix.span), "text": fix.text} for fix in diagnostic.fixes],
-        "units": list(diagnostic.units),
-        "unit_count": diagnostic.unit_count,
-        "approximate": diagnostic.approximate,
-    }
-
-
-def span_to_json(span: Span) -> dict[str, Any]:
-    """`{"path", "start": {"line", "column"}, "end": {"line", "column"}}`, zero-based."""
-    return {"path": span.path, "start": _position_to_json(span.start), "end": _position_to_json(span.end)}
-
-
-def _position_to_json(position: Position) -> dict[str, int]:
-    return {"line": position.line, "column": position.column}
+def json_of(value: BaseModel) -> dict[str, Any]:
+    """The value for JSON; what kind of line it is comes first."""
+    fields = value.model_dump(mode="json", by_alias=True)
+    return {name: fields[name] for name in ("event", "schema") if name in fields} | fields
 
 
 GAP = "  "
@@ -152,14 +130,20 @@ GAP = "  "
 VERDICT_STYLES = {"FAST": "green", "SLOW": "red", "SAME": "", "UNSURE": "yellow"}
 
 
-def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+def aligned(
+    rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), heading: Sequence[str] = ()
+) -> list[str]:
     """A line for each row, its cells as wide as the widest of their column; those of the columns `right` at the right.
 
-    Rows may have different numbers of cells; columns without a word are left out, and no line ends in blanks.
+    Rows may have different numbers of cells; columns without a word are left out, and no line ends in blanks. A
+    `heading` is the first line, without the columns that are left out.
     """
     from rich.cells import cell_len  # most commands need nothing of rich
 
     columns = max((len(row) for row in rows), default=0)
+    if heading:
+        filled = [any(at < len(row) and row[at] for row in rows) for at in range(columns)]
+        rows = [[word if known else "" for word, known in zip(heading, filled, strict=False)], *rows]
     widths = [max((cell_len(row[at]) for row in rows if at < len(row)), default=0) for at in range(columns)]
 
     def padded(at: int, cell: str) -> str:

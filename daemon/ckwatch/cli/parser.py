@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from ckwatch.cli.completion import names
 from ckwatch.model.version import __version__
 
 PATTERNS_HELP = (
-    "a folder, a kernel file, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote wildcards, "
-    "as in 'gemm_f16/*' (default: all)"
+    "a folder, a kernel file, a template, or a pattern KERNEL, KERNEL/INSTANCE or KERNEL/INSTANCE@ARCH; quote "
+    "wildcards, as in 'gemm_f16/*' (default: all)"
 )
 TRUST_HELP = "trust the workspace: its templates and compiler flags are code that runs on this machine"
 UNIT_HELP = "KERNEL/INSTANCE@ARCH, or enough of it to name one unit"
@@ -49,11 +51,36 @@ def positive(text: str) -> int:
     return value
 
 
-class CommandParser(argparse.ArgumentParser):
+class _SuggestingParser(argparse.ArgumentParser):
+    """Says which command, action, choice or option was probably meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else [str(choice) for choice in action.choices]
+        if choices is not None and value not in choices:
+            what = "there is no command" if isinstance(action, argparse._SubParsersAction) else "invalid choice:"
+            raise argparse.ArgumentError(action, f"{what} '{value}'{_meant(value, choices)}")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """End with the arguments that nothing takes."""
+        options = [name for action in self._actions for name in action.option_strings]
+        word = next((word for word in words if word.startswith("-")), words[0]).partition("=")[0]
+        if word.startswith("-"):
+            self.error(f"there is no option {word}{_meant(word, options)}")
+        self.error(f"unexpected arguments: {' '.join(words)}")
+
+
+def _meant(word: str, names: Iterable[str]) -> str:
+    known = list(names)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else f" (there are: {', '.join(known)})"
+
+
+class CommandParser(_SuggestingParser):
     """The parser of one command, and the options that several commands have."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
+        self.set_defaults(parser=self)
 
     def add_common(self) -> None:
         """Where, and in which colors."""
@@ -66,7 +93,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_patterns(self) -> None:
         """Which units; none for all."""
-        self.add_argument("words", nargs="*", metavar="PATTERN", help=PATTERNS_HELP)
+        self.add_name("units", "words", nargs="*", metavar="PATTERN", help=PATTERNS_HELP)
+
+    def add_name(self, kind: str, name: str, **settings: Any) -> None:
+        """An argument that a shell completes with names of `kind`: units, kernels, templates."""
+        action = self.add_argument(name, **settings)
+        action.completer = names(kind)  # type: ignore[attr-defined]  # where argcomplete looks for it
 
     def add_json(self, text: str = "print JSON") -> None:
         """For programs."""
@@ -88,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
         self.add_trust()
 
 
-class ProgramParser(argparse.ArgumentParser):
+class ProgramParser(_SuggestingParser):
     """The parser of the whole command line. Its help lists the commands by task."""
 
     def __init__(self) -> None:
@@ -103,6 +135,13 @@ class ProgramParser(argparse.ArgumentParser):
             dest="command", required=True, metavar="COMMAND", parser_class=CommandParser
         )
         self._groups: dict[str, list[argparse.Action]] = {}
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The options; ends with what is wrong with them."""
+        options, rest = self.parse_known_args(args, namespace)
+        if rest:
+            options.parser.refuse(rest)
+        return options
 
     def group(self, title: str) -> None:
         """List the commands that follow under this title."""
@@ -169,7 +208,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_writing(parser: ProgramParser) -> None:
     init = parser.add("init", command("init:run"), "Create a workspace with a kernel that works")
-    init.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    init.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="where (default: here)")
 
     check = parser.add(
         "check",
@@ -179,14 +218,23 @@ def _add_writing(parser: ProgramParser) -> None:
     )
     _add_build_options(check)
 
+    listing = parser.add("list", command("listing:run"), "List units and what is known of each")
+    listing.add_patterns()
+    listing.add_json()
+    listing.set_defaults(arch=[])
+    listing.add_daemon()
+
     watch = parser.add("watch", command("watch:run"), "Build what changes, and show units and errors live")
     watch.add_patterns()
     watch.add_trust()
     watch.add_argument("--no-build", action="store_true", help="only show; request no builds")
     watch.add_json("print every change as a JSON object on its own line")
 
-    render = parser.add("render", command("render:run"), "Print the C++ that a unit's template renders to")
-    render.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    render = parser.add("render", command("render:run"), "Print or write the C++ that templates render to")
+    render.add_name("units", "unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --out, default: all)")
+    render.add_argument(
+        "--out", type=Path, metavar="DIR", help="write the text of each unit and compile_commands.json, for clangd"
+    )
     render.add_argument("--map", action="store_true", help="print where each piece of each line comes from")
     render.add_json("print text, map and the files that were read as JSON")
     render.add_archs()
@@ -235,7 +283,7 @@ def _add_timings(parser: ProgramParser) -> None:
     bench.add_argument("--force", action="store_true", help="time units again that have a timing")
 
     history = parser.add("history", command("history:run"), "Show the timings of a unit")
-    history.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    history.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)
     history.add_argument("-n", "--limit", type=positive, default=50, metavar="N", help="how many (default: 50)")
 
     compare = parser.add(
@@ -244,15 +292,19 @@ def _add_timings(parser: ProgramParser) -> None:
         "Compare the timings of two units, or of a unit and its past",
         "The verdict is FAST, SLOW, SAME, or UNSURE where the timings cannot decide it.",
     )
-    compare.add_argument("unit", metavar="A", help=UNIT_HELP)
-    compare.add_argument(
-        "other", metavar="B", help="another unit, `previous` (its previous build), `library` or `baseline[:NAME]`"
+    compare.add_name("units", "unit", metavar="A", help=UNIT_HELP)
+    compare.add_name(
+        "units",
+        "other",
+        metavar="B",
+        help="another unit, `previous` (its last build), `library` or `baseline[:NAME]`",
     )
 
     best = parser.add(
         "best", command("best:run"), "Rank the instances of a kernel by time", "Instances without a timing say why."
     )
-    best.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
+    best.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
+    best.add_argument("--cache", choices=("cold", "hot"), help="by times with this cache (default: cold where known)")
     best.add_argument("--chart", choices=("heat-map", "roofline"), help="what --plot draws (default: heat-map)")
 
     for sub in (history, compare, best):
@@ -279,7 +331,7 @@ def _add_timings(parser: ProgramParser) -> None:
     export = parser.add(
         "export", command("export.command:run"), "Write a unit as a Python module, or timings as JSON or CSV"
     )
-    export.add_argument("unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings, default: all)")
+    export.add_name("units", "unit", nargs="?", metavar="UNIT", help=f"{UNIT_HELP} (with --timings, default: all)")
     export.add_argument("--out", type=Path, metavar="PATH", help="the module's folder (default: here), or a file")
     export.add_argument("--name", metavar="NAME", help="the module's name (default: after the unit)")
     export.add_argument("--timings", choices=("json", "csv"), help="write timings, to --out or standard output")
@@ -298,7 +350,7 @@ def _add_analysis(parser: ProgramParser) -> None:
         "Explain what a unit depends on, and why it is in its state",
         "Exit status 1 if the unit has errors.",
     )
-    explain.add_argument("unit", metavar="UNIT", help=UNIT_HELP)
+    explain.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)
     explain.add_json()
     explain.add_argument("--time", action="store_true", help="compile it, and show where the compile time goes")
     explain.add_argument(
@@ -313,7 +365,7 @@ def _add_analysis(parser: ProgramParser) -> None:
         "Show a code object's registers, occupancy, main loop and bounds",
         "No GPU is needed.",
     )
-    inspect.add_argument("unit", nargs="?", metavar="UNIT", help=UNIT_HELP)
+    inspect.add_name("units", "unit", nargs="?", metavar="UNIT", help=UNIT_HELP)
     inspect.add_argument("--isa", action="store_true", help="print the instructions with source lines, the loop open")
     inspect.add_argument("--kernel", metavar="NAME", help="--isa of this kernel of the unit (default: the main one)")
     inspect.add_argument("--whole", action="store_true", help="--isa with nothing folded")
@@ -324,7 +376,7 @@ def _add_analysis(parser: ProgramParser) -> None:
     rank = parser.add(
         "rank", command("inspect:rank"), "Rank the instances of a kernel by predicted time, without a GPU"
     )
-    rank.add_argument("kernel", metavar="KERNEL", help="the name of a kernel")
+    rank.add_name("kernels", "kernel", metavar="KERNEL", help="the name of a kernel")
     rank.add_argument("--shape", required=True, metavar="SHAPE", help="a shape of its kernel file")
     rank.add_argument("--arch", dest="of_arch", metavar="ARCH", help="an arch it is compiled for (default: the first)")
     rank.add_argument(
@@ -354,6 +406,14 @@ def _add_daemon(parser: ProgramParser) -> None:
         "status", command("daemon:status"), "Show what the daemon does", "Exit status 3 if it is not running."
     )
     status.add_json()
+    cancel = parser.add(
+        "cancel",
+        command("cancel:run"),
+        "End what the daemon compiles and times",
+        "It stays cancelled until it is edited, or a command asks for it.",
+    )
+    cancel.add_patterns()
+    cancel.add_json()
     logs = parser.add("logs", command("logs:run"), "Print the end of the daemon's log")
     logs.add_argument("-f", "--follow", action="store_true", help="print what is added, until Ctrl-C")
     logs.add_argument("-n", "--lines", type=positive, default=100, metavar="N", help="how many lines (default: 100)")
@@ -386,6 +446,39 @@ def _add_environment(parser: ProgramParser) -> None:
     add("list", command("toolchain:list_installed"), "List the installed toolchains")
     remove = add("remove", command("toolchain:remove"), "Remove an installed toolchain")
     remove.add_argument("name", metavar="NAME", help="its name in `ckwatch toolchain list`")
+
+    add = parser.add_actions("templates", "List templates, or copy one to change it")
+    templates_list = add("list", command("templates:list_"), "List templates")
+    templates_list.add_argument("--all", action="store_true", help="also those that only other templates include")
+    templates_list.add_json()
+    copy = add("copy", command("templates:copy"), "Copy a template into the workspace, where it is used instead")
+    copy.add_name("templates", "name", metavar="NAME", help="its name in `ckwatch templates list`")
+    copy.add_argument("target", nargs="?", metavar="NEW", help="another name for the copy (default: the same)")
+
+    add = parser.add_actions("store", "Show what the store of artifacts takes, or make it smaller")
+    store_size = add("size", command("store:size"), "Show what the store takes")
+    gc_ = add("gc", command("store:collect_garbage"), "Remove what was unused for longest, down to the size limit")
+    gc_.add_argument("--limit", metavar="SIZE", help='down to this size instead, as in "5 GiB"')
+    for sub in (store_size, gc_):
+        sub.add_json()
+
+    schema = parser.add(
+        "schema",
+        command("schema:run"),
+        "Print the JSON Schema of what --json prints",
+        "Without COMMAND, one document with a definition for each command.",
+    )
+    schema.add_name("commands", "words", nargs="*", metavar="COMMAND", help="a command, and its action if it has some")
+
+    completion = parser.add(
+        "completion",
+        command("completion:run"),
+        "Print what makes a shell complete commands and units",
+        'For bash or zsh: eval "$(ckwatch completion bash)" in its start-up file.',
+    )
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL", help="bash, zsh, fish or tcsh"
+    )
 
     trust = parser.add("trust", command("trust:run"), "Trust a workspace, or a folder of workspaces, to run its code")
     trust.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="which (default: the workspace here)")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+import anyio
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -29,7 +30,8 @@ class BuildProgress:
     def __init__(self, output: Output, units: Sequence[str]) -> None:
         self._output = output
         self._units = frozenset(units)
-        self._done = 0
+        self._done = self._worked = 0
+        self._begun = time.monotonic()
         self._began: dict[str, float] = {}
         self._width = max((len(unit) for unit in units), default=0)
         self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
@@ -48,7 +50,7 @@ class BuildProgress:
     @property
     def moves(self) -> bool:
         """Whether there are moving lines: colours can be forced into a file, these cannot."""
-        return sys.stdout.isatty()
+        return sys.stdout.isatty() and not self._output.json
 
     async def follow(self, client: Client) -> None:
         """Note which units are being compiled, until cancelled."""
@@ -67,6 +69,7 @@ class BuildProgress:
         `lost`: it was built before, and the store no longer had it.
         """
         self._done += 1
+        self._worked += bool(seconds)
         self._began.pop(unit, None)
         if outcome in UNPRINTED:
             return
@@ -81,5 +84,23 @@ class BuildProgress:
         now = time.monotonic()
         for unit, began in list(self._began.items())[:SHOWN_AT_ONCE]:
             table.add_row(Text("compiles", style="cyan"), unit, elapsed(now - began))
-        table.add_row(Text(f"{self._done}/{len(self._units)}", style="bold"), "units", "")
+        words = amount(self._done, len(self._units), now - self._begun, self._worked)
+        table.add_row(Text("units", style="bold"), words, "")
         return table
+
+
+def amount(done: int, total: int, elapsed_s: float, worked: int) -> str:
+    """`3 of 12, 1 min 5 s, about 4 min left`: `worked` of those that are done took the time; no guess without one."""
+    words = f"{done} of {total}, {elapsed(elapsed_s)}"
+    left = total - done
+    return f"{words}, about {elapsed(elapsed_s / worked * left)} left" if worked and left > 0 else words
+
+
+async def built(client: Client, output: Output, unit: str) -> None:
+    """Build a unit, and show on a terminal that it is compiled, and for how long."""
+    with BuildProgress(output, [unit]) as progress:
+        async with anyio.create_task_group() as tasks:
+            if progress.moves:
+                tasks.start_soon(progress.follow, client)
+            await client.build(unit)
+            tasks.cancel_scope.cancel()

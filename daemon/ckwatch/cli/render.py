@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
 
 from ckwatch.cli.diagnostic_text import display_path
-from ckwatch.cli.output import JSON_SCHEMA, Output, diagnostic_of, diagnostic_to_json, span_of, span_to_json
-from ckwatch.cli.session import connected, one_unit, start_of
+from ckwatch.cli.output import Output, diagnostic_of, span_of
+from ckwatch.cli.session import asked_patterns, connected, one_unit, start_of
+from ckwatch.model.amounts import count
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.text import LineIndex
+from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
-    from ckwatch.wire.messages import RenderedText, Segment
+    from ckwatch.wire.messages import RenderedText
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,12 +32,18 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     start = await to_thread.run_sync(start_of, options, ())
+    if options.out is not None:
+        return await _write_all(options, start)
+    if options.unit is None:
+        raise CkwatchError("render prints one unit", "name it, or give --out DIR for all")
     async with connected(options, start) as client:
         unit = await one_unit(client, options.unit)
         rendered = await client.rendered(unit, with_map=options.map or options.json)
         output = Output(options, client.root)
     if options.json:
-        output.line(schema=JSON_SCHEMA, unit=unit, **_json(rendered))
+        from ckwatch.cli.json_output import RenderedUnit
+
+        output.line(RenderedUnit(**dict(rendered)))
     elif rendered.text is None:
         output.diagnostics([diagnostic_of(found) for found in rendered.diagnostics])
     elif options.map:
@@ -41,6 +53,56 @@ async def _run(options: argparse.Namespace) -> int:
     return 0 if rendered.text is not None else 1
 
 
+def shell_line(rendered: RenderedText) -> str:
+    """A line for a shell that renders the unit and compiles its text; empty without a text or a compiler."""
+    if not rendered.command:
+        return ""
+    render = f"ckwatch render {shlex.quote(rendered.unit)} > {rendered.source_name}"
+    own = [f"{name}={shlex.quote(text)}" for name, text in rendered.environment.items()]
+    return f"{render} && {' '.join([*own, shlex.join(rendered.command)])}"
+
+
+DATABASE = "compile_commands.json"
+
+
+async def _write_all(options: argparse.Namespace, start: Path) -> int:
+    """Write the text of each unit, and the compilation database with which clangd and clang-tidy understand them."""
+    given = [name for name in ("map", "json") if getattr(options, name)]
+    if given:
+        raise CkwatchError(f"--out and --{given[0]} do not go together", "leave one of them out")
+    folder = await to_thread.run_sync(options.out.absolute)
+    commands: list[dict[str, Any]] = []
+    failed = 0
+    async with connected(options, start) as client:
+        output = Output(options, client.root)
+        await client.sync()
+        words = () if options.unit is None else (options.unit,)
+        for unit in await client.units(*await asked_patterns(client, words)):
+            rendered = await client.rendered(unit.id)
+            if rendered.text is None:
+                failed += 1
+                output.diagnostics([diagnostic_of(found) for found in rendered.diagnostics])
+                continue
+            name = unit.id.replace("/", ".") + Path(rendered.source_name).suffix
+            await to_thread.run_sync(_write, folder / name, rendered.text)
+            if rendered.command:
+                call = [name if word == rendered.source_name else word for word in rendered.command]
+                call[0] = rendered.clang
+                commands.append({"directory": str(folder), "file": name, "arguments": call})
+        await to_thread.run_sync(_write, folder / DATABASE, json.dumps(commands, indent=1) + "\n")
+    without = "" if commands or failed else "; there is no compiler, so it is empty"
+    output.text(f"wrote {count(len(commands), 'entry', 'entries')} of {folder / DATABASE}{without}")
+    return 1 if failed else 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode(), flushed=False)
+    except OSError as error:
+        raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+
+
 def _print_map(rendered: RenderedText, source: str, root: str) -> None:
     """One line per segment: `rendered-line:column  text  ->  file:line:column  <- chain`, counted from one."""
     lines = LineIndex(source)
@@ -48,7 +110,7 @@ def _print_map(rendered: RenderedText, source: str, root: str) -> None:
         text = source[segment.start : segment.end]
         shown = repr(text if len(text) <= 40 else text[:37] + "…")[1:-1]
         at = segment.position
-        place = f"{display_path(segment.span.path, root)}:{at['line'] + 1}:{at['column'] + 1}"
+        place = f"{display_path(segment.span.path, root)}:{at.line + 1}:{at.column + 1}"
         kind = "" if segment.verbatim else f" {segment.label!r}"
         doubt = "" if segment.exact else " (approximate)"
         links = []
@@ -59,40 +121,3 @@ def _print_map(rendered: RenderedText, source: str, root: str) -> None:
         chain = "".join(f"\n{'':12}<- {link}" for link in links)
         position = lines.position(segment.start)
         sys.stdout.write(f"{position!s:>10}  {shown:<42} -> {place}{kind}{doubt}{chain}\n")
-
-
-def _json(rendered: RenderedText) -> dict[str, Any]:
-    common: dict[str, Any] = {
-        "diagnostics": [diagnostic_to_json(diagnostic_of(found)) for found in rendered.diagnostics],
-        "read": dict(rendered.read),
-        "missed": list(rendered.missed),
-    }
-    if rendered.text is None:
-        return common | {"text": None}
-    return common | {
-        "text": rendered.text,
-        "symbol": rendered.symbol,
-        "token_key": rendered.token_key,
-        "map": [_segment(segment) for segment in rendered.map or ()],
-    }
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    return {
-        "start": segment.start,
-        "end": segment.end,
-        "verbatim": segment.verbatim,
-        "exact": segment.exact,
-        "position": segment.position,
-        "span": span_to_json(span_of(segment.span)),
-        "label": segment.label,
-        "chain": [
-            {
-                "kind": link.kind,
-                "label": link.label,
-                "iteration": link.iteration,
-                "span": span_to_json(span_of(link.span)),
-            }
-            for link in segment.chain
-        ],
-    }

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
+from ckwatch.cli.mistakes import explained
 from ckwatch.cli.signals import stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import Client, connect
-from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.client.launch import find_daemon
+from ckwatch.model.amounts import count
+from ckwatch.model.errors import CkwatchError, DiagnosedError, UnknownUnitError
 from ckwatch.model.targets import ARCHS, NATIVE, unknown_arch
 from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
+
+KERNEL_END, TEMPLATE_END = ".kernel.toml", ".j2"
 
 NO_DAEMON_VARIABLE = "CKWATCH_NO_DAEMON"
 """When set to anything but nothing, every command does its own work, as with `--no-daemon`."""
+
+ASKED_S = 2.0
+"""How long an interrupted command waits for the daemon to say what it goes on with."""
 
 
 def is_private(options: argparse.Namespace) -> bool:
@@ -33,14 +45,64 @@ async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[C
     Raises CkwatchError without a workspace, UntrustedError for one that the user does not trust.
     """
     root = await to_thread.run_sync(find_workspace, start)
-    await to_thread.run_sync(lambda: require_trust(root, given=options.trust))
+    served = not is_private(options) and await find_daemon(root) is not None
+    await to_thread.run_sync(lambda: require_trust(root, given=options.trust, served=served))
     archs = await to_thread.run_sync(known_archs, options.arch)
     rules = not getattr(options, "no_rules", False)
     header_warnings = True if getattr(options, "header_warnings", False) else None
-    async with connect(root, client_name=options.command, private=is_private(options)) as client:
+    private = is_private(options)
+    async with (
+        what_goes_on(root, private=private),
+        connect(root, client_name=options.command, private=private) as client,
+    ):
         if archs or not rules or header_warnings is not None:
             await client.view(archs=archs, rules=rules, header_warnings=header_warnings)
         yield client
+
+
+@asynccontextmanager
+async def what_goes_on(root: Path, *, private: bool = False) -> AsyncIterator[None]:
+    """When the command is interrupted in this context, say what the daemon goes on with, and how to end that.
+
+    The command's own client has left by then.
+    """
+    try:
+        yield
+    except anyio.get_cancelled_exc_class():
+        if not private:
+            with anyio.move_on_after(ASKED_S, shield=True):
+                line = await _work_left(root)
+                with suppress(OSError):
+                    print(line, end="", file=sys.stderr, flush=True)
+        raise
+
+
+async def _work_left(root: Path) -> str:
+    """A line about the units that the daemon is at work on; none where it has nothing to do, or is gone."""
+    with suppress(CkwatchError):
+        async with connect(root, start=False, client_name="interrupted") as client:
+            await client.sync()  # by then it has dropped what only this command asked for
+            units = await client.units()
+        return work_left([(unit.phase, bool(unit.to_measure)) for unit in units], _cancel_command(root))
+    return ""
+
+
+def _cancel_command(root: Path) -> str:
+    inside = Path(os.getcwd()).is_relative_to(root)  # noqa: PTH109  # no disk is read
+    return "ckwatch cancel" if inside else f"ckwatch cancel -C {shlex.quote(str(root))}"
+
+
+def work_left(units: Sequence[tuple[str, bool]], cancel: str) -> str:
+    """A line that says how many units are compiled, wait or are to be timed; nothing where all are settled.
+
+    Each unit is its phase, and whether it is to be timed; `cancel` is the command that ends the work.
+    """
+    compiling = sum(phase == "compiling" for phase, _ in units)
+    waiting = sum(phase not in ("compiling", "done", "idle") for phase, _ in units)
+    timed = sum(to_measure for _, to_measure in units)
+    amounts = ((compiling, "compiling"), (waiting, "waiting"), (timed, "to be timed"))
+    words = ", ".join(f"{count(number, 'unit')} {what}" for number, what in amounts if number)
+    return f"ckwatch: the daemon goes on with {words}; `{cancel}` ends that\n" if words else ""
 
 
 def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
@@ -58,31 +120,53 @@ def known_archs(archs: Sequence[str]) -> tuple[str, ...]:
     return tuple(archs)
 
 
-def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """The first folder or file among `words`, and what the daemon is asked for; nothing means everything.
+async def asked_patterns(client: Client, words: Sequence[str]) -> tuple[str, ...]:
+    """What the daemon is asked for by a command's words; nothing means everything.
 
-    A word that is a folder or a kernel file is passed on as its path, as the daemon names it.
+    A template stands for the units that are made from it. Raises CkwatchError for one from which none is made.
     """
-    first: Path | None = None
+    here = await to_thread.run_sync(working_folder)
+    patterns: list[str] = []
+    for pattern in await to_thread.run_sync(patterns_of, words, here, client.root):
+        patterns += await _units_from(client, pattern) if pattern.endswith(TEMPLATE_END) else [pattern]
+    return tuple(patterns)
+
+
+async def _units_from(client: Client, path: str) -> list[str]:
+    await client.sync()
+    found: list[str] = []
+    for template in await client.templates():
+        if template.name.endswith(TEMPLATE_SUFFIXES):
+            detail = await client.template(template.name)
+            found += detail.units if path in detail.files.values() else ()
+    if not found:
+        raise CkwatchError(f"no unit is made from {path}", "kernel files name it: template = …")
+    return found
+
+
+def patterns_of(words: Sequence[str], here: Path, root: Path) -> tuple[str, ...]:
+    """The patterns that words mean; none for everything.
+
+    A word that is a folder, a kernel file or a template is passed on as its path, as the daemon names it.
+    """
     patterns: list[str] = []
     for word in words:
         path = path_of(word, here)
         if path is None:
             patterns.append(word)
             continue
-        first = first or path
         real_root = root.resolve()
         if path == real_root:
-            return first, ()
+            return ()
         patterns.append(str(root / path.relative_to(real_root)) if path.is_relative_to(real_root) else str(path))
-    return first, tuple(patterns)
+    return tuple(patterns)
 
 
 def path_of(word: str, here: Path) -> Path | None:
-    """The folder or kernel file that a word of the command line is; None for a pattern."""
+    """The folder, kernel file or template that a word of the command line is; None for a pattern."""
     path = (here / word).resolve()
     try:
-        is_file = path.is_dir() or (path.name.endswith(".kernel.toml") and path.exists())
+        is_file = path.is_dir() or (path.name.endswith((KERNEL_END, TEMPLATE_END)) and path.exists())
     except OSError:  # a name that no file can have
         return None
     return path if is_file else None
@@ -97,9 +181,10 @@ def start_of(options: argparse.Namespace, words: Sequence[str]) -> Path:
 
 
 async def one_unit(client: Client, word: str) -> str:
-    """The id of the one unit that `word` means. Raises CkwatchError when there are several or none."""
+    """The id of the one unit that `word` means. Raises CkwatchError when there are several, and as `explained`."""
     await client.sync()
-    units = await client.units(word)
+    async with explained(client, word):
+        units = await client.units(word)
     if len(units) > 1:
         shown = ", ".join(unit.id for unit in units[:5]) + (", …" if len(units) > 5 else "")
         raise CkwatchError(f"'{word}' matches {len(units)} units", f"name one of them: {shown}")
@@ -122,7 +207,7 @@ async def unit_of(client: Client, word: str) -> str:
     """
     try:
         return await one_unit(client, word)
-    except UnknownUnitError as error:
+    except (UnknownUnitError, DiagnosedError) as error:
         if "/" in word and "@" in word:
             with suppress(UnknownUnitError):
                 if await client.timings(word, limit=1):

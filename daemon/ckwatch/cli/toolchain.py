@@ -6,40 +6,70 @@ Exit status 0, or 2 when something needed is missing. ToolchainError is left to 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.text import Text
 
+from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations
-from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, ExtraCheck, examine
+from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, examine
 from ckwatch.compile.toolchain.install import InstallStep
 from ckwatch.compile.toolchain.install import install as install_toolchain
-from ckwatch.compile.toolchain.model import Toolchain, ToolchainChoice
-from ckwatch.model.errors import ToolchainError
-from ckwatch.workspace.trust import require_trusted
+from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.trust import is_trusted, require_trusted
+
+if TYPE_CHECKING:  # the types of JSON load pydantic
+    from ckwatch.cli.json_output import CheckedEnvironment, LibraryFacts
 
 _MARKS = {CheckState.OK: ("✓", "green"), CheckState.NOTE: ("·", "yellow"), CheckState.MISSING: ("✗", "red bold")}
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Report on the environment; 2 when something needed is missing."""
-    return doctor_command(
-        workspace=options.workspace,
-        as_json=options.json,
-        smoke=options.smoke,
-        quiet=options.quiet,
-        more=(partial(parts_check, options.workspace),),
-    )
+    """Report on the environment, and on what the workspace's `ckwatch.toml` asks for; 2 when something is missing.
+
+    Raises `UntrustedError` for a named workspace whose compilers may not run here, `CkwatchError` if it cannot be read.
+    """
+    root = _workspace(options)
+    choice: ToolchainChoice | None = None
+    archs: tuple[str, ...] = ("gfx942",)
+    if root is not None:
+        require_trusted(root)
+        settings = load_workspace(root).settings
+        choice, archs = settings.toolchain, tuple(settings.workspace.archs)
+    more = (partial(parts_check, root),)
+    report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=options.smoke, more=more))
+    output = Output(options, root)
+    if output.json and not options.quiet:
+        output.line(environment_of(report))
+    elif not options.quiet:
+        print_report(report, output.console)
+    return 0 if report.ok else 2
+
+
+def _workspace(options: argparse.Namespace) -> Path | None:
+    """The workspace that is named, or that the command is run in, as far as that one is trusted."""
+    if options.workspace is not None:
+        return find_workspace(options.workspace)
+    try:
+        root = find_workspace(working_folder())
+    except CkwatchError:
+        return None
+    if not is_trusted(root):
+        text = f"ckwatch: {root} is not trusted; its [toolchain] is left out (`ckwatch trust` trusts it)\n"
+        sys.stderr.write(text)
+        return None
+    return root
 
 
 async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorCheck:
@@ -51,7 +81,6 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
     from ckwatch.compile.store.header_sets import PathRoots
     from ckwatch.model.targets import Language
     from ckwatch.system.async_processes import run_process
-    from ckwatch.workspace.loading import load_workspace
 
     folder = None if workspace is None else load_workspace(workspace).settings.store.folder
     name = "fast compile"
@@ -125,7 +154,8 @@ def remove_command(name: str) -> int:
     """Remove an installed toolchain. Raises `ToolchainError` when there is none of that name."""
     folder = installations.toolchains_folder(os.environ)
     tree = folder / name
-    if not name or name.startswith(".") or Path(name).name != name or tree.is_symlink() or not tree.is_dir():
+    there = tree.is_dir() and (not tree.is_symlink() or installations.read_manifest(tree) is not None)
+    if not name or name.startswith(".") or Path(name).name != name or name == "current" or not there:
         known = ", ".join(manifest.name for manifest in installations.installed(folder)) or "none"
         raise ToolchainError(f"no toolchain called {name!r} is installed", f"Installed: {known}.")
     installations.remove_tree(tree)
@@ -137,27 +167,37 @@ def remove_command(name: str) -> int:
     return 0
 
 
-def doctor_command(
-    *, workspace: Path | None, as_json: bool, smoke: bool, quiet: bool = False, more: Sequence[ExtraCheck] = ()
-) -> int:
-    """Print the report on the environment; with `workspace`, on what its `ckwatch.toml` asks for.
+def environment_of(report: DoctorReport) -> CheckedEnvironment:
+    """What `--json` prints."""
+    from ckwatch.cli.json_output import CheckedEnvironment, CheckedRequirement, ToolchainFacts
 
-    Raises `UntrustedError` for a workspace whose compilers may not run here, `CkwatchError` when it cannot be read.
-    """
-    choice: ToolchainChoice | None = None
-    archs: tuple[str, ...] = ("gfx942",)
-    if workspace is not None:
-        from ckwatch.workspace.loading import load_workspace
+    found = report.toolchain
+    facts = None if found is None else ToolchainFacts(
+        source=found.source.name.lower(),
+        root=str(found.root),
+        hipcc=str(found.hipcc),
+        clang=found.clang_version,
+        hip=found.hip_version,
+        rocm=found.rocm_version,
+        identity=found.identity,
+        ck=_headers(found.ck),
+        ck_tile=_headers(found.ck_tile),
+        openmp=found.openmp,
+    )  # fmt: skip
+    checks = (
+        CheckedRequirement(name=one.name, state=one.state, detail=one.detail, fix=one.fix) for one in report.checks
+    )
+    return CheckedEnvironment(
+        ok=report.ok, toolchain=facts, archs=report.archs, devices=report.devices, checks=tuple(checks)
+    )
 
-        require_trusted(workspace)
-        settings = load_workspace(workspace).settings
-        choice, archs = settings.toolchain, tuple(settings.workspace.archs)
-    report = anyio.run(partial(examine, choice, os.environ, archs=archs, smoke=smoke, more=more))
-    if as_json and not quiet:
-        sys.stdout.write(json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n")
-    elif not quiet:
-        print_report(report, Console(soft_wrap=True))
-    return 0 if report.ok else 2
+
+def _headers(found: HeaderLibrary | None) -> LibraryFacts | None:
+    from ckwatch.cli.json_output import LibraryFacts
+
+    if found is None:
+        return None
+    return LibraryFacts(folder=str(found.folder), version=found.version, origin=found.origin)
 
 
 def print_report(report: DoctorReport, console: Console) -> None:

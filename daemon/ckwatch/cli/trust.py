@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
 from ckwatch.model.errors import CkwatchError, UntrustedError
 from ckwatch.workspace.discovery import find_workspace, working_folder
-from ckwatch.workspace.trust import distrust, is_shared, is_trusted, trust, trusted_folders
+from ckwatch.workspace.trust import (
+    TrustState,
+    distrust,
+    is_shared,
+    is_trusted,
+    trust,
+    trust_state,
+    trusted_folders,
+    untrusted_words,
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,24 +40,32 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def require_trust(root: Path, *, given: bool) -> None:
+def require_trust(root: Path, *, given: bool, served: bool = False) -> None:
     """Go on only with trust in the workspace at `root`: it is there, or `given` with the command, or asked for.
 
-    Asks on a terminal only. Raises UntrustedError without trust.
+    Asks on a terminal only. Raises UntrustedError without trust. Where the workspace is `served` by a daemon that was
+    started with trust, what it names since is a warning: the daemon does not use it.
     """
-    if is_trusted(root):
+    state = trust_state(root)
+    if state.trusted:
         return
-    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root)):
+    if given or (sys.stdin.isatty() and sys.stderr.isatty() and _asked(root, state)):
         trust(root)
         return
+    if served and state.listed:
+        sys.stderr.write(f"ckwatch: {untrusted_words(root, state)}\n")
+        sys.stderr.write(
+            f"The daemon goes on as before; `ckwatch trust {shlex.quote(str(root))}` trusts it as it is.\n"
+        )
+        return
     raise UntrustedError(
-        f"{root} is not trusted: its templates and compiler flags are code that would run here",
-        "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that",
+        untrusted_words(root, state), "`--trust` trusts it from now on; `ckwatch trust --remove` undoes that"
     )
 
 
-def _asked(root: Path) -> bool:
-    sys.stderr.write("Templates and compiler flags of this workspace are code that will run here.\n")
+def _asked(root: Path, state: TrustState) -> bool:
+    words = untrusted_words(root, state) if state.listed else "Templates and compiler flags of this workspace are code"
+    sys.stderr.write(f"{words} that will run here.\n" if not state.listed else f"{words}\n")
     sys.stderr.write(f"Trust {root}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

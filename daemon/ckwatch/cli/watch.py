@@ -20,7 +20,7 @@ from ckwatch.cli.live.feed import WatchFeed
 from ckwatch.cli.live.plain_output import GATHERED_S, PlainOutput, reader_gone, write
 from ckwatch.cli.live.view import RenderedMessages, ViewOptions, in_order, one_line, view
 from ckwatch.cli.output import Output, SourceCache
-from ckwatch.cli.session import patterns_of, start_of
+from ckwatch.cli.session import TEMPLATE_END, asked_patterns, patterns_of, start_of, what_goes_on
 from ckwatch.cli.signals import INTERRUPTED, stoppable
 from ckwatch.cli.trust import require_trust
 from ckwatch.client import connect
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     """Watch until `q`, Ctrl-C, or until the daemon is stopped."""
     root = find_workspace(start_of(options, options.words))
     require_trust(root, given=options.trust)
-    _, patterns = patterns_of(options.words, working_folder(), root)
+    patterns = patterns_of(options.words, working_folder(), root)
+    if any(pattern.endswith(TEMPLATE_END) for pattern in patterns):
+        patterns = anyio.run(_asked, root, options.words)
     meant = UnitFilter(patterns)
     board = Board(meant)
     output = Output(options, root)
@@ -64,8 +66,13 @@ def run(options: argparse.Namespace) -> int:
     return status
 
 
-async def _watch(root: Path, meant: UnitFilter, show: Show, *, building: bool) -> None:
+async def _asked(root: Path, words: Sequence[str]) -> tuple[str, ...]:
     async with stoppable(), connect(root, client_name="watch") as client:
+        return await asked_patterns(client, words)
+
+
+async def _watch(root: Path, meant: UnitFilter, show: Show, *, building: bool) -> None:
+    async with stoppable(), what_goes_on(root), connect(root, client_name="watch") as client:
         feed = WatchFeed(client, meant, building=building)
         async with plain_errors(), anyio.create_task_group() as tasks:
             tasks.start_soon(feed.follow)

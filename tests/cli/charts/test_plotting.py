@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +27,7 @@ pytest.importorskip("matplotlib")
 plotting: Any = import_module("ckwatch.cli.charts.plotting")
 
 UNIT = "gemm $x_1$/m128 ü@gfx942"
+DEVICE = "hip:7, test device, gfx942, 900 MHz"
 
 
 def timings(*taken: tuple[str, float, str]) -> list[Timing]:
@@ -109,9 +112,10 @@ def test_devices_have_panels_of_their_own() -> None:
     mine = FIGURES["history_figure"][1]
     elsewhere = [one.model_copy(update={"device_description": "another device"}) for one in mine]
     titles = [panel.get_title() for panel in plotting.history_figure(UNIT, [*mine, *elsewhere]).get_axes()]
-    assert titles == [f"{shape}, hip:7, {what} device" for what in ("test", "another") for shape in ("small", "large")]
+    devices = [f"hip:7, {what} device, gfx942, 900 MHz" for what in ("test", "another")]
+    assert titles == [f"{shape}, {device}" for device in devices for shape in ("small", "large")]
     figure = plotting.roofline("gemm", [*mine, *elsewhere])
-    assert [panel.get_title() for panel in figure.get_axes()] == ["test device", "another device"]
+    assert [panel.get_title() for panel in figure.get_axes()] == devices
 
 
 def test_heat_map_has_ratios_and_crosses() -> None:
@@ -119,7 +123,9 @@ def test_heat_map_has_ratios_and_crosses() -> None:
     panel = figure.get_axes()[0]
     rows = panel.images[0].get_array().filled(0).tolist()
     labels = [label.get_text() for label in panel.get_yticklabels()]
-    shapes = [label.get_text() for label in panel.get_xticklabels()]
+    columns = [label.get_text() for label in panel.get_xticklabels()]
+    assert columns == ["large $\n100.0 µs", "small\n100.0 µs"] or columns == ["small\n100.0 µs", "large $\n100.0 µs"]
+    shapes = [column.partition("\n")[0] for column in columns]
     found = {(unit, shape): rows[y][x] for y, unit in enumerate(labels) for x, shape in enumerate(shapes)}
     assert found == {
         ("a@gfx942", "small"): 1.0,
@@ -130,7 +136,7 @@ def test_heat_map_has_ratios_and_crosses() -> None:
         ("ü@gfx942", "large $"): 1.2,
     }
     assert sum(line.get_marker() == "x" for line in panel.lines) == 1
-    assert {"1.10", "1.20"} <= set(texts(figure))
+    assert {"1.10", "1.20", DEVICE} <= set(texts(figure))
 
 
 def test_roofline_draws_the_roof_that_bounds_show() -> None:
@@ -139,19 +145,163 @@ def test_roofline_draws_the_roof_that_bounds_show() -> None:
         for one, bound, gbps in zip(FIGURES["roofline"][1][::2], (50.0, 20.0), (0.5, 0.001), strict=True)
     ]
     figure = plotting.roofline("gemm", shown)
-    labels = [text for text in texts(figure) if "TB/s" in text or text.endswith(" TFLOP/s")]
+    labels = [text for text in texts(figure) if re.match(r"\d.* ([TG]B|[TG]FLOP)/s$", text)]
     assert len(labels) == 2
     assert {"small", "large"} <= set(texts(figure))
 
 
-def test_a_large_heat_map_has_no_numbers() -> None:
+def ranked(units: int, shapes: int, time_us: Callable[[int], float] = lambda unit: 10.0 + unit) -> list[RankedTiming]:
     timing = timings(("s", 10.0, "a1"))[0]
-    rows = [
-        RankedTiming(unit=f"k/{number}@gfx942", instance=str(number), shape="s", rank=1, timing=timing)
-        for number in range(401)
+    return [
+        RankedTiming(
+            unit=f"k/{unit}@gfx942",
+            instance=str(unit),
+            shape=f"s{shape}",
+            rank=unit + 1,
+            timing=timing.model_copy(update={"median_us": time_us(unit)}),
+        )
+        for unit in range(units)
+        for shape in range(shapes)
     ]
-    panel = plotting.heat_map("k", rows).get_axes()[0]
-    assert len(panel.texts) == 0
+
+
+def test_a_large_heat_map_has_no_numbers() -> None:
+    assert len(plotting.heat_map("k", ranked(41, 10)).get_axes()[0].texts) == 0
+    assert len(plotting.heat_map("k", ranked(40, 10)).get_axes()[0].texts) == 400
+
+
+def test_of_too_many_units_and_shapes_the_best_and_the_first_are_shown() -> None:
+    figure = plotting.heat_map("k", ranked(150, 50, lambda unit: 1000.0 - unit))
+    panel = figure.get_axes()[0]
+    labels = [label.get_text() for label in panel.get_yticklabels()]
+    assert (len(labels), labels[0], labels[-1]) == (100, "149@gfx942", "50@gfx942")
+    assert len(panel.get_xticklabels()) == 40
+    assert f"{DEVICE}; the best 100 of 150 units; the first 40 of 50 shapes" in texts(figure)
+
+
+@pytest.mark.parametrize(
+    ("time_us", "limit", "ticks"),
+    [
+        (lambda _unit: 10.0, 1.1, None),
+        (lambda unit: 10.0 + unit, 1.3, None),
+        (lambda unit: 10.0 * 1e4**unit if unit < 2 else 10.0, 1e4, ["1", "10", "100", "1000", "10000"]),
+    ],
+)
+def test_the_colours_reach_as_far_as_the_values(
+    time_us: Callable[[int], float], limit: float, ticks: list[str] | None
+) -> None:
+    figure = plotting.heat_map("k", ranked(4, 1, time_us))
+    panel, bar = figure.get_axes()
+    assert panel.images[0].get_clim() == pytest.approx((1.0, limit))
+    figure.draw_without_rendering()
+    if ticks is not None:
+        assert [label.get_text() for label in bar.get_yticklabels()] == ticks
+
+
+HOUR, DAY, YEAR = 3600.0, 86400.0, 365 * 86400.0
+
+
+def medians(*taken: tuple[float, float]) -> list[Timing]:
+    """Cold timings of one shape: when, and the median."""
+    (one,) = (timing for timing in timings(("small", 100.0, "a1")) if timing.cache == "cold")
+    return [
+        one.model_copy(
+            update={
+                "taken_at": at, "median_us": time_us, "minimum_us": time_us, "q3_us": time_us, "artifact_key": str(key),
+                "commit": f"c{key}" * 5, "tflops": 1 / time_us, "gbps": 1e3 / time_us,
+            }
+        )
+        for key, (at, time_us) in enumerate(taken)
+    ]  # fmt: skip
+
+
+NOW = 1.79e9
+
+AXES = [
+    # what a person could not read from the axis: equal values, one huge one, tiny and huge times
+    ("one", [(NOW, 120.0)], "median, µs", (118.8, 121.2), HOUR / DAY),
+    ("equal", [(NOW + HOUR * at, 120.0) for at in range(5)], "median, µs", (118.8, 121.2), 4.4 * HOUR / DAY),
+    ("at one time", [(NOW, 120.0), (NOW, 240.0)], "median, µs", (96.0, 264.0), HOUR / DAY),
+    (
+        "outlier",
+        [(NOW + HOUR * at, 480_000.0 if at == 3 else 120.0) for at in range(6)],
+        "median, µs",
+        (100.0, 1e6),
+        None,
+    ),
+    ("years", [(NOW - YEAR * at, 2e6) for at in range(12)], "median, s", (1.98, 2.02), 12.1 * 365),
+    ("milliseconds", [(NOW, 1500.0), (NOW + HOUR, 1600.0)], "median, ms", (1.48, 1.62), None),
+    ("twice", [(NOW, 100.0), (NOW + HOUR, 200.0)], "median, µs", (80.0, 220.0), None),
+]
+
+
+@pytest.mark.parametrize(("taken", "label", "limits", "days"), [row[1:] for row in AXES], ids=[row[0] for row in AXES])
+def test_axes_fit_the_values(
+    taken: list[tuple[float, float]], label: str, limits: tuple[float, float], days: float | None
+) -> None:
+    figure = plotting.history_figure(UNIT, medians(*taken))
+    (panel,) = figure.get_axes()
+    assert panel.get_ylabel() == label
+    assert panel.get_ylim() == pytest.approx(limits, rel=1e-6)
+    begin, end = panel.get_xlim()
+    assert days is None or end - begin == pytest.approx(days)
+    figure.draw_without_rendering()
+    written = [text.get_text() for text in panel.get_yticklabels()]
+    assert len([text for text in written if text]) >= 2
+    assert panel.yaxis.get_offset_text().get_text() == ""
+
+
+def test_points_are_labelled_the_best_first_and_none_on_another() -> None:
+    figure = plotting.history_figure(UNIT, medians(*((NOW + HOUR * at, 120.0 + at) for at in range(4))))
+    (panel,) = figure.get_axes()
+    words = [text.get_text() for text in panel.texts]
+    assert words[0] == "120.0 µs, c0c0c0c0c0"
+    assert set(words) <= {f"{120 + at}.0 µs, " + f"c{at}" * 5 for at in range(4)}
+    crowd = plotting.history_figure(UNIT, medians(*((NOW + at, 120.0 + at % 7 / 10) for at in range(300))))
+    assert crowd.get_axes()[0].texts[0].get_text().startswith("120.0 µs, ")
+    for one in (figure, crowd):
+        (panel,) = one.get_axes()
+        renderer = one.canvas.get_renderer()
+        room = panel.get_window_extent(renderer)
+        boxes = [text.get_window_extent(renderer) for text in panel.texts]
+        assert len(boxes) <= plotting.MOST_LABELS
+        assert all(room.x0 <= box.x0 and box.x1 <= room.x1 for box in boxes)
+        assert not any(box.overlaps(other) for at, box in enumerate(boxes) for other in boxes[:at])
+
+
+def test_a_point_without_a_commit_has_its_time() -> None:
+    (one,) = medians((NOW, 120.0))
+    figure = plotting.history_figure(UNIT, [one.model_copy(update={"commit": None})])
+    (label,) = figure.get_axes()[0].texts
+    assert re.fullmatch(r"120\.0 µs, \d{4}-\d\d-\d\d \d\d:\d\d", label.get_text())
+
+
+@pytest.mark.parametrize(("time_us", "unit"), [(0.5, "TFLOP/s"), (20.0, "GFLOP/s"), (20_000.0, "MFLOP/s")])  # 1 MFLOP
+def test_a_roofline_has_units_that_fit_and_two_ticks_at_least(time_us: float, unit: str) -> None:
+    figure = plotting.roofline("gemm", medians((NOW, time_us)))
+    (panel,) = figure.get_axes()
+    assert panel.get_ylabel() == unit
+    for low, high in (panel.get_xlim(), panel.get_ylim()):
+        assert 10 <= high / low <= 100
+    figure.draw_without_rendering()
+    for labels in (panel.get_xticklabels(), panel.get_yticklabels()):
+        assert len(labels) >= 3
+        assert all(float(label.get_text()) > 0 for label in labels)
+
+
+def test_a_rooflines_points_have_the_names_in_which_they_differ() -> None:
+    one, two = medians((NOW, 1.0), (NOW, 2.0))
+    by_instance = [one, two.model_copy(update={"instance": "other", "gbps": 100.0})]
+    labels = [text.get_text() for text in plotting.roofline("g", by_instance).get_axes()[0].texts]
+    assert set(labels) == {"m128 ü", "other"}
+    by_both = [one, two.model_copy(update={"instance": "other", "shape": "large", "gbps": 100.0})]
+    labels = [text.get_text() for text in plotting.roofline("g", by_both).get_axes()[0].texts]
+    assert set(labels) == {"m128 ü, small", "other, large"}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_device_is_named(name: str) -> None:
+    assert DEVICE in texts(getattr(plotting, name)(*FIGURES[name]))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +421,7 @@ def timing(**changes: object) -> Timing:
 def test_points() -> None:
     # 40 TFLOP/s at 1 TB/s are 40 operations for each byte
     assert points_of([timing()]) == [
-        RooflinePoint(shape="s", cache="cold", intensity=40.0, tflops=40.0, bound_tflops=80.0)
+        RooflinePoint(shape="s", instance="a", cache="cold", intensity=40.0, tflops=40.0, bound_tflops=80.0)
     ]
     assert [one.bound_tflops for one in points_of([timing(bound_us=None)])] == [None]
     left_out = [timing(failure="wrong result"), timing(tflops=None), timing(gbps=None), timing(tflops=0.0)]

@@ -46,6 +46,7 @@ def test_an_own_order_of_scalars() -> None:
     ("arguments", "message"),
     [
         (f"const uint16_t* X, uint16_t* Y, {INTS}, {TAIL}", "begin with pointers to X (uint16_t), W (uint16_t), Y"),
+        (f"const uint16_t* W, const uint16_t* X, uint16_t* Y, {INTS}, {TAIL}", "begin in the order X, W, Y"),
         (f"const uint16_t* X, const float* W, uint16_t* Y, {INTS}, {TAIL}", "begin with pointers to"),
         (f"const uint16_t* X, const uint16_t* W, uint16_t* Y, {INTS}, void* stream", "end with size_t* workspace_size"),
         (f"const uint16_t* X, const uint16_t* W, uint16_t* Y, int64_t M, {TAIL}", "and there is int64_t M"),

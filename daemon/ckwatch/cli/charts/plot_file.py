@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
+import shlex
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,12 +32,15 @@ def check_target(path: Path) -> Path:
     try:
         import_module(LIBRARY)
     except ImportError as error:
+        pip = f"{shlex.quote(sys.executable)} -m pip install"
         if error.name is not None and error.name.partition(".")[0] != LIBRARY:
             raise CkwatchError(
-                f"matplotlib cannot be loaded: {error}", "run `pip install --upgrade matplotlib`"
+                f"matplotlib cannot be loaded: {error}",
+                f"run `{pip} --upgrade matplotlib`",
             ) from None
         raise CkwatchError(
-            "--plot needs matplotlib, which is not installed", "run `pip install 'ckwatch[plot]'`"
+            "--plot needs matplotlib, which is not installed",
+            f"run `{pip} matplotlib`",
         ) from None
     target = path.absolute()
     if target.is_dir():
@@ -62,25 +66,10 @@ def save(figure: Figure, path: Path) -> None:
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": f"{LIBRARY} {version(LIBRARY)}"}
     import matplotlib as mpl
 
-    temporary: Path | None = None
+    content = io.BytesIO()
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name[:40]}.", suffix=f".{kind}", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            with mpl.rc_context({"svg.hashsalt": "ckwatch", "svg.fonttype": "path"}):
-                figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        with mpl.rc_context({"svg.hashsalt": "ckwatch", "svg.fonttype": "path"}):
+            figure.savefig(content, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+        replace_file(path, content.getvalue(), flushed=False)
     except OSError as error:
         raise CkwatchError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio import to_thread
 
-from ckwatch.cli.output import JSON_SCHEMA
-from ckwatch.cli.session import asking, patterns_of, unit_of
+from ckwatch.cli.output import json_of
+from ckwatch.cli.session import asked_patterns, asking, unit_of
 from ckwatch.client import Client
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.system.durable_files import replace_file
 
 if TYPE_CHECKING:
     from ckwatch.wire.benchmarks import Timing, TimingDetail
@@ -92,8 +92,7 @@ def _order(timing: Timing) -> tuple[int, str]:
 
 async def _units(client: Client, word: str | None) -> list[str]:
     """The units that a word means; without one all that there are."""
-    here = await to_thread.run_sync(Path.cwd)
-    _, patterns = await to_thread.run_sync(patterns_of, () if word is None else (word,), here, client.root)
+    patterns = await asked_patterns(client, () if word is None else (word,))
     await client.sync()
     try:
         return [unit.id for unit in await client.units(*patterns)]
@@ -104,13 +103,11 @@ async def _units(client: Client, word: str | None) -> list[str]:
 
 
 def timings_json(found: Found) -> str:
-    rows: list[dict[str, Any]] = []
-    for timing, detail in found:
-        row = timing.model_dump(mode="json")
-        if detail is not None:
-            row |= detail.model_dump(mode="json", exclude={"timing"})
-        rows.append(row)
-    return json.dumps({"schema": JSON_SCHEMA, "timings": rows}, ensure_ascii=False, indent=1) + "\n"
+    """One object, as `TimingExport` describes it."""
+    from ckwatch.cli.json_output import SampledTiming, TimingExport
+
+    rows = (timing if detail is None else SampledTiming(**{**dict(detail), **dict(timing)}) for timing, detail in found)
+    return json.dumps(json_of(TimingExport(timings=tuple(rows))), ensure_ascii=False, indent=1) + "\n"
 
 
 def timings_csv(timings: Sequence[Timing]) -> str:
@@ -160,13 +157,7 @@ def _columns(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 def write_file(path: Path, text: str) -> None:
     """The file is whole or as it was."""
-    temporary = path.with_name(f".{path.name}.partial")
     try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        try:
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(path, text.encode(errors="replace"), flushed=False)
     except OSError as error:
         raise CkwatchError(f"cannot write {path}: {error.strerror}") from error

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.model.errors import CkwatchError
-from ckwatch.model.kernel_problem import is_fnuz
+from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.targets import Language
 from ckwatch.model.tensors import DTYPES, contiguous_strides, names_in, parse_size
@@ -46,6 +46,9 @@ def signature_of(text: str, symbol: str, operation: Operation) -> KernelSignatur
         raise _mismatch(
             symbol, declared, f"begin with pointers to {', '.join(f'{name} ({c})' for c, name in expected)}"
         )
+    names, order = [name for _, name in actual], [name for _, name in expected]
+    if names != order and sorted(names) == sorted(order):
+        raise _mismatch(symbol, declared, f"begin in the order {', '.join(order)}")
     scalars = declared[len(expected) : -3]
     if [c_type for c_type, _ in declared[-3:]][:2] != ["size_t*", "uint8_t*"] or len(declared) < len(expected) + 3:
         raise _mismatch(symbol, declared, "end with size_t* workspace_size, uint8_t* workspace and a stream")
@@ -62,19 +65,6 @@ def signature_of(text: str, symbol: str, operation: Operation) -> KernelSignatur
     if missing:
         raise _mismatch(symbol, declared, f"have the runtime arguments {', '.join(sorted(missing))}")
     return KernelSignature(tuple(name for name, _ in pointers), tuple((name, c_type) for c_type, name in scalars))
-
-
-def pointer_arguments(operation: Operation) -> list[tuple[str, Tensor]]:
-    """The tensors that are arguments, in the C function's order; of those that are one buffer the first."""
-    inputs = list(operation.inputs)
-    order = operation.settings.get("input_reorder")
-    if isinstance(order, tuple):
-        inputs = [inputs[index] for index in order]
-    found: dict[str, tuple[str, Tensor]] = {}
-    for name, tensor in (*inputs, *operation.outputs):
-        if tensor is not None:
-            found.setdefault(tensor.buffer, (name, tensor))
-    return list(found.values())
 
 
 def _declared(text: str, symbol: str) -> list[tuple[str, str]]:

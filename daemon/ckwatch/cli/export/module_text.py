@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -26,6 +25,8 @@ from ckwatch.cli.export.description import (
 )
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.version import __version__
+from ckwatch.system.durable_files import fitting_name, replace_file
+from ckwatch.system.user_files import read_file
 
 EXPORTED = "ckwatch.cli.export.exported"
 
@@ -289,10 +290,14 @@ SHADOWED = frozenset({"torch", "numpy", "ckwatch", *sys.stdlib_module_names})
 """Modules that an exported one must not stand in for."""
 
 
+ROOM_BYTES = 40
+"""For what follows a module's name: `.kernel.so`, `.cpython-313.opt-2.pyc` and the number of a temporary file."""
+
+
 def module_name(kernel: str, instance: str, arch: str) -> str:
     """The name of a unit's module where none is given; units of one kernel have different ones."""
     place = "" if arch == "host" else f" {arch}"
-    return identifier(f"{kernel} {instance}{place}")
+    return fitting_name(identifier(f"{kernel} {instance}{place}"), room=ROOM_BYTES, separator="_")
 
 
 def checked_name(name: str) -> str:
@@ -317,8 +322,8 @@ def write_module(exported: ExportedUnit, shared_object: bytes, folder: Path) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _require_own(module)
-        _replace(library, lambda path: _write(shared_object, path))
-        _replace(module, lambda path: _write(text.encode(), path))
+        replace_file(library, shared_object, flushed=False)
+        replace_file(module, text.encode(), flushed=False)
     except OSError as error:
         raise CkwatchError(f"cannot write to {folder}: {error.strerror or error}") from error
     return library, module
@@ -326,23 +331,8 @@ def write_module(exported: ExportedUnit, shared_object: bytes, folder: Path) -> 
 
 def _require_own(module: Path) -> None:
     try:
-        with module.open(encoding="utf-8", errors="replace") as file:
-            is_own = file.readline().startswith(MARK)
+        is_own = read_file(module).startswith(MARK.encode())
     except FileNotFoundError:
         return
     if not is_own:
         raise CkwatchError(f"{module} is there, and ckwatch did not write it", "choose another --name or --out")
-
-
-def _write(content: bytes, target: Path) -> None:
-    target.write_bytes(content)
-
-
-def _replace(target: Path, write: Callable[[Path], None]) -> None:
-    """Write a file by way of another, so that it is never half there."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        write(partial)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio import to_thread
 
-from ckwatch.cli.build import NO_COMPILER, FinishedUnit
+from ckwatch.cli.build import NO_COMPILER, FinishedUnit, print_written
 from ckwatch.cli.export.description import ExportedUnit, signature_of
 from ckwatch.cli.export.module_text import checked_name, function_name, module_name, parameter_name, write_module
-from ckwatch.cli.output import JSON_SCHEMA, Output
+from ckwatch.cli.output import Output
 from ckwatch.cli.session import connected, one_unit, start_of
 from ckwatch.cli.signals import stoppable
 from ckwatch.client import Client
@@ -67,13 +67,12 @@ async def _export(options: argparse.Namespace, client: Client, output: Output) -
     folder = (options.out or Path()).absolute()
     shared_object = await to_thread.run_sync(verified, Path(unit.products["shared-object"]))
     for path in await to_thread.run_sync(write_module, exported, shared_object, folder):
-        if output.json:
-            output.line(event="file", unit=unit.id, path=str(path))
-        else:
-            output.text(f"wrote {path}")
+        print_written(output, unit.id, path)
     function = function_name(exported)
     if output.json:
-        output.line(event="module", schema=JSON_SCHEMA, unit=unit.id, module=exported.name, function=function)
+        from ckwatch.cli.json_output import ExportedModule
+
+        output.line(ExportedModule(unit=unit.id, module=exported.name, function=function))
     else:
         arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
         output.text(f"import {exported.name}; {exported.name}.{function}({arguments})")

@@ -11,6 +11,7 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.cli.live.board import Board, UnitFilter
+from ckwatch.cli.mistakes import mistakes_in
 from ckwatch.client.errors import LOST_ERRORS
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.system.processes import ProcessHandle
@@ -103,8 +104,7 @@ class WatchFeed:
         try:
             await self._client.units(*self._meant.patterns)
         except UnknownUnitError as error:
-            mistakes = (await self._client.workspace()).diagnostics
-            if any(found.severity == "error" for found in mistakes):
+            if mistakes_in(await self._client.workspace(), self._meant.patterns).are_errors:
                 return  # a kernel that was left out because of them may be meant
             folder = next((word for word in self._meant.patterns if word.startswith("/") and word in error.message), "")
             if folder:

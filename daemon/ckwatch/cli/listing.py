@@ -1,0 +1,50 @@
+"""`ckwatch list`: the units, and what is known of each."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ckwatch.cli.output import Output, aligned
+from ckwatch.cli.session import asked_patterns, asking
+from ckwatch.model.amounts import count
+from ckwatch.wire.figures_text import figures_words, state_of, timing_words
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from ckwatch.wire.state import Unit
+
+HEADING = ("UNIT", "STATE", "TIME", "CODE OBJECT")
+STYLES = {"built": "green", "failed": "red", "faulted": "magenta"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each unit; nothing is rendered or compiled for it."""
+    units, root = anyio.run(partial(_ask, options))
+    output = Output(options, root)
+    if output.json:
+        from ckwatch.cli.json_output import UnitList
+
+        output.line(UnitList(units=tuple(units)))
+        return 0
+    if not units:
+        output.text("no units: kernel files are called NAME.kernel.toml and have [[instance]] tables")
+        return 0
+    rows = [[unit.id, state_of(unit), timing_words(unit), figures_words(unit.figures)] for unit in units]
+    heading, *lines = aligned(rows, heading=HEADING)
+    output.text(heading, "bold")
+    for unit, line in zip(units, lines, strict=True):
+        output.text(line, STYLES.get(state_of(unit), ""))
+    kernels = len({unit.kernel for unit in units})
+    output.text(f"{count(len(units), 'unit')} of {count(kernels, 'kernel')}", "dim")
+    return 0
+
+
+async def _ask(options: argparse.Namespace) -> tuple[list[Unit], Path]:
+    async with asking(options, options.words) as client:
+        await client.sync()
+        patterns = await asked_patterns(client, options.words)
+        return await client.units(*patterns), client.root

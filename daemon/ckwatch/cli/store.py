@@ -1,0 +1,73 @@
+"""`ckwatch store size|gc`: what the store of artifacts takes, and less of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from ckwatch.cli.output import Output, aligned
+from ckwatch.compile.store.artifacts import ArtifactStore, default_folder, folder_size
+from ckwatch.model.amounts import count, memory
+from ckwatch.model.errors import CkwatchError
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.loading import load_workspace
+from ckwatch.workspace.settings import StoreSection, parse_byte_size
+
+SHOWN_BYTES = 500_000
+
+
+def size(options: argparse.Namespace) -> int:
+    """Print what each part of the store takes."""
+    settings = _settings(options)
+    folder = settings.folder or default_folder()
+    parts = {path.name: folder_size(path) for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+    with ArtifactStore(folder) as store:
+        artifacts = store.count()
+    output = Output(options)
+    if output.json:
+        from ckwatch.cli.json_output import StoreSize
+
+        output.line(
+            StoreSize(
+                folder=str(folder),
+                artifacts=artifacts,
+                size_bytes=sum(parts.values()),
+                size_limit_bytes=settings.size_limit_bytes,
+                parts=parts,
+            )
+        )
+        return 0
+    output.text(str(folder), "bold")
+    rows = [[name, memory(taken)] for name, taken in parts.items() if taken >= SHOWN_BYTES]
+    for line in aligned(rows, frozenset({1})):
+        output.text(f"  {line}")
+    output.text(f"{memory(sum(parts.values()))} in all, {count(artifacts, 'artifact')}")
+    output.text(f"artifacts are limited to {memory(settings.size_limit_bytes)} ([store] size_limit_bytes)")
+    return 0
+
+
+def collect_garbage(options: argparse.Namespace) -> int:
+    """Remove artifacts down to the limit, and what killed processes left."""
+    settings = _settings(options)
+    limit = settings.size_limit_bytes if options.limit is None else parse_byte_size(options.limit)
+    with ArtifactStore(settings.folder or default_folder(), limit) as store:
+        done = store.collect_garbage()
+    output = Output(options)
+    if output.json:
+        from ckwatch.cli.json_output import StoreCleaned
+
+        output.line(StoreCleaned(removed=done.evicted, leftovers=done.leftovers, size_bytes=done.size_bytes))
+        return 0
+    left = f", {count(done.leftovers, 'folder')} of killed processes" if done.leftovers else ""
+    output.text(f"removed {count(done.evicted, 'artifact')}{left}; artifacts take {memory(done.size_bytes)}")
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> StoreSection:
+    """`[store]` of the workspace; outside of one, the defaults."""
+    try:
+        root = find_workspace(options.workspace or working_folder())
+    except CkwatchError:
+        if options.workspace is not None:
+            raise
+        return StoreSection()
+    return load_workspace(root).settings.store

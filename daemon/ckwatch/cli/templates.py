@@ -1,0 +1,99 @@
+"""`ckwatch templates list|copy`: the templates that kernel files can name; a copy in the workspace is used instead."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path, PurePosixPath
+
+import ckwatch_templates
+from ckwatch.cli.diagnostic_text import display_path
+from ckwatch.cli.output import Output, aligned
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.unit_patterns import nearest_name
+from ckwatch.system.durable_files import replace_file
+from ckwatch.system.user_files import read_file
+from ckwatch.workspace.discovery import find_workspace, working_folder
+from ckwatch.workspace.loading import DEFAULT_TEMPLATES, Workspace, load_workspace
+from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES
+
+SUFFIX = ".j2"
+
+
+def list_(options: argparse.Namespace) -> int:
+    """Print the templates, the workspace's first."""
+    output = Output(options)
+    workspace = _workspace(options)
+    found = {
+        name: path for name, path in templates_of(workspace).items() if options.all or name.endswith(TEMPLATE_SUFFIXES)
+    }
+    users: dict[str, list[str]] = {}
+    for kernel in workspace.kernels:
+        users.setdefault(kernel.template, []).append(kernel.name)
+    if output.json:
+        from ckwatch.cli.json_output import ListedTemplate, TemplateList
+
+        rows = (
+            ListedTemplate(name=name, path=str(path), built_in=_is_built_in(path), kernels=tuple(users.get(name, ())))
+            for name, path in found.items()
+        )
+        output.line(TemplateList(templates=tuple(rows)))
+        return 0
+    table = [
+        [name, "built-in" if _is_built_in(path) else display_path(str(path), str(workspace.root)),
+         ", ".join(users.get(name, []))]
+        for name, path in found.items()
+    ]  # fmt: skip
+    heading, *lines = aligned(table, heading=("NAME", "FILE", "KERNELS"))
+    output.text(heading, "bold")
+    for line in lines:
+        output.text(line)
+    return 0
+
+
+def copy(options: argparse.Namespace) -> int:
+    """Copy a template into the workspace's first template folder."""
+    workspace = _workspace(options)
+    found = templates_of(workspace)
+    source = found.get(options.name)
+    if source is None:
+        near = nearest_name(found, options.name)
+        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
+        raise CkwatchError(f"there is no template '{options.name}'", hint)
+    name = PurePosixPath(options.target or options.name)
+    if name.is_absolute() or ".." in name.parts or not name.name.endswith(SUFFIX):
+        raise CkwatchError(f"'{name}' is no name of a template", f"it is a path below a template folder, in {SUFFIX}")
+    own = [folder for folder in workspace.template_folders if not _is_built_in(folder)]
+    target = (own[0] if own else workspace.root / DEFAULT_TEMPLATES) / name
+    if target.exists():
+        raise CkwatchError(f"{target} is there already", "give the copy a name of its own: `templates copy NAME NEW`")
+    content = read_file(source)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(target, content)
+    except OSError as error:
+        raise CkwatchError(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
+    output = Output(options, workspace.root)
+    output.text(f"wrote {target}")
+    if str(name) == options.name:
+        output.text(f'kernels with template = "{name}" use it from now on')
+    else:
+        output.text(f'a kernel file uses it with template = "{name}"')
+    return 0
+
+
+def templates_of(workspace: Workspace) -> dict[str, Path]:
+    """The file of each template that the search path finds, by name."""
+    found: dict[str, Path] = {}
+    for folder in workspace.template_folders:
+        for path in sorted(folder.rglob(f"*{SUFFIX}")):
+            if path.is_file():
+                found.setdefault(path.relative_to(folder).as_posix(), path)
+    return found
+
+
+def _is_built_in(path: Path) -> bool:
+    return path.is_relative_to(Path(ckwatch_templates.__file__).parent)
+
+
+def _workspace(options: argparse.Namespace) -> Workspace:
+    return load_workspace(find_workspace(options.workspace or working_folder()))

@@ -1,0 +1,264 @@
+"""`--json`: every command prints what `ckwatch schema` and docs/json.md say, and every type there is printed by one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from ckwatch.cli import build, explain, main, render, session
+from ckwatch.cli.completion import names
+from ckwatch.cli.export import python_module
+from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
+from ckwatch.cli.parser import make_parser
+from ckwatch.cli.schema import command_schema, full_schema
+from ckwatch.client import Client, connect
+from ckwatch.engine.queries.ranking import rank_units
+from ckwatch.engine.timings_to_wire import record_to_wire
+from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
+from ckwatch.workspace.trust import trust
+from daemon_bench import KERNEL
+from engine.code_workspace import CodeBench
+from timing_client import TimingClient, connecting_to, numbered
+from timing_records import failed, record
+
+PAGE = Path(__file__).parents[2] / "docs/json.md"
+A, B = "gemm/a@gfx942", "gemm/b@gfx942"
+EXPORTABLE = 'int tile = {{ Tile }};\nextern "C" PT_EXPORT {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { return 0; }\n'
+Capture = pytest.CaptureFixture[str]
+
+
+class Reader:
+    """Reads what commands print, and holds it to their schemas. `seen`: the types that lines were of."""
+
+    def __init__(self, capsys: Capture) -> None:
+        self._capsys = capsys
+        self.seen: set[str] = set()
+
+    def run(self, command: str, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
+        """The lines of a command that ends with this status."""
+        self._capsys.readouterr()
+        given = [*arguments] if "--timings" in arguments else [*arguments, "--json"]
+        assert main([*command.split(), *given]) == status, self._capsys.readouterr()
+        printed = self._capsys.readouterr().out
+        texts = [printed] if "--timings" in arguments else printed.splitlines()
+        return [self.read(command, text) for text in texts]
+
+    def read(self, command: str, text: str) -> dict[str, Any]:
+        """A line of a command."""
+        line: dict[str, Any] = json.loads(text)
+        found = types_of(command, line)
+        assert found, f"{command} printed what its schema does not have: {text}"
+        self.seen |= found
+        return line
+
+
+def types_of(command: str, line: Any) -> set[str]:
+    """The names of the types that a line of a command may be of."""
+    schema = command_schema(command)
+    jsonschema_rs.meta.validate(schema)
+    refs = [one["$ref"] for one in schema["anyOf"]]
+    one_type = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {
+        ref.rpartition("/")[2]
+        for ref in refs
+        if jsonschema_rs.Draft202012Validator(one_type | {"$ref": ref}).is_valid(line)
+    }
+
+
+@pytest.fixture
+def reader(capsys: Capture) -> Reader:
+    return Reader(capsys)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeBench:
+    """A workspace whose compiler is a script that leaves real code objects."""
+    made = CodeBench(tmp_path / "bench")
+    shape = '\n[[shape]]\nname = "small"\nM = 64\nN = 64\nK = 64\n'
+    made.write("k.kernel.toml", KERNEL + shape)
+
+    @asynccontextmanager
+    async def connected(options: argparse.Namespace, start: Path) -> AsyncIterator[Client]:
+        async with connect(start, private=True, open_engine=lambda _root: made.open()) as client:
+            yield client
+
+    for module in (build, explain, session, render, python_module):
+        monkeypatch.setattr(module, "connected", connected)
+    monkeypatch.chdir(made.root)
+    return made
+
+
+def commands(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command that does something, by its words."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not below:
+        yield path, parser
+    for action in below:
+        for name, sub in action.choices.items():
+            yield from commands(sub, f"{path} {name}".strip())
+
+
+def test_every_command_with_json_has_a_schema_and_a_row() -> None:
+    with_json = [name for name, parser in commands(make_parser()) if "--json" in parser._option_string_actions]
+    assert [*OUTPUT] == with_json
+    rows = re.findall(r"^\| `([a-z ]+)` \|(.*?)\|", PAGE.read_text(), re.MULTILINE)
+    assert {name: re.findall(r"`(\w+)`", types) for name, types in rows} == {
+        name: [one.__name__ for one in types] for name, types in OUTPUT.items()
+    }
+
+
+def test_examples_of_the_page_are_as_the_schema_says() -> None:
+    sections = re.findall(
+        r"^## `ckwatch ([a-z ]+?)(?: --json)?`\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    seen = set()
+    for command, text in sections:
+        for block in re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            found = types_of(command, json.loads(block))
+            assert found, (command, block)
+            seen |= {(command, name) for name in found}
+    assert {command for command, _ in seen} == {*OUTPUT}
+
+
+def test_units(bench: CodeBench, reader: Reader, tmp_path: Path, capsys: Capture) -> None:
+    reader.run("check")
+    reader.run("build", "--out", str(tmp_path / "out"))
+    for command, *arguments in (
+        ["list"],
+        ["render", "k/one"],
+        ["explain", "k/one"],
+        ["inspect", "k/one"],
+        ["inspect", "k/one", "--isa", "--no-lines"],
+        ["inspect", "--calibration"],
+        ["rank", "k", "--shape", "small"],
+    ):
+        reader.run(command, *arguments)
+    bench.write("templates/k.hip.j2", EXPORTABLE)
+    reader.run("export", "k/one", "--out", str(tmp_path))
+    bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", "Tile ="))
+    assert reader.run("check", status=1)[1]["event"] == "diagnostic"
+    bench.write("k.kernel.toml", KERNEL)
+    bench.write("templates/k.hip.j2", "{{ Tyle }}")
+    assert reader.run("render", "k/one", status=1)[0]["text"] is None
+    reader.run("explain", "k/one", "--time", status=1)
+    assert reader.seen == {
+        *("BuildStarted", "BuiltUnit", "FileWritten", "BuildSummary", "UnitList", "RenderedUnit", "ExplainedUnit"),
+        *("InspectedUnit", "UnitListing", "CalibrationReport", "RankedPredictions", "ExportedModule", "DiagnosticLine"),
+    }
+
+
+def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TimingClient(tmp_path, A, B)
+    monkeypatch.setattr(session, "connected", connecting_to(client))
+    monkeypatch.chdir(tmp_path)
+    good = record(A, [100.0] * 20, problem=None)
+    (timing,) = record_to_wire(good, "a1")
+    client.records = numbered([good, failed(A)])
+    client.ranked = rank_units([good], {A: "a1", B: None}, {B: "it does not compile"})
+    client.compared = [Compared(shape="small", cache="cold", ours=A, theirs="library", timing=timing, why_not="none")]
+    client.known = [Baseline(name="main", set_at=1e9, units=2, timings=1)]
+    client.found = Devices(devices=(Device(name="hip:7", description="test device", arch="gfx942"),), host="here")
+    client.lines = [
+        BenchLine(event="start", shapes=4),
+        BenchLine(event="began", unit=A, shape="small"),
+        BenchLine(event="stage", unit=A, shape="small", text="warming up"),
+        BenchLine(event="timing", unit=A, shape="small", timing=timing),
+        BenchLine(event="skipped", unit=B, shape="small", text="no device"),
+        BenchLine(event="skipped", unit=B, shapes=2, text="no device"),
+    ]
+    reader.run("bench", status=2)
+    for command, *arguments in (
+        ["bench", "--devices"],
+        ["history", A],
+        ["compare", A, "library"],
+        ["best", "gemm"],
+        ["baseline set", "main"],
+        ["baseline list"],
+        ["baseline remove", "main"],
+        ["export", "--timings", "json"],
+        ["export", "--timings", "json", "--samples"],
+    ):
+        reader.run(command, *arguments)
+    assert reader.seen == {
+        *("BenchStarted", "BenchStage", "BenchTiming", "BenchSkipped", "BenchSummary", "DeviceList", "UnitTimings"),
+        *("ComparedTimings", "RankedTimings", "BaselineSet", "BaselineList", "BaselineRemoved", "TimingExport"),
+    }
+
+
+def test_the_daemon_and_the_environment(
+    daemons: Path, small: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust(small)
+    monkeypatch.chdir(small)
+    assert reader.run("status", status=3)[0]["running"] is False
+    reader.run("cancel")
+    command = [sys.executable, "-m", "ckwatch", "watch", "--json", "-C", str(small)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        reader.read("watch", watching.stdout.readline())
+        reader.read("watch", watching.stdout.readline())
+        assert reader.run("status")[0]["clients"] >= 1
+        reader.run("cancel")
+        watching.send_signal(signal.SIGTERM)
+    reader.run("templates list")
+    reader.run("store size")
+    reader.run("store gc")
+    # there may be a compiler or not
+    monkeypatch.setenv("PATH", "/nonexistent")
+    reader.run("doctor", status=2)
+    shutil.rmtree(small)
+    reader.run("status", "-C", str(small))
+    assert main(["stop", "-C", str(small)]) == 0
+    assert reader.seen == {
+        *("NoDaemon", "CancelledUnits", "Change", "RunningDaemon", "TemplateList", "StoreSize", "StoreCleaned"),
+        *("CheckedEnvironment", "OrphanedDaemon"),
+    }
+
+
+def test_every_type_is_printed_by_a_test() -> None:
+    """The sets that the tests above end with."""
+    text = Path(__file__).read_text()
+    every = {one.__name__ for types in OUTPUT.values() for one in types} | {DiagnosticLine.__name__}
+    assert {name for name in every if f'"{name}"' not in text} == set()
+
+
+def test_one_document_has_all(capsys: Capture) -> None:
+    assert main(["schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema == full_schema()
+    jsonschema_rs.meta.validate(schema)
+    assert {*OUTPUT} <= {*schema["$defs"]}
+    line = {"schema": 1, "running": False, "cancelled": []}
+    cancel = jsonschema_rs.Draft202012Validator(schema | {"$ref": "#/$defs/cancel"})
+    assert cancel.is_valid(line)
+    assert not cancel.is_valid(line | {"cancelled": None})
+
+
+def test_the_schema_of_one_command(capsys: Capture) -> None:
+    assert main(["schema", "baseline", "set"]) == 0
+    assert json.loads(capsys.readouterr().out) == command_schema("baseline set")
+    for words, hint in (
+        (["biuld"], "did you mean 'build'?"),
+        (["baseline"], "there are: baseline set, baseline list, baseline remove"),
+        (["zzz"], "there are: check, list"),
+    ):
+        assert main(["schema", *words]) == 2
+        assert f"help: {hint}" in capsys.readouterr().err
+
+
+def test_a_shell_completes_the_commands() -> None:
+    complete = names("commands")
+    assert "build" in complete(argparse.Namespace(words=[]))
+    assert [*complete(argparse.Namespace(words=["store"]))] == ["size", "gc"]
