@@ -36,6 +36,9 @@ from ckwatch_lsp.virtual_documents.store import VirtualDocuments, VirtualFiles
 
 TEMPLATE, KERNEL_FILE, SETTINGS = DocumentKind.TEMPLATE, DocumentKind.KERNEL_FILE, DocumentKind.SETTINGS
 
+FORMATTED = ("**/*.kernel.toml", "**/ckwatch.toml")
+"""Files that can be formatted."""
+
 
 def set_up(session: Session, files: VirtualFiles, editor: EditorClient, params: types.InitializeParams) -> None:
     """Create the features and register them. Listeners are called, and answers joined, in the order of this function.
@@ -132,6 +135,7 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     add(types.TEXT_DOCUMENT_HOVER, handlers.hover)
     add(types.TEXT_DOCUMENT_SIGNATURE_HELP, handlers.signature_help, signatures)
     add(types.TEXT_DOCUMENT_DEFINITION, handlers.definition)
+    add(types.TEXT_DOCUMENT_DECLARATION, handlers.definition)  # templates and kernel files declare nothing apart
     add(types.TEXT_DOCUMENT_REFERENCES, handlers.references)
     add(types.TEXT_DOCUMENT_RENAME, handlers.rename, types.RenameOptions(prepare_provider=able.rename_prepares or None))
     if able.rename_prepares:
@@ -144,6 +148,8 @@ def register_requests(editor: EditorClient, handlers: RequestHandlers, able: Edi
     add(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, handlers.highlights)
     add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, handlers.tokens, tokens)
     add(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, handlers.range_tokens, tokens)
+    add(types.TEXT_DOCUMENT_FORMATTING, handlers.formatted, files=FORMATTED)
+    add(types.TEXT_DOCUMENT_RANGE_FORMATTING, handlers.formatted_range, files=FORMATTED)
     if able.action_literals:
         add(types.TEXT_DOCUMENT_CODE_ACTION, handlers.actions, types.CodeActionOptions(code_action_kinds=kinds))
     if able.lenses:

@@ -26,6 +26,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from ckwatch.wire.endpoint import endpoint_of, owner
+from ckwatch.workspace.trust import trust
 from ckwatch_lsp.main import serve
 from patience import PATIENCE_S
 
@@ -309,12 +310,6 @@ def copy_of(example: str, folder: Path) -> Path:
     root = folder / example
     shutil.copytree(EXAMPLES / example, root, ignore=shutil.ignore_patterns("__pycache__"))
     return root
-
-
-def trust(root: Path) -> None:
-    """Put a workspace on the test run's list."""
-    with Path(os.environ["CKWATCH_TRUST_FILE"]).open("a") as file:
-        file.write(f"{root.resolve()}\n")
 
 
 @asynccontextmanager

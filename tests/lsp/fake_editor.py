@@ -23,7 +23,13 @@ class FakeEditor:
     def add_command(self, name: str, run: CommandHandler) -> None:
         self.commands[name] = run
 
-    def add_request(self, method: str, answer: RequestHandler, options: object = None) -> None:
+    def add_request(
+        self,
+        method: str,
+        answer: RequestHandler,
+        options: object = None,
+        files: Sequence[str] = (),  # noqa: ARG002  # only an editor on a wire has files of its own
+    ) -> None:
         self.requests[method] = (answer, options)
 
     def show_message(self, kind: types.MessageType, text: str) -> None:

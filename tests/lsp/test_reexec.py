@@ -14,11 +14,12 @@ import pytest
 import ckwatch
 import ckwatch_lsp
 import ckwatch_templates
+from ckwatch.workspace.trust import trust
 from ckwatch_lsp.protocol.server import CkwatchServer
 from ckwatch_lsp.protocol.transport import PipeReader, message_source
 from ckwatch_lsp.reexec import HandedOverState, UpgradeWatcher
 from ckwatch_lsp.session.session import Session
-from lsp.editing import Editor, copy_of, editor, trust
+from lsp.editing import Editor, copy_of, editor
 from patience import PATIENCE_S
 
 PACKAGES = (ckwatch, ckwatch_lsp, ckwatch_templates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -36,9 +35,13 @@ class DaemonCommands:
         editor.add_command("ckwatch.showLog", self.show_log)
 
     async def trust(self, argument: Mapping[str, Any]) -> dict[str, Any]:
-        """Put workspaces on the user's list: those that are meant, else the one that waits for it."""
+        """Put workspaces on the user's list: those that are meant, else the one that waits for it.
+
+        One that is meant may also run already, with a `ckwatch.toml` that names what it did not before.
+        """
         folders = await self._targets.folders(argument)
-        untrusted = [folder for folder in folders if folder.connection is ConnectionState.UNTRUSTED]
+        named = "folder" in argument
+        untrusted = [folder for folder in folders if named or folder.connection is ConnectionState.UNTRUSTED]
         if len(untrusted) > 1:
             names = ", ".join(str(folder.root) for folder in untrusted)
             raise CkwatchError(f"several workspaces are not trusted: {names}", "Name one as `folder`.")
@@ -129,9 +132,8 @@ def status_of(folder: WorkspaceFolder) -> ServerStatus:
 
 def work_words(folder: WorkspaceFolder) -> str:
     """`3 compiling, 12 queued, timing gemm_f16/v3`; empty where nothing is done."""
-    phases = Counter[str](unit.phase for unit in folder.units.values())
-    parts = [f"{phases[name]} {name}" for name in ("compiling", "queued") if phases[name]]
-    timed = next((unit for unit in folder.units.values() if unit.measuring is not None), None)
+    parts = [f"{folder.phases[name]} {name}" for name in ("compiling", "queued") if folder.phases[name]]
+    timed = next(iter(folder.timed), None)
     if timed is not None:
-        parts.append(f"timing {timed.kernel}/{timed.instance}")
+        parts.append(f"timing {folder.units[timed].kernel}/{folder.units[timed].instance}")
     return ", ".join(parts)

@@ -17,7 +17,7 @@ from ckwatch_lsp.figures.labels import figures_cells, timing_cells, trimmed
 from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import uri_of
-from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.active_units import READERS_TOPIC, ActiveUnits
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -101,10 +101,10 @@ class UnitsCommand(SessionListener):
 
     async def units(self, argument: Mapping[str, Any]) -> list[dict[str, Any]]:  # noqa: ARG002  # there is nothing to say
         """The units of all folders, in the order of the kernel files."""
-        active = {unit.id for each in self._session.documents.values() if (unit := self._active.unit(each))}
         documents: dict[str, TextDocument | None] = {}
         found = []
         for folder in list(self._session.folders.values()):
+            active = self._active.of_documents(folder)
             for unit in list(folder.units.values()):
                 path = unit.place.path
                 if path not in documents:
@@ -114,7 +114,7 @@ class UnitsCommand(SessionListener):
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units may have changed."""
-        if any(topic.startswith("unit/") or topic in ("connection", "active", "readers") for topic in topics):
+        if any(topic.startswith(("unit/", READERS_TOPIC)) or topic in ("connection", "active") for topic in topics):
             self._note(folder)
 
     def opened(self, document: TextDocument) -> None:

@@ -10,12 +10,12 @@ import anyio
 from lsprotocol import types
 
 from ckwatch.model.delays import DIAGNOSTIC_REFRESH, PUBLISH
-from ckwatch_lsp.diagnostics.reports import FileReport, FileReports, is_outside
+from ckwatch_lsp.diagnostics.reports import FileReport, FileReports
 from ckwatch_lsp.diagnostics.store import DiagnosticStore
 from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import path_of, uri_of
 from ckwatch_lsp.session.active_units import ActiveUnits
-from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
+from ckwatch_lsp.session.documents import TextChange, TextDocument
 from ckwatch_lsp.session.folders import ConnectionState, WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -50,9 +50,9 @@ class PushDiagnostics:
         if path in self.inherited and not report.items and self._is_to_come(path):
             return
         for uri in self.inherited.pop(path, ()):
-            if not report.items or not any(each.uri == uri for each in self._session.documents.values()):
+            if not report.items or uri not in self._session.documents:
                 self._editor.publish(uri, None, ())
-        documents = [each for each in self._session.documents.values() if each.path == path]
+        documents = self._session.documents.at(path)
         known = self._published.setdefault(path, {})
         versions = {each.uri: each.version for each in documents} or {uri_of(path): None}
         for uri in [uri for uri in known if uri not in versions]:
@@ -169,10 +169,11 @@ class PullDiagnostics:
         found: dict[str, FullReport | UnchangedReport] = {}
         document = session.open_at(path)
         units = set() if document is None else {unit.id for unit in self._active.units(document)}
+        open_paths = session.documents.paths()
         others = [
             other
             for other in self._store.paths()
-            if other != path and session.open_at(other) is None and self._store.concerns(other, units)
+            if other != path and other not in open_paths and self._store.concerns(other, units)
         ]
         for other in dict.fromkeys([*others[:RELATED], *sent]):
             report = await self._reports.report(other)
@@ -264,9 +265,8 @@ class DiagnosticsDelivery(SessionListener):
         self.store.on_daemon_change(folder, topics)
         if self._session.diagnostics:
             self._mark(self._of_units(folder, topics))
-        if any(topic.startswith("file/") and is_outside(folder, topic.removeprefix("file/")) for topic in topics):
-            files = [each.path for each in self._session.documents.values() if each.kind is DocumentKind.KERNEL_FILE]
-            self._mark([path for path in files if path is not None and self._session.folder_of(path) is folder])
+        elsewhere = (topic.removeprefix("elsewhere/") for topic in topics if topic.startswith("elsewhere/"))
+        self._mark(path for path in elsewhere if self._session.documents.at(path))
         if self._pushes is not None and topics & {"connection", "workspace"}:
             self._mark(self._pushes.inherited)
         if self.store.pending:
@@ -289,9 +289,7 @@ class DiagnosticsDelivery(SessionListener):
     def _of_units(self, folder: WorkspaceFolder, topics: frozenset[str]) -> list[str]:
         """The files whose diagnostics from other features may change with units."""
         names = [topic.removeprefix("unit/") for topic in topics if topic.startswith("unit/")]
-        kernel_files = {folder.units[name].place.path for name in names if name in folder.units}
-        documents = self._session.documents.values() if names else ()
-        return [*kernel_files, *(each.path for each in documents if each.path is not None)]
+        return list({folder.units[name].place.path for name in names if name in folder.units})
 
     def _mark(self, paths: Iterable[str]) -> None:
         self._dirty.update(paths)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from anyio import to_thread
 from lsprotocol import types
@@ -24,25 +23,14 @@ from ckwatch_lsp.session.session import Session
 HERE = "this is where it was found"
 
 
-def is_outside(folder: WorkspaceFolder, path: str) -> bool:
-    """Whether a file is none of the workspace's."""
-    return not Path(path).is_relative_to(folder.root)
-
-
 def at_instances(folder: WorkspaceFolder, path: str) -> list[Diagnostic]:
     """The errors of files outside of the workspace at the first instance of the kernel file `path` that they are in."""
-    units = folder.units_at(path)
-    found = []
-    for other, file in folder.files.items() if units else ():
-        if not is_outside(folder, other):
-            continue
-        for one in file.diagnostics:
-            concerned = set(one.units)
-            unit = next((each for each in units if each.id in concerned), None)
-            if unit is not None and one.severity == "error":
-                related = (Related(message=HERE, span=one.span), *one.related)
-                found.append(one.model_copy(update={"span": unit.place, "related": related, "fixes": ()}))
-    return found
+    return [
+        one.model_copy(
+            update={"span": unit.place, "related": (Related(message=HERE, span=one.span), *one.related), "fixes": ()}
+        )
+        for unit, one in folder.errors_elsewhere(path)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,12 +301,55 @@ class _File:
     known: list[TrackedDiagnostic] = field(default_factory=list)
 
 
+class _Files:
+    """A workspace's files with diagnostics, and which of them an event concerns."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, _File] = {}
+        self.kept: dict[str, None] = {}
+        """Those with diagnostics that the last report did not have."""
+        self.of_no_unit: dict[str, None] = {}
+        """Those with diagnostics that are about the workspace and not about units."""
+        self._mentioned: dict[str, dict[str, None]] = {}
+        """By path the files whose diagnostics speak of it."""
+        self._mentions: dict[str, set[str]] = {}
+        """The inverse."""
+
+    def mentioning(self, path: str) -> list[str]:
+        """The files whose diagnostics speak of the file at `path`, as it is open now."""
+        return list(self._mentioned.get(path, ()))
+
+    def know(self, path: str, known: list[TrackedDiagnostic]) -> None:
+        """These are the diagnostics of the file at `path`, which is there."""
+        self.by_path[path].known = known
+        _include(self.kept, path, included=any(one.kept for one in known))
+        _include(self.of_no_unit, path, included=any(not one.reported.units for one in known))
+        before = self._mentions.get(path, set())
+        now = self._mentions[path] = set[str]().union(*(paths_of(one.now) for one in known if one.now is not None))
+        for other in now - before:
+            self._mentioned.setdefault(other, {})[path] = None
+        for other in before - now:
+            self._mentioned[other].pop(path)
+
+    def remove(self, path: str) -> None:
+        """There is nothing about the file at `path`."""
+        self.know(path, [])
+        del self.by_path[path], self._mentions[path]
+
+
+def _include(paths: dict[str, None], path: str, *, included: bool) -> None:
+    if included:
+        paths[path] = None
+    else:
+        paths.pop(path, None)
+
+
 class DiagnosticStore:
     """The diagnostics of all workspaces' files at their present places."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._folders: dict[Path, dict[str, _File]] = {}
+        self._folders: dict[Path, _Files] = {}
         self._histories: dict[str, EditHistory] = {}
         self._reported: dict[tuple[Path, str], None] = {}
         self._settled: set[Path] = set()
@@ -321,12 +364,17 @@ class DiagnosticStore:
 
     def paths(self) -> Iterable[str]:
         """The files of which something is known."""
-        return dict.fromkeys(path for files in self._folders.values() for path, file in files.items() if file.known)
+        return dict.fromkeys(
+            path for files in self._folders.values() for path, file in files.by_path.items() if file.known
+        )
 
     def at(self, path: str) -> list[Diagnostic]:
         """What is wrong in a file, in the order of the text. What two workspaces report for it is there once."""
         return shown(
-            known for files in self._folders.values() if (file := files.get(path)) is not None for known in file.known
+            known
+            for files in self._folders.values()
+            if (file := files.by_path.get(path)) is not None
+            for known in file.known
         )
 
     def is_moving(self, path: str) -> bool:
@@ -335,7 +383,7 @@ class DiagnosticStore:
 
     def concerns(self, path: str, units: Collection[str]) -> bool:
         """Whether any of `units` has diagnostics in the file."""
-        files = (files[path] for files in self._folders.values() if path in files)
+        files = (files.by_path[path] for files in self._folders.values() if path in files.by_path)
         return any(not set(one.reported.units).isdisjoint(units) for file in files for one in file.known)
 
     # Documents.
@@ -352,7 +400,7 @@ class DiagnosticStore:
         if path is None or history is None:
             return set()
         history.note(document.revision, edits)
-        return self._shift({path: edits})
+        return self._shift(path, edits)
 
     def saved(self, document: TextDocument) -> None:
         """The file has the document's text."""
@@ -365,23 +413,22 @@ class DiagnosticStore:
         path = document.path or ""
         if self._session.open_at(path) is None and self._histories.pop(path, None) is not None:
             for files in self._folders.values():
-                if path in files:
-                    files[path].state = None
+                if path in files.by_path:
+                    files.by_path[path].state = None
 
-    def _shift(self, edits: EditsByPath) -> set[str]:
+    def _shift(self, path: str, edits: Sequence[TextChange]) -> set[str]:
         concerned = set()
         for files in self._folders.values():
-            for path, file in files.items():
-                if any(one.now is not None and not paths_of(one.now).isdisjoint(edits) for one in file.known):
-                    file.known = edited(file.known, edits)
-                    concerned.add(path)
+            for other in files.mentioning(path):
+                files.know(other, edited(files.by_path[other].known, {path: edits}))
+                concerned.add(other)
         return concerned
 
     # The daemon.
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Note what changed, for `take`."""
-        files = self._folders.setdefault(folder.root, {})
+        files = self._folders.setdefault(folder.root, _Files())
         kernel_files = self._kernel_files.setdefault(folder.root, {})
         for topic in topics:
             kind, _, name = topic.partition("/")
@@ -390,16 +437,14 @@ class DiagnosticStore:
             elif kind == "unit" and name in folder.units:
                 kernel_files[name] = folder.units[name].place.path
         if any(topic in ("workspace", "connection") or topic.startswith("unit/") for topic in topics):
-            for path, file in files.items():
-                if any(one.kept for one in file.known):
-                    self._reported.setdefault((folder.root, path), None)
+            for path in files.kept:
+                self._reported.setdefault((folder.root, path), None)
         if folder.root in self._uncounted:
             self._to_count.add(folder.root)
         if "workspace" in topics and folder.workspace is not None and not folder.workspace.busy:
             self._settled.add(folder.root)
-            for path, file in files.items():
-                if any(not one.reported.units for one in file.known):
-                    self._reported.setdefault((folder.root, path), None)
+            for path in files.of_no_unit:
+                self._reported.setdefault((folder.root, path), None)
 
     def take(self) -> set[str]:
         """Take the daemon's reports; the files whose shown diagnostics may change."""
@@ -422,9 +467,9 @@ class DiagnosticStore:
         if folder is None or not _is_loaded(folder) or folder.is_rendering:
             return set()
         paths = self._uncounted.pop(root)
-        files = self._folders.get(root, {})
-        for path in paths & files.keys():
-            files[path].known = counted(files[path].known)
+        files = self._folders.get(root, _Files())
+        for path in paths & files.by_path.keys():
+            files.know(path, counted(files.by_path[path].known))
         return paths
 
     def _take(self, folder: WorkspaceFolder, path: str, *, settled: bool) -> None:
@@ -432,10 +477,10 @@ class DiagnosticStore:
             self._take_state(folder, path, state, revisions, settled=settled)
 
     def _take_state(
-        self, folder: WorkspaceFolder, path: str, state: File, revisions: dict[str, int], *, settled: bool
+        self, folder: WorkspaceFolder, path: str, state: File, revisions: Mapping[str, int], *, settled: bool
     ) -> None:
-        files = self._folders.setdefault(folder.root, {})
-        file = files.setdefault(path, _File())
+        files = self._folders.setdefault(folder.root, _Files())
+        file = files.by_path.setdefault(path, _File())
         before = {} if file.state is None else file.state.generations
         is_first = file.state is None
         loaded = _is_loaded(folder)
@@ -470,10 +515,11 @@ class DiagnosticStore:
                 broken[kernel_file] = any(not one.units and one.severity == "error" for one in found)
             return broken[kernel_file]
 
-        file.known = taken(file.known, state.diagnostics, places=places, is_new=is_new, waiting=waiting)
+        known = taken(file.known, state.diagnostics, places=places, is_new=is_new, waiting=waiting)
+        files.know(path, known)
         file.state = state
-        if not file.known and path not in folder.files:
-            del files[path]
+        if not known and path not in folder.files:
+            files.remove(path)
 
     def _unseen(self, path: str, revision: int | None) -> list[TextChange]:
         """The edits of a file since the text that the daemon had: a revision that was sent, else the file's."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits
+from ckwatch_lsp.session.active_units import MEMBERSHIP_TOPICS, ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
@@ -152,7 +152,7 @@ def _value(written: str) -> str:
 
 
 ANCHOR_TOPICS = MEMBERSHIP_TOPICS | {"active"}
-"""Topics after which other units may stand somewhere."""
+"""Topics after which other units may stand anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +250,9 @@ class FigureAnchors(SessionListener):
         """There are other units, or another one is active."""
         if topics & ANCHOR_TOPICS:
             self._anchors.clear()
+        for path in templates_with_other_units(topics):
+            for document in self._session.documents.at(path):
+                self._forget(document)
 
     def configured(self) -> None:
         """Other files may be recognised."""

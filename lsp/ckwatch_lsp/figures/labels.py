@@ -22,8 +22,8 @@ from ckwatch_lsp.figures.freshness import (
 FIGURE_SPACE = "\u2007"
 MINUS = "\u2212"
 
-WIDTH = 48
-"""Characters of a unit's label: a mark, time, error, rate, part of the bound, change."""
+WIDTH = 60
+"""Characters of a label: those of a sweep have two numbers for each figure."""
 
 MARKS: dict[Freshness, str] = {"fresh": FIGURE_SPACE, "stale": "·", "running": "…"}
 
@@ -75,16 +75,22 @@ def timing_cells(timing: Timing) -> str:
 
 
 def figures_cells(figures: Figures) -> str:
-    """`occ  2  194 VGPR   0 spills  MFMA  92 %`: the last is what llvm-mca predicts for one wave."""
+    """`occ  2  194 VGPR  64K LDS    0 spills  MFMA  92 %`: LDS in KiB; the last is llvm-mca's for one wave."""
     occupancy = "?" if figures.occupancy is None else figures.occupancy
     use = "" if figures.matrix_use is None else f"MFMA {_right(f'{100 * figures.matrix_use:.0f}', 3)} %"
     cells = (
         f"occ {_right(occupancy, 2)}",
         f"{_right(figures.vgprs, 3)} VGPR",
+        f"{_right(kib(figures.lds_bytes), 4)} LDS",
         f"{_right(spilled(figures), 3)} spills",
         use,
     )
     return "  ".join(cell for cell in cells if cell)
+
+
+def kib(size_bytes: int) -> str:
+    """`64K`, rounded up; `0` for nothing."""
+    return f"{-(-size_bytes // 1024)}K" if size_bytes else "0"
 
 
 def state_words(unit: Unit, shape: str = "") -> str:
@@ -96,6 +102,8 @@ def state_words(unit: Unit, shape: str = "") -> str:
         return f"not timed on {failure.shape}: {failure.failure}"
     if unit.outcome in ("failed", "faulted"):
         return count(unit.errors, "error") if unit.errors else str(unit.outcome)
+    if unit.outcome == "skipped":
+        return "skipped"
     if unit.measuring is not None:
         return "timing"
     return "built" if unit.fresh and unit.outcome == "built" else "not built"
@@ -143,6 +151,7 @@ def _ranges(known: Sequence[UnitBrief]) -> str:
     cells = [
         f"occ {_span(waves)}" if waves else "",
         f"{_span([each.vgprs for each in figures])} VGPR",
+        f"{_span([-(-each.lds_bytes // 1024) for each in figures])}K LDS",
         f"{_span([spilled(each) for each in figures])} spills",
         f"MFMA {_span(uses)} %" if uses else "",
     ]

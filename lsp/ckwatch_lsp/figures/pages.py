@@ -252,8 +252,8 @@ def _resources(unit: Unit, figures: Figures) -> list[PageBlock]:
     lines = []
     if figures.next_step:
         lines.append(f"next step: {figures.next_step}")
-    if figures.loop_cycles is not None:
-        lines.append(f"main loop: {digits(figures.loop_cycles)} cycles an iteration, predicted for one wave")
+    if figures.loop_clocks is not None:
+        lines.append(f"main loop: {digits(figures.loop_clocks)} clocks an iteration, predicted for one wave")
     if figures.changes:
         lines.append(f"since the previous build: {', '.join(figures.changes)}")
     if figures.baseline_changes:

@@ -59,11 +59,11 @@ class UnitHistories(SessionListener):
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Active units may have got other figures."""
-        for document in self._session.documents.values():
-            if self._session.folder_for(document) is folder:
-                unit = self._active.unit(document)
-                if unit is not None and f"unit/{unit.id}" in topics:
-                    self.history(folder, unit)
+        active = self._active.of_documents(folder)
+        for topic in topics:
+            unit = folder.units.get(topic.removeprefix("unit/"))
+            if unit is not None and unit.id in active:
+                self.history(folder, unit)
 
     async def _ask(self, folder: WorkspaceFolder, unit: Unit, key: _Key, stamp: _Stamp) -> None:
         try:

@@ -6,7 +6,7 @@ and left out where nothing that is shown has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lsprotocol import types
@@ -15,8 +15,8 @@ from ckwatch.model.delays import REFRESH
 from ckwatch.model.text import Position, Range
 from ckwatch.wire.figures_text import shown_timing
 from ckwatch.wire.state import Unit
-from ckwatch_lsp.figures.affected_units import AffectedUnits
-from ckwatch_lsp.figures.anchors import FigureAnchor
+from ckwatch_lsp.figures.affected_units import AFFECTED_TOPIC, AffectedUnits
+from ckwatch_lsp.figures.anchors import ANCHOR_TOPICS, FigureAnchor
 from ckwatch_lsp.figures.freshness import figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import (
     LENSES_LIMIT,
@@ -30,7 +30,7 @@ from ckwatch_lsp.figures.labels import (
 from ckwatch_lsp.figures.pages import resource_words
 from ckwatch_lsp.figures.presenter import FigurePresenter
 from ckwatch_lsp.protocol.editor_client import EditorClient
-from ckwatch_lsp.session.active_units import ActiveUnits
+from ckwatch_lsp.session.active_units import ActiveUnits, templates_with_other_units
 from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
@@ -210,7 +210,7 @@ class FiguresProvider(LanguageProvider):
 
 
 class FiguresRefresher(SessionListener):
-    """Compares what the open documents show with what they showed."""
+    """Compares what open documents show with what they showed: those of which something has changed."""
 
     def __init__(
         self, session: Session, editor: EditorClient, presenter: FigurePresenter, provider: FiguresProvider
@@ -219,53 +219,89 @@ class FiguresRefresher(SessionListener):
         self._editor = editor
         self._presenter = presenter
         self._provider = provider
-        self._informed: dict[str, object] = {}
-        self._hints: dict[str, object] = {}
-        self._lenses: dict[str, object] = {}
+        self._informed: dict[str, Sequence[object]] = {}
+        self._hints: dict[str, Sequence[object]] = {}
+        self._lenses: dict[str, Sequence[object]] = {}
+        self._stale: dict[str, None] = {}
+        """URIs of documents that may show something else."""
+        self._showing: dict[str, set[str]] = {}
+        """By unit the URIs of the documents that show its figures."""
         self._debouncer = Debouncer(session.start, self._refresh, REFRESH)
 
-    def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are compared
+    def opened(self, document: TextDocument) -> None:
         """What is known of it may come after the editor has asked."""
-        self._debouncer()
+        self._mark([document.uri])
 
     def closed(self, document: TextDocument) -> None:
         """It shows nothing any more."""
-        self._informed.pop(document.uri, None)
-        self._hints.pop(document.uri, None)
-        self._lenses.pop(document.uri, None)
+        for shown in (self._informed, self._hints, self._lenses, self._stale):
+            shown.pop(document.uri, None)
 
-    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:  # noqa: ARG002  # as above
+    def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Figures may have changed."""
-        self._debouncer()
+        if topics & ANCHOR_TOPICS:
+            self._mark(
+                each.uri for each in self._session.documents.values() if self._session.folder_for(each) is folder
+            )
+        else:
+            self._mark(uri for topic in topics for uri in self._showing.get(topic.removeprefix("unit/"), ()))
+            affected = (topic.removeprefix(AFFECTED_TOPIC) for topic in topics if topic.startswith(AFFECTED_TOPIC))
+            for path in (*templates_with_other_units(topics), *affected):
+                self._mark(document.uri for document in self._session.documents.at(path))
 
     def configured(self) -> None:
         """Something may be shown, or not any more."""
-        self._debouncer()
+        self._mark(self._session.documents)
+
+    def _mark(self, uris: Iterable[str]) -> None:
+        self._stale.update(dict.fromkeys(uris))
+        if self._stale:
+            self._debouncer()
 
     async def _refresh(self) -> None:
+        stale, self._stale = self._stale, {}
+        documents = [each for uri in stale if (each := self._session.documents.get(uri)) is not None]
         capabilities, settings = self._session.capabilities, self._session.settings
-        documents = list(self._session.documents.values())
+        for document in documents:
+            for anchor in self._presenter.anchors.of(document):
+                for unit in anchor.units:
+                    self._showing.setdefault(unit, set()).add(document.uri)
         if is_wanted(self._session) or self._informed:
-            informed = self._of(documents, self._messages)
-            self._informed, before = informed, self._informed
-            changed = [each for each in documents if informed.get(each.uri) != before.get(each.uri)]
+            changed = _update(self._informed, documents, self._messages)
             self._session.diagnostics.changed([each.path for each in changed if each.path is not None])
-        if capabilities.refreshes_hints:
-            hints = self._of(documents, lambda document: [label for _, label in self._presenter.labels(document)])
-            self._hints, before = hints if settings.hints else {}, self._hints
-            if self._hints != before:
-                await self._editor.refresh("hints")
-        if capabilities.refreshes_lenses:
-            lenses = self._of(documents, self._provider.written_lenses)
-            self._lenses, before = lenses if settings.lenses else {}, self._lenses
-            if self._lenses != before:
-                await self._editor.refresh("lenses")
+        if capabilities.refreshes_hints and _update(
+            self._hints, documents, self._labels if settings.hints else _nothing
+        ):
+            await self._editor.refresh("hints")
+        lenses = self._provider.written_lenses if settings.lenses else _nothing
+        if capabilities.refreshes_lenses and _update(self._lenses, documents, lenses):
+            await self._editor.refresh("lenses")
 
-    def _messages(self, document: TextDocument) -> list[object]:
+    def _labels(self, document: TextDocument) -> Sequence[object]:
+        return [label for _, label in self._presenter.labels(document)]
+
+    def _messages(self, document: TextDocument) -> Sequence[object]:
         found = information(self._session, self._presenter, document.path or "")
         return [(each.code, each.message) for each in found]
 
-    def _of(
-        self, documents: Sequence[TextDocument], texts: Callable[[TextDocument], Sequence[object]]
-    ) -> dict[str, object]:
-        return {each.uri: found for each in documents if (found := texts(each))}
+
+def _nothing(_document: TextDocument) -> Sequence[object]:
+    return ()
+
+
+def _update(
+    shown: dict[str, Sequence[object]],
+    documents: Iterable[TextDocument],
+    texts: Callable[[TextDocument], Sequence[object]],
+) -> list[TextDocument]:
+    """Have `shown` hold what these documents show now; those that showed something else."""
+    changed = []
+    for document in documents:
+        found = texts(document)
+        if found != shown.get(document.uri, found[:0]):
+            changed.append(document)
+            if found:
+                shown[document.uri] = found
+            else:
+                del shown[document.uri]
+    return changed

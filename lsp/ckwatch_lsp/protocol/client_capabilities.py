@@ -12,7 +12,7 @@ class EditorCapabilities:
     """The editor's capabilities as far as they matter here.
 
     `shows_virtual_documents`: it requests the text of documents that are not files; `server_status`, `units_changed`:
-    it asks for these notifications of ours.
+    it asks for these notifications of ours; `registers`: methods that can be offered for some documents only.
     """
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
@@ -38,6 +38,7 @@ class EditorCapabilities:
     registers_configuration: bool = False
     versioned_edits: bool = False
     rename_prepares: bool = False
+    registers: frozenset[str] = frozenset()
     server_status: bool = False
     units_changed: bool = False
 
@@ -59,6 +60,10 @@ def capabilities_of(
     experimental = given.experimental if isinstance(given.experimental, dict) else vars_of(given.experimental)
     pulled = text.diagnostic
     edits = space.workspace_edit
+    registered = {
+        types.TEXT_DOCUMENT_FORMATTING: text.formatting,
+        types.TEXT_DOCUMENT_RANGE_FORMATTING: text.range_formatting,
+    }
     return EditorCapabilities(
         encoding=encoding,
         hints=text.inlay_hint is not None,
@@ -84,6 +89,7 @@ def capabilities_of(
             space.did_change_configuration and space.did_change_configuration.dynamic_registration
         ),
         versioned_edits=bool(edits and edits.document_changes),
+        registers=frozenset(method for method, able in registered.items() if able and able.dynamic_registration),
         rename_prepares=bool(text.rename and text.rename.prepare_support),
         server_status=bool(experimental.get("serverStatusNotification")),
         units_changed=bool(experimental.get("ckwatchUnits")),

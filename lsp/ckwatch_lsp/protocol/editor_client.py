@@ -26,8 +26,13 @@ class EditorClient(Protocol):
     def add_command(self, name: str, run: CommandHandler) -> None:
         """Offer a command."""
 
-    def add_request(self, method: str, answer: RequestHandler, options: object = None) -> None:
-        """Answer requests of a method, or take its notifications."""
+    def add_request(
+        self, method: str, answer: RequestHandler, options: object = None, files: Sequence[str] = ()
+    ) -> None:
+        """Answer requests of a method, or take its notifications.
+
+        `files`: patterns of the documents that it is about, for editors that offer it there only.
+        """
 
     def show_message(self, kind: types.MessageType, text: str) -> None:
         """Show a message."""

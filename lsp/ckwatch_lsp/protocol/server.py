@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -132,6 +133,13 @@ class CkwatchProtocol(LanguageServerProtocol):
             self._open[number] = None
         self.handle_message(structured)
 
+    def _handle_response(self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None) -> None:
+        asked = self._request_futures.get(msg_id)
+        if asked is not None and asked.done():  # what wanted to know it has been cancelled
+            del self._request_futures[msg_id]
+            return
+        super()._handle_response(msg_id, result, error)
+
     def refuse(self, number: str | int | None, code: int, message: str) -> None:
         """Answer a request with an error."""
         self._answered(number)
@@ -159,6 +167,12 @@ class CkwatchProtocol(LanguageServerProtocol):
             result.capabilities.workspace = space
         return result
 
+    @lsp_method(types.INITIALIZED)
+    def lsp_initialized(self, *arguments: object) -> Generator[Any, Any, None]:
+        """As pygls does, and announce what the capabilities do not say."""
+        self._server.announce()
+        yield from super().lsp_initialized(*arguments)  # type: ignore[no-untyped-call]  # pygls has no annotation there
+
     @lsp_method(types.EXIT)
     def lsp_exit(self, *_arguments: object) -> None:  # type: ignore[override]  # pygls ends the process here
         """End; the exit status says whether the editor had asked for that before."""
@@ -181,10 +195,10 @@ class CkwatchProtocol(LanguageServerProtocol):
         self._server.documents.closed(params.text_document.uri)
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
-    def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Generator[Any, Any, Any]:
+    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # type: ignore[override]
         """Run a command with its one argument."""
-        result = yield self._server.run_command, (params.command, params.arguments or []), {}
-        return result
+        # pygls has a generator here, and what it runs goes on when the request is cancelled
+        return await self._server.run_command(params.command, params.arguments or [])
 
 
 class DocumentSync(Protocol):
@@ -217,6 +231,7 @@ class CkwatchServer(LanguageServer):
         self.documents = documents
         self.capabilities = EditorCapabilities()
         self.commands: dict[str, CommandHandler] = {}
+        self._announced_later: list[tuple[str, RequestHandler, Sequence[str]]] = []
         self.ended = anyio.Event()
         self.last_message_s = time.monotonic()
         self.status = 1
@@ -268,9 +283,22 @@ class CkwatchServer(LanguageServer):
         self.commands[name] = run
         self.command(name)(partial(run))
 
-    def add_request(self, method: str, answer: RequestHandler, options: object = None) -> None:
-        """Answer a method."""
-        self.feature(method, options)(partial(answer))  # which is marked; a bound method cannot be
+    def add_request(
+        self, method: str, answer: RequestHandler, options: object = None, files: Sequence[str] = ()
+    ) -> None:
+        """Answer a method; one for some `files` is announced after the capabilities, where the editor can be told."""
+        if files and method in self.capabilities.registers:
+            self._announced_later.append((method, answer, files))
+            return
+        # pygls marks what it is given; a bound method cannot be marked
+        self.feature(method, options)(_in_words(answer) if iscoroutinefunction(answer) else partial(answer))
+
+    def announce(self) -> None:
+        """Tell the editor which methods are answered for some files only. Call it once, when it is initialized."""
+        for method, answer, files in self._announced_later:
+            self.add_request(method, answer)
+            chosen = types.TextDocumentRegistrationOptions([types.TextDocumentFilterPattern(each) for each in files])
+            self._tasks.start_soon(self.register_capability, types.Registration(method, method, chosen))
 
     def show_message(self, kind: types.MessageType, text: str) -> None:
         """Show a message."""
@@ -352,6 +380,18 @@ class CkwatchServer(LanguageServer):
     def plain(self, value: object) -> Any:
         """A value of the protocol as JSON."""
         return self.protocol._converter.unstructure(value)
+
+
+def _in_words(answer: RequestHandler) -> RequestHandler:
+    """The same, with the error of a request that cannot be fulfilled as a sentence for the user."""
+
+    async def run(params: Any) -> Any:
+        try:
+            return await answer(params)
+        except CkwatchError as error:
+            raise RequestFailedError.of_error(error) from None
+
+    return run
 
 
 async def _unless_refused(request: Awaitable[Answer]) -> Answer | None:

@@ -1,7 +1,7 @@
 """Reads messages from the editor's pipe and writes messages to it.
 
-Messages are framed by headers. A body that is no JSON object is reported, and reading goes on. Output that the editor
-does not take at once is written by a thread, so that a slow editor blocks nothing.
+What is no message is reported, and reading goes on. Output that the editor does not take at once is written by a
+thread, so that a slow editor blocks nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from typing import Any, BinaryIO, Protocol
 import anyio
 from anyio import to_thread
 
-MESSAGE_LIMIT = 128 * 1024 * 1024
-"""Bytes of one message."""
+from ckwatch_lsp.protocol.framing import FramingError, MessageFramer
 
-HEADER_LIMIT = 64 * 1024
+READ_BYTES = 64 * 1024
+"""Bytes that are read at once."""
 
 THREAD_BYTES = 256 * 1024
 """Bytes from which on a message is decoded in a thread."""
 
 
 class UnreadableMessageError(Exception):
-    """A body that is no JSON object."""
+    """A header that cannot be used, or a body that is no JSON object."""
 
 
 class MessageSource(Protocol):
     """Where messages come from."""
 
     async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
+        """The next message; None at the end. Raises UnreadableMessageError for what is none; the next call goes on
+        behind it."""
 
     def close(self) -> None:
         """Read no more."""
@@ -48,7 +49,7 @@ async def message_source(stream: BinaryIO, unread: bytes = b"") -> MessageSource
     """What reads from `stream`, after `unread`: the event loop itself where that can wait for it, as for pipes and
     sockets; a thread would have to be woken for every message, which takes its time on a machine whose cores are busy.
     """
-    reader = asyncio.StreamReader(limit=2 * HEADER_LIMIT)
+    reader = asyncio.StreamReader(limit=READ_BYTES)
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
@@ -56,46 +57,46 @@ async def message_source(stream: BinaryIO, unread: bytes = b"") -> MessageSource
         thread = ThreadReader(stream)
         thread.start()
         return thread
-    reader.feed_data(unread)
-    return PipeReader(reader, transport)
+    return PipeReader(reader, transport, unread)
 
 
 class PipeReader:
     """Reads on the event loop. A task that waits for a message may be cancelled: nothing of it is lost."""
 
-    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, unread: bytes = b"") -> None:
         self._reader = reader
         self._transport = transport
-        self._head = b""
-        """The header of the next message, as far as it has been read."""
+        self._framer = MessageFramer()
+        self._framer.feed(unread)
+        self._body: bytes | None = None
+        """A body that is being decoded."""
 
     async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
-        length = next((found for line in self._head.split(b"\n") if (found := _length_in(line)) is not None), None)
-        is_whole = self._head.endswith((b"\n\n", b"\r\n\r\n"))
-        try:
-            while True:
-                if not is_whole:
-                    line = await self._reader.readuntil(b"\n")
-                    self._head = (self._head + line)[-HEADER_LIMIT:]
-                    length = _length_in(line) or length
-                    is_whole = not line.strip()
-                if length is not None and length > MESSAGE_LIMIT:
+        """The next message; None at the end. Raises UnreadableMessageError for what is none."""
+        while self._body is None:
+            self._body = _next_body(self._framer)
+            if self._body is None:
+                try:
+                    data = await self._reader.read(READ_BYTES)
+                except OSError:
                     return None
-                if is_whole and length is not None:
-                    body = await self._reader.readexactly(length)
-                    self._head = b""
-                    return await _message_in(body)
-                if is_whole:
-                    self._head, is_whole = b"", False
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-            return None
+                if not data:
+                    return None
+                self._framer.feed(data)
+        try:
+            message = await _message_in(self._body)
+        except UnreadableMessageError:
+            self._body = None
+            raise
+        self._body = None
+        return message
 
     async def rest(self) -> bytes:
         """Read no more; what was read and is no whole message."""
         self._transport.pause_reading()
         self._reader.feed_eof()
-        rest = self._head + await self._reader.read()
+        body = b"" if self._body is None else b"Content-Length: %d\r\n\r\n%b" % (len(self._body), self._body)
+        rest = body + self._framer.rest + await self._reader.read()
         self.close()
         return rest
 
@@ -109,7 +110,7 @@ class ThreadReader:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._bodies: queue.SimpleQueue[bytes | UnreadableMessageError | None] = queue.SimpleQueue()
         self._arrived: Callable[[], None] = lambda: None
         self._event = anyio.Event()
 
@@ -130,7 +131,7 @@ class ThreadReader:
         threading.Thread(target=self._run, name="from the editor", daemon=True).start()
 
     async def next(self) -> dict[str, Any] | None:
-        """The next message; None at the end. Raises UnreadableError for a body that is no JSON object."""
+        """The next message; None at the end. Raises UnreadableMessageError for what is none."""
         while True:
             try:
                 body = self._bodies.get_nowait()
@@ -141,40 +142,39 @@ class ThreadReader:
                 continue
             if body is None:
                 return None
+            if isinstance(body, UnreadableMessageError):
+                raise body
             return await _message_in(body)
 
     def close(self) -> None:
         """The thread ends with the process."""
 
     def _run(self) -> None:
+        framer = MessageFramer()
         try:
-            while (body := _read_body(self._stream)) is not None:
-                self._bodies.put(body)
-                self._arrived()
+            while data := os.read(self._stream.fileno(), READ_BYTES):
+                framer.feed(data)
+                while (found := _body_or_problem(framer)) is not None:
+                    self._bodies.put(found)
+                    self._arrived()
         except (OSError, ValueError):
             pass
         self._bodies.put(None)
         self._arrived()
 
 
-def _read_body(stream: BinaryIO) -> bytes | None:
-    """The next body; None at the end, or where nothing more can be understood."""
-    length: int | None = None
-    while True:
-        line = stream.readline(HEADER_LIMIT)
-        if not line:
-            return None
-        length = _length_in(line) or length
-        if length is not None and length > MESSAGE_LIMIT:
-            return None
-        if not line.strip() and length is not None:
-            body = stream.read(length)
-            return body if len(body) == length else None
+def _next_body(framer: MessageFramer) -> bytes | None:
+    try:
+        return framer.next()
+    except FramingError as error:
+        raise UnreadableMessageError(str(error)) from None
 
 
-def _length_in(line: bytes) -> int | None:
-    name, _, value = line.partition(b":")
-    return int(value) if name.strip().lower() == b"content-length" and value.strip().isdigit() else None
+def _body_or_problem(framer: MessageFramer) -> bytes | UnreadableMessageError | None:
+    try:
+        return _next_body(framer)
+    except UnreadableMessageError as error:
+        return error
 
 
 async def _message_in(body: bytes) -> dict[str, Any]:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 import anyio
 
-from ckwatch.model.delays import READERS
+from ckwatch.model.delays import FOCUS, READERS
 from ckwatch.model.errors import CkwatchError
 from ckwatch.wire.state import Unit
+from ckwatch_lsp.session.debounce import Debouncer
 from ckwatch_lsp.session.documents import DocumentKind, TextDocument
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
 
-MEMBERSHIP_TOPICS = frozenset({"units", "readers", "connection"})
-"""Topics after which other units may belong to a document."""
+MEMBERSHIP_TOPICS = frozenset({"units", "connection"})
+"""Topics after which other units may belong to any document."""
+
+READERS_TOPIC = "readers/"
+"""Begins the topic after which other units belong to the template whose path follows."""
+
+
+def templates_with_other_units(topics: frozenset[str]) -> list[str]:
+    """The paths of templates that other units are made of."""
+    return [topic.removeprefix(READERS_TOPIC) for topic in topics if topic.startswith(READERS_TOPIC)]
 
 
 class ActiveUnits(SessionListener):
@@ -31,7 +40,12 @@ class ActiveUnits(SessionListener):
         self._readers: dict[str, tuple[str, ...]] = {}
         self._first: dict[str, str] = {}
         """The first unit of each open document, by URI, until there are other units."""
-        self._requested: set[str] = set()
+        self._active: dict[WorkspaceFolder, dict[str, None]] = {}
+        """What `of_documents` returns, until it may change."""
+        self._requested: dict[WorkspaceFolder, set[str]] = {}
+        """The templates whose readers are not known."""
+        self._requested_again: dict[WorkspaceFolder, set[str]] = {}
+        self._focus_soon = Debouncer(session.start, self._update_focus, FOCUS)
 
     def units(self, document: TextDocument) -> list[Unit]:
         """The units that are made of a document, in the order of the kernel files."""
@@ -69,8 +83,16 @@ class ActiveUnits(SessionListener):
         """The same; the daemon is asked where none is known. Raises CkwatchError where there is no daemon."""
         folder = self._session.folder_for(document)
         if folder is not None and document.kind is DocumentKind.TEMPLATE and not self.units(document):
-            await self._fetch_readers(folder, document.path or "")
+            await self._fetch_readers(folder, {document.path or ""})
         return self.units(document)
+
+    def of_documents(self, folder: WorkspaceFolder) -> Collection[str]:
+        """The active units of a workspace's open documents, in the order in which these were opened."""
+        found = self._active.get(folder)
+        if found is None:
+            units = (self.unit(each) for each in self._documents(folder))
+            found = self._active[folder] = dict.fromkeys(unit.id for unit in units if unit is not None)
+        return found
 
     def excludes(self, document: TextDocument, unit: str) -> bool:
         """Whether the unit is known not to be made of the document. One without readers may not be rendered yet."""
@@ -83,7 +105,8 @@ class ActiveUnits(SessionListener):
         if document is not None and document.path is not None:
             self._chosen[document.path] = unit.id
         self._chosen[""] = unit.id
-        self._update_focus()
+        self._active.clear()
+        self._focus_soon()
         for folder in self._session.folders.values():
             folder.mark_changed("active")
 
@@ -94,13 +117,14 @@ class ActiveUnits(SessionListener):
     def restore(self, state: dict[str, Any]) -> None:
         """Take the choices."""
         self._chosen.update(state)
+        self._active.clear()
 
     def current(self) -> tuple[WorkspaceFolder, Unit] | None:
         """The unit that was chosen last, else the active one of the document that was opened last and has any."""
         found = self._session.unit(self._chosen.get("", ""))
         if found is not None:
             return found
-        for document in reversed(self._session.documents.values()):
+        for document in reversed(list(self._session.documents.values())):
             unit, folder = self.unit(document), self._session.folder_for(document)
             if unit is not None and folder is not None:
                 return folder, unit
@@ -113,27 +137,33 @@ class ActiveUnits(SessionListener):
 
     def opened(self, document: TextDocument) -> None:  # noqa: ARG002  # all of them are in focus
         """Work on its unit first."""
-        self._update_focus()
+        self._active.clear()
+        self._focus_soon()
 
     def closed(self, document: TextDocument) -> None:  # noqa: ARG002  # as above
         """Its unit is not in focus any more."""
-        self._update_focus()
+        self._active.clear()
+        self._focus_soon()
 
     def on_daemon_change(self, folder: WorkspaceFolder, topics: frozenset[str]) -> None:
         """Units may be new, gone, or made of other files."""
+        templates = templates_with_other_units(topics)
         if topics & MEMBERSHIP_TOPICS:
             self._first.clear()
-        if any(topic.startswith("unit/") or topic == "connection" for topic in topics):
+        for path in templates:
+            for document in self._session.documents.at(path):
+                self._first.pop(document.uri, None)
+        if templates or topics & MEMBERSHIP_TOPICS:
+            self._active.clear()
+            self._focus_soon()
+        if topics & {"rendered", "connection"}:
             for document in self._documents(folder):
                 if document.kind is DocumentKind.TEMPLATE:
                     self._request_readers(folder, document.path or "")
-            self._update_focus()
-        elif "readers" in topics:
-            self._update_focus()
 
     def configured(self) -> None:
         """Other units may be built first."""
-        self._update_focus()
+        self._focus_soon()
 
     def _is_of(self, unit: Unit, document: TextDocument) -> bool:
         if document.virtual is not None:
@@ -145,36 +175,35 @@ class ActiveUnits(SessionListener):
     def _documents(self, folder: WorkspaceFolder) -> list[TextDocument]:
         return [each for each in self._session.documents.values() if self._session.folder_for(each) is folder]
 
-    def _update_focus(self) -> None:
+    async def _update_focus(self) -> None:
         for folder in self._session.folders.values():
-            documents = self._documents(folder)
             settings = self._session.settings
-            units: list[str] = []
-            files: list[str] = []
+            units: Sequence[str] = ()
+            files: Sequence[str] = ()
             if settings.build_first == "all":
-                files = [each.path for each in documents if each.path is not None]
+                files = [each.path for each in self._documents(folder) if each.path is not None]
             elif settings.build_first == "active":
-                active = (self.unit(each) for each in documents)
-                units = list(dict.fromkeys(unit.id for unit in active if unit is not None))
+                units = tuple(self.of_documents(folder))
             folder.focus(units, files=files, compile_unsaved=settings.host_check_on_type)
 
     def _request_readers(self, folder: WorkspaceFolder, path: str) -> None:
-        if path not in self._requested:
-            self._requested.add(path)
-            self._session.start(self._follow_readers, folder, path)
+        requested = self._requested_again if path in self._readers else self._requested
+        paths = requested.setdefault(folder, set())
+        if not paths:
+            self._session.start(self._follow_readers, folder, requested)
+        paths.add(path)
 
-    async def _follow_readers(self, folder: WorkspaceFolder, path: str) -> None:
-        if path in self._readers:
+    async def _follow_readers(self, folder: WorkspaceFolder, requested: dict[WorkspaceFolder, set[str]]) -> None:
+        """Fetch those of all templates that are requested until then."""
+        if requested is self._requested_again:
             await anyio.sleep(READERS.seconds)
-            self._requested.discard(path)  # what changes from now on is a reason to ask once more
+        paths = requested.pop(folder)  # what changes from now on is a reason to ask once more
         with suppress(CkwatchError):
-            try:
-                await self._fetch_readers(folder, path)
-            finally:
-                self._requested.discard(path)
+            await self._fetch_readers(folder, paths)
 
-    async def _fetch_readers(self, folder: WorkspaceFolder, path: str) -> None:
-        found: Sequence[str] = await folder.ready.readers(path)
-        if self._readers.get(path) != tuple(found):
-            self._readers[path] = tuple(found)
-            folder.mark_changed("readers")
+    async def _fetch_readers(self, folder: WorkspaceFolder, paths: Collection[str]) -> None:
+        found = {path: tuple(readers) for path, readers in (await folder.ready.readers_of(paths)).items()}
+        for path, readers in found.items():
+            if self._readers.get(path) != readers:
+                self._readers[path] = readers
+                folder.mark_changed(READERS_TOPIC + path)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import enum
 import os
+from collections import UserDict
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lsprotocol import types
 
 from ckwatch.model.text import Position, Range
+from ckwatch.system.user_files import read_file
 from ckwatch_lsp.protocol.position_encoding import PositionCodec, split_lines
 from ckwatch_lsp.protocol.uris import SCHEME, parse_virtual_uri, path_of
 
@@ -137,6 +140,36 @@ class TextDocument:
         self.codec.lone_returns = _has_lone_return(text)
 
 
+class OpenDocuments(UserDict[str, TextDocument]):
+    """Open documents by URI, as the editor writes it. Two URIs may be of one file."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, dict[str, TextDocument]] = {}
+        super().__init__()
+
+    def __setitem__(self, uri: str, document: TextDocument) -> None:
+        if uri in self.data:
+            del self[uri]
+        self.data[uri] = document
+        if document.path is not None:
+            self._by_path.setdefault(document.path, {})[uri] = document
+
+    def __delitem__(self, uri: str) -> None:
+        document = self.data.pop(uri)
+        if document.path is not None:
+            del self._by_path[document.path][uri]
+            if not self._by_path[document.path]:
+                del self._by_path[document.path]
+
+    def at(self, path: str) -> list[TextDocument]:
+        """Those of the file at `path`."""
+        return list(self._by_path.get(path, {}).values())
+
+    def paths(self) -> AbstractSet[str]:
+        """The files that are open."""
+        return self._by_path.keys()
+
+
 def _has_lone_return(text: str) -> bool:
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
@@ -148,7 +181,4 @@ def _after(start: Position, text: str) -> Position:
 
 def read_text(path: str) -> str:
     """The text of a file, U+FFFD for what is no UTF-8. Raises OSError, also for one that is too large."""
-    if os.stat(path).st_size > SIZE_LIMIT:  # noqa: PTH116  # Path cannot hold every name
-        raise OSError(f"{path} is larger than {SIZE_LIMIT} bytes")
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:  # noqa: PTH123  # as above
-        return file.read()
+    return read_file(path, SIZE_LIMIT).decode("utf-8", "replace")

@@ -52,7 +52,7 @@ class EnvironmentMessages(SessionListener):
         found: list[tuple[str, tuple[str, types.MessageType, dict[str, FixAction]]]] = []
         problem = folder.problem
         if folder.connection is ConnectionState.UNTRUSTED:
-            text = f"{folder.root} is not trusted: its templates and compiler flags are code that would run here."
+            text = f"{problem.message}." if problem is not None else f"{folder.root} is not trusted."
             found.append(("trust", (text, types.MessageType.Warning, {"Trust": folder.trust})))
         elif folder.connection is ConnectionState.BROKEN and problem is not None:
             text = sentence_of(problem)

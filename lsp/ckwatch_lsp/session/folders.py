@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -43,9 +44,20 @@ class EditorFocus:
     unsaved: Literal["looked-at", "none"] = "looked-at"
 
 
+RENDERING = ("waiting", "rendering")
+"""Phases of a unit whose text is not known yet."""
+
+PATIENT_TOPICS = frozenset({"units", "rendered", "workspace"})
+"""Topics that change, beside those of units, while thousands of units are rendered."""
+
+
 class WorkspaceFolder:
-    """The workspace at `root`. `on_change` is called with the topics that changed (`unit/ID`, `file/PATH`, `workspace`,
-    `connection`, `readers`; `units` where units are new, gone or moved), soon after."""
+    """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed.
+
+    Topics of the daemon are `unit/ID`, `file/PATH` and `workspace`. Others are `connection`; `units` where units are
+    new, gone or moved; `rendered` where any has another text; `readers/PATH` where other units are made of a template;
+    `elsewhere/PATH` where units of a kernel file have other errors outside of the workspace.
+    """
 
     def __init__(
         self, root: Path, on_change: Callable[[WorkspaceFolder, frozenset[str]], None], *, start: bool = True
@@ -58,12 +70,17 @@ class WorkspaceFolder:
         self.units: dict[str, Unit] = {}
         """In the order of the kernel files."""
         self._by_path: dict[str, dict[str, Unit]] = {}
-        self._rendering: set[str] = set()
+        self.phases = Counter[str]()
+        """How many units are in which phase."""
+        self.timed: dict[str, None] = {}
+        """The units that are being timed."""
+        self._elsewhere: dict[str, dict[str, list[Diagnostic]]] = {}
+        """Errors in files outside of the workspace, by unit and file."""
         self.files: dict[str, File] = {}
         """Diagnostics by absolute path."""
-        self.overlaid: dict[str, dict[str, int]] = {}
+        self.overlaid: dict[str, Mapping[str, int]] = {}
         """By the path of such a file: which revisions of open documents the daemon had when it reported it."""
-        self._unseen_states: dict[str, list[tuple[File, dict[str, int]]]] = {}
+        self._unseen_states: dict[str, list[tuple[File, Mapping[str, int]]]] = {}
         self.client: Client | None = None
         self.overlays = OverlaySync()
         self._on_change = on_change
@@ -129,7 +146,18 @@ class WorkspaceFolder:
     @property
     def is_rendering(self) -> bool:
         """Whether any unit is waiting for its render."""
-        return bool(self._rendering)
+        return any(self.phases[phase] for phase in RENDERING)
+
+    def errors_elsewhere(self, path: str) -> Iterator[tuple[Unit, Diagnostic]]:
+        """The errors in files outside of the workspace, each with the first unit of the kernel file at `path` that has
+        it."""
+        seen = set[int]()
+        for unit in self.units_at(path) if self._elsewhere else ():
+            for errors in self._elsewhere.get(unit.id, {}).values():
+                for error in errors:
+                    if id(error) not in seen:
+                        seen.add(id(error))
+                        yield unit, error
 
     def focus(self, units: Sequence[str], *, files: Sequence[str] = (), compile_unsaved: bool = True) -> None:
         """Work on these units first, and build them whenever they change, unsaved if `compile_unsaved`."""
@@ -181,19 +209,10 @@ class WorkspaceFolder:
         kind, _, name = change.topic.partition("/")
         state = change.state
         if kind == "unit":
-            before = self.units.pop(name, None) if not isinstance(state, Unit) else self.units.get(name)
-            if before is None or not isinstance(state, Unit) or before.place != state.place:
-                self.mark_changed("units")
-            if before is not None:
-                self._by_path[before.place.path].pop(name)
-            if isinstance(state, Unit):
-                self.units[name] = state
-                self._by_path.setdefault(state.place.path, {})[name] = state
-            if isinstance(state, Unit) and state.phase in ("waiting", "rendering"):
-                self._rendering.add(name)
-            else:
-                self._rendering.discard(name)
+            self._take_unit(name, state if isinstance(state, Unit) else None)
         elif kind == "file":
+            if not Path(name).is_relative_to(self.root):
+                self._take_outside(name, state if isinstance(state, File) else None)
             if isinstance(state, File):
                 self.files[name] = state
             else:
@@ -204,7 +223,51 @@ class WorkspaceFolder:
             self.workspace = state
         self.mark_changed(change.topic)
 
-    def take_states(self, path: str) -> list[tuple[File, dict[str, int]]]:
+    def _take_unit(self, name: str, now: Unit | None) -> None:
+        before = self.units.get(name)
+        if before is None or now is None or before.place != now.place:
+            self.mark_changed("units")
+            self._mark_elsewhere(name)
+        if before is not None:
+            self._by_path[before.place.path].pop(name)
+            self.phases[before.phase] -= 1
+        if now is None:
+            self.units.pop(name, None)
+            self.timed.pop(name, None)
+            return
+        self.units[name] = now
+        self._by_path.setdefault(now.place.path, {})[name] = now
+        self.phases[now.phase] += 1
+        if now.measuring is None:
+            self.timed.pop(name, None)
+        else:
+            self.timed.setdefault(name)
+        was_awaited = before is None or before.phase in RENDERING or before.generation != now.generation
+        if was_awaited and now.phase not in RENDERING:
+            self.mark_changed("rendered")
+        if before is None or before.place != now.place:
+            self._mark_elsewhere(name)
+
+    def _take_outside(self, path: str, now: File | None) -> None:
+        before = self.files.get(path)
+        concerned = {unit: None for one in before.diagnostics for unit in one.units} if before is not None else {}
+        for unit in concerned:
+            self._elsewhere.get(unit, {}).pop(path, None)
+        for one in now.diagnostics if now is not None else ():
+            for unit in one.units if one.severity == "error" else ():
+                concerned[unit] = None
+                self._elsewhere.setdefault(unit, {}).setdefault(path, []).append(one)
+        for unit in concerned:
+            self._mark_elsewhere(unit)
+            if not self._elsewhere.get(unit, True):
+                del self._elsewhere[unit]
+
+    def _mark_elsewhere(self, unit: str) -> None:
+        """The kernel file in which the unit stands may have other errors, if the unit has any outside."""
+        if unit in self._elsewhere and unit in self.units:
+            self.mark_changed(f"elsewhere/{self.units[unit].place.path}")
+
+    def take_states(self, path: str) -> list[tuple[File, Mapping[str, int]]]:
         """The states of a file since the last call, in order, each with the revisions that the daemon had: what was
         away for a moment is new when it is back, though it reads as before."""
         return self._unseen_states.pop(path, None) or [self._current_state(path)]
@@ -215,7 +278,7 @@ class WorkspaceFolder:
             news.pop()
         news.append(present)
 
-    def _current_state(self, path: str) -> tuple[File, dict[str, int]]:
+    def _current_state(self, path: str) -> tuple[File, Mapping[str, int]]:
         nothing = File.model_construct(path=path, diagnostics=(), generations={})
         return self.files.get(path, nothing), self.overlaid.get(path, {})
 
@@ -229,7 +292,7 @@ class WorkspaceFolder:
         """Report `topic` as changed soon."""
         self._changed.add(topic)
         self._has_changes.set()
-        if topic not in ("units", "workspace") and not topic.startswith("unit/"):
+        if topic not in PATIENT_TOPICS and not topic.startswith("unit/"):
             self._is_urgent.set()
 
     async def _report_changes(self) -> None:

@@ -10,6 +10,7 @@ from anyio import to_thread
 from lsprotocol import types
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.names import in_message
 from ckwatch.model.text import Position, Range
 from ckwatch_lsp.protocol.position_encoding import PositionCodec
 from ckwatch_lsp.protocol.server import RequestFailedError
@@ -53,7 +54,7 @@ class RequestHandlers:
         if not found:
             return None
         document = await self._session.document(params.text_document.uri)
-        text = "\n\n---\n\n".join(one.text for one in found)
+        text = in_message("\n\n---\n\n".join(one.text for one in found))
         about = next((one.range for one in found if one.range is not None), None)
         kind = types.MarkupKind.Markdown if self._session.capabilities.markdown else types.MarkupKind.PlainText
         shown = None if about is None or document is None else document.codec.encode_range(about)
@@ -149,6 +150,18 @@ class RequestHandlers:
             return None
         within = document.codec.decode_range(params.range)
         return _joined(await self._ask(document, lambda language: language.actions(document, within, params.context)))
+
+    async def formatted(self, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
+        """textDocument/formatting"""
+        return _joined(await self._of(params, lambda language, document: language.formatted(document, None)))
+
+    async def formatted_range(self, params: types.DocumentRangeFormattingParams) -> list[types.TextEdit] | None:
+        """textDocument/rangeFormatting"""
+        document = await self._session.document(params.text_document.uri)
+        if document is None:
+            return None
+        within = document.codec.decode_range(params.range)
+        return _joined(await self._ask(document, lambda language: language.formatted(document, within)))
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens] | None:
         """textDocument/codeLens"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import anyio
 from anyio import to_thread
@@ -34,6 +35,8 @@ class OverlaySync:
 
     def __init__(self) -> None:
         self._synced: dict[str, _OverlaidDocument] = {}
+        self._sent: dict[str, int] | None = None
+        """What `sent` returns, until it changes: with many texts it is asked for far more often."""
         self._client: Client | None = None
         self._tasks: TaskGroup | None = None
         self._progressed = anyio.Event()
@@ -54,9 +57,11 @@ class OverlaySync:
         synced = self._synced.get(path)
         return -1 if synced is None else synced.given
 
-    def sent(self) -> dict[str, int]:
+    def sent(self) -> Mapping[str, int]:
         """The revisions that the daemon has, or is about to have, by path; files that it reads are not there."""
-        return {path: synced.sent for path, synced in self._synced.items() if synced.sent != -1}
+        if self._sent is None:
+            self._sent = {path: synced.sent for path, synced in self._synced.items() if synced.sent != -1}
+        return self._sent
 
     async def settled(self, document: TextDocument) -> None:
         """Return when the daemon has the document as it is, or reads the file."""
@@ -89,6 +94,7 @@ class OverlaySync:
     def closed(self, document: TextDocument) -> None:
         """The document was closed."""
         synced = self._synced.pop(document.path or "", None)
+        self._sent = None
         if synced is not None:
             synced.closed = True
             self._set_given(synced, -1)
@@ -97,6 +103,7 @@ class OverlaySync:
 
     def _set_given(self, synced: _OverlaidDocument, revision: int) -> None:
         synced.given = synced.sent = revision
+        self._sent = None
         self._progressed.set()
         self._progressed = anyio.Event()
 
@@ -128,6 +135,7 @@ class OverlaySync:
         revision = synced.document.revision
         synced.changed = anyio.Event()
         synced.sent = revision
+        self._sent = None
         async with client.overlay(path, synced.document.text) as overlay:
             self._set_given(synced, revision)
             while True:
@@ -136,6 +144,7 @@ class OverlaySync:
                 synced.changed = anyio.Event()
                 if synced.document.revision != synced.given:
                     synced.sent = revision = synced.document.revision
+                    self._sent = None
                     await overlay.change(synced.document.text)
                     self._set_given(synced, revision)
                 elif synced.saved:

@@ -144,6 +144,10 @@ class LanguageProvider:
         """Edits that are offered."""
         return ()
 
+    async def formatted(self, document: TextDocument, within: Range | None) -> Sequence[types.TextEdit]:
+        """Edits that format the text, or the lines of it that `within` holds."""
+        return ()
+
     async def lenses(self, document: TextDocument) -> Sequence[types.CodeLens]:
         """Commands above lines."""
         return ()

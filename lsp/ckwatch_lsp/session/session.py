@@ -21,7 +21,7 @@ from ckwatch.wire.state import Span, Unit
 from ckwatch_lsp.protocol.client_capabilities import EditorCapabilities
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.protocol.uris import VirtualUri, path_of, uri_of
-from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
+from ckwatch_lsp.session.documents import DocumentKind, OpenDocuments, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import DiagnosticSources, LanguageProvider, SessionListener
 from ckwatch_lsp.session.settings import EditorSettings
@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 KEPT_TEXTS = 64
 """Files that are not open whose lines are kept to translate places in them."""
 
-PATHS = 1000
-"""Paths whose workspaces are kept."""
+PATHS = 50_000
+"""Paths whose workspaces are kept: far more than documents are open at a time."""
 
 
 class Session:
@@ -44,8 +44,7 @@ class Session:
     def __init__(self, tasks: TaskGroup, virtual_at: Callable[[str | None], VirtualUri | None]) -> None:
         self.capabilities = EditorCapabilities()
         self.settings = EditorSettings()
-        self.documents: dict[str, TextDocument] = {}
-        """By URI, as the editor writes it."""
+        self.documents = OpenDocuments()
         self.folders: dict[Path, WorkspaceFolder] = {}
         self._folder_of: dict[str, WorkspaceFolder | None] = {}
         """By the paths of files that were requested."""
@@ -186,7 +185,7 @@ class Session:
         document = self.documents.get(uri_of(path))
         if document is not None:
             return document
-        return next((each for each in self.documents.values() if each.path == path), None)
+        return next(iter(self.documents.at(path)), None)
 
     async def document(self, uri: str) -> TextDocument | None:
         """An open document, or the file at `uri` as it is on disk; None where there is neither."""

@@ -133,7 +133,8 @@ class VirtualDocumentCommands:
         editor.add_command("ckwatch.document", self.document)
         editor.add_command("ckwatch.toGenerated", self.to_generated)
         editor.add_command("ckwatch.toTemplate", self.to_template)
-        editor.add_request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, self.content)
+        if editor.capabilities.shows_virtual_documents:
+            editor.add_request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT, self.content)
 
     async def content(self, params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
         """workspace/textDocumentContent"""

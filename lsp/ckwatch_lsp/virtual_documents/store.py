@@ -10,7 +10,6 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ from anyio import to_thread
 
 from ckwatch.model.delays import VIRTUAL_TEXT
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.durable_files import replace_file
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.protocol.editor_client import EditorClient
 from ckwatch_lsp.protocol.uris import VirtualUri, parse_virtual_uri
@@ -49,7 +49,8 @@ class VirtualFiles:
         if path is None:
             path = await to_thread.run_sync(self._place, virtual)
             self._paths[virtual] = path
-        await to_thread.run_sync(_write, path, text)
+        content = text.encode("utf-8", "replace")
+        await to_thread.run_sync(partial(replace_file, path, content, mode=0o400, flushed=False))
         return path
 
     async def update(self, virtual: VirtualUri, text: str) -> None:
@@ -100,18 +101,6 @@ class VirtualFiles:
             usable = runtime if runtime and os.access(runtime, os.W_OK) else None
             self._folder = Path(tempfile.mkdtemp(prefix="ckwatch-views-", dir=usable))
         return self._folder
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    temporary.write_text(text, "utf-8", "replace")
-    temporary.chmod(0o400)
-    try:
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 class _OpenView:

@@ -9,7 +9,7 @@ import pytest
 
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.benchmarks import Compared
-from ckwatch.wire.state import Unit, Workspace
+from ckwatch.wire.state import Change, Unit, Workspace
 from ckwatch_lsp.commands.arguments import units_named
 from ckwatch_lsp.commands.compare import comparison_page
 from ckwatch_lsp.commands.daemon import status_of
@@ -81,7 +81,7 @@ def test_titles_of_progress(units: list[Unit], expected: str) -> None:
         (unit(phase="compiling"), ("", "running")),
         (unit(timings=(timing(),)), ("50.00 µs ±1.00 %  100 TFLOP/s  50 %", "fresh")),
         (unit(timings=(timing(standing="stale"),)), ("50.00 µs ±1.00 %  100 TFLOP/s  50 %", "stale")),
-        (unit(figures=figures()), ("occ 5  100 VGPR  0 spills  MFMA 50 %", "fresh")),
+        (unit(figures=figures()), ("occ 5  100 VGPR  1K LDS  0 spills  MFMA 50 %", "fresh")),
     ],
 )
 def test_a_unit_in_a_line(given: Unit, expected: tuple[str, str | None]) -> None:
@@ -95,7 +95,8 @@ def folder(*units: Unit, connection: ConnectionState = ConnectionState.READY, **
     }  # fmt: skip
     made.workspace = Workspace(**(fields | changes))
     made.connection = connection
-    made.units = {each.id: each for each in units}
+    for each in units:
+        made._take(Change(seq=0, topic=f"unit/{each.id}", state=each))  # what the daemon says
     return made
 
 
@@ -118,6 +119,18 @@ BUSY = [unit("a", phase="compiling"), unit("b", phase="queued"), unit("c", measu
 def test_how_a_workspace_is(given: WorkspaceFolder, health: str, quiescent: bool, message: str) -> None:  # a row
     status = status_of(given)
     assert (status.health, status.quiescent, status.message, status.folder) == (health, quiescent, message, "/ws")
+
+
+def test_how_a_workspace_is_after_changes() -> None:
+    made = folder(*BUSY)
+    for changed in (unit("a"), unit("b", phase="compiling"), unit("d", measuring="odd")):
+        made._take(Change(seq=0, topic=f"unit/{changed.id}", state=changed))  # as above
+    assert status_of(made).message == "1 compiling, timing k/c"
+    for gone in ("b", "c"):
+        made._take(Change(seq=0, topic=f"unit/k/{gone}@gfx942"))  # as above
+    assert status_of(made).message == "timing k/d"
+    made._take(Change(seq=0, topic="unit/k/d@gfx942", state=unit("d")))  # as above
+    assert status_of(made).message == "2 units"
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
-from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
+from ckwatch.workspace.trust import trust
+from lsp.editing import Editor, LspError, capabilities, editor, lasting
 from workspaces import gemm_kernel
 
 TEMPLATE = """\
 {% import "common.j2" as common %}
 // tile {{ Tile }}
-extern "C" {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { {{ common.add(1) }} }
+extern "C" __attribute__((visibility("default"))) {{ def_kernel(inputs=[X, W], outputs=[Y]) }} { {{ common.add(1) }} }
 """
 
 KERNEL = gemm_kernel("k.cpp.j2", {"one": {"Tile": 1}, "two": {"Tile": 2}}, dtype="f32", layouts=("row", "row", "row"))

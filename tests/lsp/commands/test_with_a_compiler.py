@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ckwatch.workspace.trust import trust
 from engine.timed_workspace import KERNEL, TEMPLATE
 from lsp.commands.test_wire import HINTS, LENSES, after, hints, lenses, more, units
-from lsp.editing import Editor, editor, trust
+from lsp.editing import Editor, editor
 
 pytestmark = pytest.mark.toolchain
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import ckwatch_templates
-from lsp.editing import copy_of, editor, place, trust
+from ckwatch.workspace.trust import trust
+from lsp.editing import copy_of, editor, place
 
 pytestmark = pytest.mark.toolchain
 

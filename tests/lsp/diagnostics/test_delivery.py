@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import ckwatch_templates
-from lsp.editing import Editor, LspError, capabilities, copy_of, editor, lasting, place, start, trust
+from ckwatch.workspace.trust import trust
+from lsp.editing import Editor, LspError, capabilities, copy_of, editor, lasting, place, start
 
 GOOD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 2"
 BAD = "NPerBlock = 128\nKPerBlock = 64\nMXdlPerWave = 3"
@@ -161,7 +162,7 @@ async def test_a_template_is_rendered_as_it_is_typed(shared_own: Path) -> None:
         await made.replace(file, '{{ globals("hip") }}', '{{ globalz("hip") }}')
         (found,) = await made.diagnosed(file, lambda found: "instances" in found[0]["message"] if found else False)
         assert found["code"] == "template/undefined"
-        assert found["message"].startswith("'globalz' is undefined (in all ")
+        assert found["message"].startswith("'globalz' is undefined; did you mean 'globals'? (in all ")
         text = made.text(file)
         at = text.index("globalz")
         assert found["range"] == {"start": place(text, at), "end": place(text, at + len("globalz"))}
@@ -200,9 +201,9 @@ async def test_an_editor_without_related_places_has_them_in_the_message(shared: 
         (found,) = await made.diagnosed(file)
         assert "relatedInformation" not in found
         assert "codeDescription" not in found
-        message, source, related = found["message"].split("\n")
-        assert message == "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32"
-        assert source.startswith("ck/tensor_operation/")
+        message, note, related = found["message"].split("\n")
+        assert message.endswith(". MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32")
+        assert note == "no rule is broken with MXdlPerWave = 4"
         assert related == "gemm_f16.kernel.toml:59: MPerBlock = 128"
         published = made.all("textDocument/publishDiagnostics")
         assert all("version" not in each for each in published)
@@ -331,22 +332,21 @@ async def test_a_mistake_that_only_a_shipped_template_sees_is_shown_at_the_insta
     path = root / "gemm_f16.kernel.toml"
     async with editor(root) as made:
         await made.open(path)
-        await made.replace(path, "BlkGemmPipeSched =", "BlkGemmPipeSchd =")
-        first = made.text(path)[: made.text(path).index("[[instance]]")].count("\n")
+        default = 'BlkGemmPipeSched = "Intrawave"\n'
+        await made.replace(path, default, "")
+        name = '"v3_128x128x64_intrawave"'
+        start = place(made.text(path), made.text(path).index(name))
 
-        def at_the_first(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            lines = (first, first + 1)
-            return [one for one in told if is_from_elsewhere(one) and one["range"]["start"]["line"] in lines]
+        def at_the_first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [one for one in found if one["severity"] == 1 and one["range"]["start"] == start]
 
         # Another instance may be rendered before the first one is.
-        (error,) = at_the_first(await made.diagnosed(path, at_the_first))
-        assert "'BlkGemmPipeSched' is undefined" in error["message"]
-        await made.replace(path, "BlkGemmPipeSchd =", "BlkGemmPipeSched =")
-        await made.diagnosed(path, lambda told: not [one for one in told if one["severity"] == 1])
-
-
-def is_from_elsewhere(one: dict[str, Any]) -> bool:
-    return any("where it was found" in related["message"] for related in one.get("relatedInformation", ()))
+        error = at_the_first(await made.diagnosed(path, at_the_first))[0]
+        assert error["message"].startswith("the instance sets no parameter `BlkGemmPipeSched`")
+        needed = [one for one in error["relatedInformation"] if one["message"] == "needed here"]
+        assert [Path(one["location"]["uri"]).parent.name for one in needed] == ["ck"]
+        await made.replace(path, "\n[[shape]]", default + "\n[[shape]]")
+        await made.diagnosed(path, lambda found: not [one for one in found if one["severity"] == 1])
 
 
 async def test_a_mistake_that_is_made_again_at_once_is_shown_again(shared_own: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,15 +35,18 @@ ABLE = EditorCapabilities(
 
 
 class MadeUpClient:
-    """Tells what a test has put in: who reads a file, and a unit's past. `asked` counts questions for a past."""
+    """Tells what a test has put in: who reads a file, and a unit's past. `asked` counts questions for a past,
+    `asked_readers` are the files of each question for readers."""
 
     def __init__(self) -> None:
         self.reading: dict[str, list[str]] = {}
         self.past: list[Timing] = []
         self.asked = 0
+        self.asked_readers: list[set[str]] = []
 
-    async def readers(self, path: str) -> list[str]:
-        return self.reading.get(path, [])
+    async def readers_of(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        self.asked_readers.append(set(paths))
+        return {path: self.reading.get(path, []) for path in paths}
 
     async def timings(self, _unit: Unit, limit: int) -> list[Timing]:
         self.asked += 1
@@ -53,7 +56,7 @@ class MadeUpClient:
 class NoTemplates(TemplateLibrary):
     """Reads no files."""
 
-    async def of(self, _document: TextDocument) -> None:
+    async def folder_of(self, _document: TextDocument) -> None:
         return None
 
 

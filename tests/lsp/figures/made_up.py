@@ -31,7 +31,7 @@ def figures(**changes: Any) -> Figures:
     fields: dict[str, Any] = {
         "artifact_key": "a1", "standing": "fresh", "kernel": "k", "kernels": 1, "vgprs": 100, "agprs": 0, "sgprs": 50,
         "vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0, "lds_bytes": 1000, "occupancy": 5, "limited_by": "VGPR",
-        "matrix_use": 0.5, "loop_cycles": 200.0,
+        "matrix_use": 0.5, "loop_clocks": 200.0,
     }  # fmt: skip
     return Figures(**(fields | changes))
 

@@ -25,9 +25,12 @@ LABELS: list[tuple[Unit, str]] = [
     (unit(timings=(timing(shape="a", failure="fault"), timing(60.0, "b"))), "60.00 µs ±1.00 %  100 TFLOP/s  50 %"),
     (unit(timings=(timing(shape="a", failure="fault"),)), "not timed on a: fault"),
     (unit(timings=(timing(device_description="stand-in"),)), "built"),
-    (unit(timings=(timing(device_description="stand-in"),), figures=figures()), "occ 5  100 VGPR  0 spills  MFMA 50 %"),
-    (unit(figures=figures(standing="stale", vgpr_spills=3)), "·occ 5  100 VGPR  3 spills  MFMA 50 %"),
-    (unit(figures=figures(matrix_use=None, occupancy=None), phase="queued"), "…occ ?  100 VGPR  0 spills"),
+    (
+        unit(timings=(timing(device_description="stand-in"),), figures=figures()),
+        "occ 5  100 VGPR  1K LDS  0 spills  MFMA 50 %",
+    ),
+    (unit(figures=figures(standing="stale", vgpr_spills=3)), "·occ 5  100 VGPR  1K LDS  3 spills  MFMA 50 %"),
+    (unit(figures=figures(matrix_use=None, occupancy=None), phase="queued"), "…occ ?  100 VGPR  1K LDS  0 spills"),
     (unit(phase="compiling", outcome=None), "…compiling"),
     (unit(phase="idle", outcome=None, fresh=False), "not built"),
     (unit(outcome="failed", errors=2), "2 errors"),
@@ -99,7 +102,7 @@ def test_a_sweep_shows_the_best_and_the_worst() -> None:
 
 def test_a_sweep_without_times() -> None:
     known = [unit("s_1", figures=figures()), unit("s_2", figures=figures(vgprs=200, occupancy=2, vgpr_spills=7))]
-    assert trimmed(label_of(known)) == "occ 2–5  100–200 VGPR  0–7 spills  MFMA 50 %"
+    assert trimmed(label_of(known)) == "occ 2–5  100–200 VGPR  1K LDS  0–7 spills  MFMA 50 %"
     assert trimmed(label_of([unit("s_1"), unit("s_2", outcome=None)])) == "1 of 2 built"
 
 

@@ -48,7 +48,7 @@ def test_all_that_is_known() -> None:
         "VGPR SGPR spills LDS waves per SIMD limited by MFMA use, predicted",
         "100 50 0 VGPR, 4 SGPR 1,000 B 5 VGPR 50 %",
         "next step: 12 VGPR fewer → 6 waves",
-        "main loop: 200.0 cycles an iteration, predicted for one wave",
+        "main loop: 200.0 clocks an iteration, predicted for one wave",
         "since the previous build: VGPR 112 → 100",
         "shape predicted measured",
         "4096 40.00 µs on MI300X 50.00 µs",

@@ -50,7 +50,7 @@ async def test_hints_stand_at_headers() -> None:
         await made.report(*UNITS)
         assert await shown(made, uri) == {
             1: "41.57 µs ±1.00 %  100 TFLOP/s  50 %",
-            4: "occ 5  100 VGPR  0 spills  MFMA 50 %",
+            4: "occ 5  100 VGPR  1K LDS  0 spills  MFMA 50 %",
             6: "64.00 µs – 64.00 µs  1 of 2  s_4",
         }
         assert {len(label) for label in (await made.hints(uri)).values()} == {WIDTH}
@@ -73,7 +73,7 @@ async def test_the_active_instance_of_a_template() -> None:
         uri = made.open("templates/k.hip.j2", TEMPLATE)
         made.client.reading["/ws/templates/k.hip.j2"] = ["k/two@gfx942", "k/one@gfx942"]
         await made.report(*UNITS)
-        assert await shown(made, uri) == {2: "occ 5  100 VGPR  0 spills  MFMA 50 %"}
+        assert await shown(made, uri) == {2: "occ 5  100 VGPR  1K LDS  0 spills  MFMA 50 %"}
         made.active.choose(made.session.documents[uri], UNITS[0])
         await made.settle()
         assert await shown(made, uri) == {2: "41.57 µs ±1.00 %  100 TFLOP/s  50 %"}

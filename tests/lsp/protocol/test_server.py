@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
+import anyio
 import pytest
+from lsprotocol import types
 
-from lsp.editing import ALL, LspError, capabilities, copy_of, editor, start, trust
+from ckwatch.workspace.trust import trust
+from ckwatch_lsp.protocol.server import CkwatchServer
+from lsp.editing import ALL, LspError, capabilities, copy_of, editor, start
+from patience import PATIENCE_S
 
 ROOT: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
 
@@ -70,6 +76,50 @@ async def test_what_is_no_message_is_an_error() -> None:
             made.answers.clear()
 
 
+BAD_HEADERS = [
+    b"Content-Length: " + b"9" * 4300 + b"\r\n\r\n",
+    b"Content-Length: 99999999999\r\n\r\n",
+    b"Content-Length: -1\r\n\r\n{}",
+    b"Content-Length: two\r\n\r\n{}",
+    b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
+    b"Content-Type: \xff\r\n\r\n{}",
+    b"Content-Length: 1\r\n\r\n{}",
+]
+
+
+@pytest.mark.parametrize("process", [False, True])
+async def test_a_header_that_cannot_be_used_is_an_error_and_the_next_message_is_read(process: bool) -> None:
+    async with editor(process=process) as made:
+        for data in BAD_HEADERS:
+            await made.send_bytes(data)
+            assert await made.request("workspace/symbol", {"query": ""}) == [], data[:60]
+            errors = [answer["error"] for answer in made.answers.values() if "error" in answer]
+            assert errors, data[:60]
+            assert {error["code"] for error in errors} == {-32700}, errors
+            made.answers.clear()
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' * depth + b"1" + b"}" * depth
+
+
+@pytest.mark.parametrize("depth", [50, 400, 900, 2000, 100_000])
+async def test_parameters_that_are_nested_deeply_are_answered(depth: int) -> None:
+    async with editor() as made:
+        for number, method in enumerate(
+            ("textDocument/hover", "workspace/executeCommand", "none", "inlayHint/resolve")
+        ):
+            body = b'{"jsonrpc":"2.0","id":"%d","method":"%s","params":{"command":"ckwatch.units","position":{},' % (
+                number,
+                method.encode(),
+            ) + b'"arguments":[%s],"textDocument":%s,"data":%s}}' % ((nested(depth),) * 3)
+            await made.send_bytes(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            assert await made.request("workspace/symbol", {"query": ""}) == []
+            answers = list(made.answers)
+            assert answers, method
+            made.answers.clear()
+
+
 REFUSED = [
     ("textDocument/hover", {}, -32602),
     ("textDocument/hover", None, -32602),
@@ -85,6 +135,57 @@ async def test_requests_that_cannot_be_are_refused() -> None:
         for method, params, code in REFUSED:
             answer = await made.answer(await made.ask(method, params))
             assert answer.get("error", {}).get("code") == code, (method, params, answer)
+
+
+async def test_a_command_whose_request_is_cancelled_ends() -> None:
+    began, ended = anyio.Event(), anyio.Event()
+
+    async def wait(_argument: object) -> None:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with anyio.create_task_group() as tasks:
+        server = CkwatchServer(Mock(), lambda made, _: made.add_command("wait", wait), tasks)
+        server.protocol.set_writer(Mock())
+        server.protocol.take({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ROOT})
+        params = {"command": "wait", "arguments": []}
+        server.protocol.take({"jsonrpc": "2.0", "id": 2, "method": "workspace/executeCommand", "params": params})
+        with anyio.fail_after(PATIENCE_S):
+            await began.wait()
+            server.protocol.take({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 2}})
+            await ended.wait()
+
+
+async def test_an_answer_to_a_question_that_was_cancelled_is_too_late() -> None:
+    asked, ended = anyio.Event(), anyio.Event()
+
+    async with anyio.create_task_group() as tasks:
+        server = CkwatchServer(Mock(), lambda made, _: made.add_command("ask", ask), tasks)
+
+        async def ask(_argument: object) -> None:
+            question = types.ShowMessageRequestParams(types.MessageType.Info, "which one?")
+            answer = server.window_show_message_request_async(question)
+            asked.set()
+            try:
+                await answer
+            finally:
+                ended.set()
+
+        sent = Mock()
+        server.protocol.set_writer(sent)
+        server.protocol.take({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ROOT})
+        params = {"command": "ask", "arguments": []}
+        server.protocol.take({"jsonrpc": "2.0", "id": 2, "method": "workspace/executeCommand", "params": params})
+        with anyio.fail_after(PATIENCE_S):
+            await asked.wait()
+            number = list(server.protocol._request_futures)[-1]
+            server.protocol.take({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 2}})
+            await ended.wait()
+        server.protocol.take({"jsonrpc": "2.0", "id": number, "result": {"title": "this one"}})
+        assert number not in server.protocol._request_futures
 
 
 async def test_documents_that_are_none_of_ours() -> None:

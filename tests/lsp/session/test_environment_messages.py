@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from lsp.editing import Editor, capabilities, copy_of, editor, trust
+from ckwatch.workspace.trust import trust
+from lsp.editing import Editor, capabilities, copy_of, editor
 
 
 @pytest.fixture

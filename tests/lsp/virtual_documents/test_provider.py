@@ -10,7 +10,8 @@ from urllib.parse import unquote
 import anyio
 import pytest
 
-from lsp.editing import Editor, LspError, capabilities, editor, lasting, trust
+from ckwatch.workspace.trust import trust
+from lsp.editing import Editor, LspError, capabilities, editor, lasting
 from workspaces import gemm_kernel
 
 UNIT = "saxpy/small@gfx942"

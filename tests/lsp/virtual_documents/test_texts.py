@@ -24,7 +24,7 @@ def span(line: int, start: int, end: int, last: int | None = None) -> Span:
 
 def segment(start: int, end: int, origin: Span, *, verbatim: bool, chain: tuple[ChainLink, ...] = ()) -> Segment:
     return Segment(
-        start=start, end=end, verbatim=verbatim, exact=True, position=[0, 0], span=origin, label="", chain=chain
+        start=start, end=end, verbatim=verbatim, exact=True, position=origin.start, span=origin, label="", chain=chain
     )
 
 

@@ -17,14 +17,13 @@ from ckwatch.wire.benchmarks import RankedTiming
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.conversion import text_edits
+from ckwatch_lsp.kernel_files.language.completion import parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
     CursorContext,
-    CursorContextKind,
     InstanceTable,
     KernelFileText,
     SweepEntry,
     cursor_context,
-    is_parameter,
     values_of,
 )
 from ckwatch_lsp.kernel_files.language.edits import (
@@ -83,9 +82,9 @@ class KernelFileActions:
         """The nearest values that the rules accept for the parameter that a diagnostic stands at."""
         position = document.codec.decode(diagnostic.range.start)
         spot = cursor_context(file.toml, position)
-        if spot.kind is not CursorContextKind.VALUE or not is_parameter(spot.path[:-1], spot.path[-1]):
+        name = parameter_at(file, position)
+        if name is None:
             return []
-        name = spot.path[-1]
         unit = _refused(folder, document, position, diagnostic)
         unit = unit or self._files.unit_of(folder, document, subject_of(file, position, name))
         if unit is None:

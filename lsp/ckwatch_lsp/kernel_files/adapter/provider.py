@@ -13,7 +13,7 @@ from ckwatch.wire.language import ParameterDetail
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.kernel_files.adapter.cache import DaemonAnswers, ParsedKernelFiles, subject_of
 from ckwatch_lsp.kernel_files.adapter.code_actions import KernelFileActions
-from ckwatch_lsp.kernel_files.adapter.conversion import fold, item, key_text, parameter_text, symbol
+from ckwatch_lsp.kernel_files.adapter.conversion import fold, item, key_text, parameter_text, symbol, text_edits
 from ckwatch_lsp.kernel_files.adapter.navigation import KernelFileNavigation
 from ckwatch_lsp.kernel_files.language.completion import CompletionFacts, complete, parameter_at
 from ckwatch_lsp.kernel_files.language.document import (
@@ -27,6 +27,7 @@ from ckwatch_lsp.kernel_files.language.document import (
     name_at,
     values_of,
 )
+from ckwatch_lsp.kernel_files.language.formatting import format_file, format_lines
 from ckwatch_lsp.kernel_files.language.outline import folds, highlights, selections, symbols
 from ckwatch_lsp.protocol.position_encoding import range_of
 from ckwatch_lsp.session.active_units import ActiveUnits
@@ -85,7 +86,7 @@ class KernelFileProvider(LanguageProvider):
         folder = self._session.folder_for(document)
         file = await self._files.of(document)
         spot = cursor_context(file.toml, position)
-        if folder is None or spot.kind not in (CursorContextKind.KEY, CursorContextKind.VALUE) or spot.pair is None:
+        if folder is None or not spot.key:
             return None
         if document.kind is DocumentKind.KERNEL_FILE:
             named = name_at(file, spot, position)
@@ -93,8 +94,7 @@ class KernelFileProvider(LanguageProvider):
             if of_value or (named is not None and named[0] is NameKind.PARAMETER):
                 name = spot.path[-1] if named is None else named[1]
                 return await self._parameter(folder, file, name, spot.range if named is None else named[2])
-        path = spot.path if spot.kind is CursorContextKind.VALUE else (*spot.path, spot.pair.keys[-1].name)
-        key = (await self._answers.keys(folder, document.kind)).key(path, {"operation.kind": file.kind})
+        key = (await self._answers.keys(folder, document.kind)).key(spot.key, {"operation.kind": file.kind})
         return None if key is None else HoverText(key_text(key), spot.range)
 
     async def definition(self, document: TextDocument, position: Position) -> Sequence[types.Location]:
@@ -198,6 +198,14 @@ class KernelFileProvider(LanguageProvider):
     ) -> Sequence[types.CodeAction]:
         """Accepted values, sweeps and back, the best instance's parameters."""
         return await self._actions.of(document, within, context)
+
+    async def formatted(self, document: TextDocument, within: Range | None) -> Sequence[types.TextEdit]:
+        """Blanks and line ends between what stands there; nothing while the text is not TOML."""
+        file = (await self._files.of(document)).toml
+        edits = await self._files.run(
+            document, lambda: format_file(file) if within is None else format_lines(file, within)
+        )
+        return text_edits(document, edits)[document.uri]
 
     async def _prepare(self, document: TextDocument, file: KernelFileText, position: Position) -> None:
         name, folder = parameter_at(file, position), self._session.folder_for(document)

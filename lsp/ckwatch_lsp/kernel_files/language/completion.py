@@ -10,6 +10,7 @@ from ckwatch.model.text import Position, Range
 from ckwatch.model.toml import TomlKind, toml_key, toml_value
 from ckwatch.wire.language import KeyDescription, ParameterDetail, ParameterValue
 from ckwatch_lsp.kernel_files.language.document import (
+    DERIVED,
     CursorContext,
     CursorContextKind,
     KernelFileText,
@@ -98,9 +99,10 @@ class CompletionFacts:
 def parameter_at(document: KernelFileText, position: Position) -> str | None:
     """The template parameter whose value is being written; None elsewhere."""
     spot = cursor_context(document.toml, position)
-    if spot.kind is not CursorContextKind.VALUE or not spot.path:
+    if spot.kind is not CursorContextKind.VALUE:
         return None
-    return spot.path[-1] if is_parameter(spot.path[:-1], spot.path[-1]) else None
+    given = spot.path[:-1] != DERIVED and is_parameter(spot.path[:-1], spot.path[-1])
+    return spot.path[-1] if given else None
 
 
 def complete(document: KernelFileText, position: Position, known: CompletionFacts) -> list[KernelFileCandidate]:
@@ -168,7 +170,10 @@ def _values(
     known: CompletionFacts,
     settings: Mapping[str, str],
 ) -> Iterator[KernelFileCandidate]:
-    name = spot.path[-1] if spot.path else ""
+    name = spot.path[-1]
+    if spot.path[:-1] == DERIVED:
+        yield from _names_in_expression(document, spot, position, known)
+        return
     if is_parameter(spot.path[:-1], name):
         yield from _parameter_values(document, spot, known, name)
         return
@@ -179,7 +184,7 @@ def _values(
             names = enumerate(document.instance_names)
             yield from (_string(spot, one, CandidateKind.INSTANCE, at) for at, one in names)
         case ("sweep", "where"):
-            yield from _condition(document, spot, position, known)
+            yield from _names_in_expression(document, spot, position, known)
         case ("operation", _, "same_as"):
             others = [one for one in ("a", "b", "bias") if one != spot.path[1]]
             yield from (_string(spot, one, CandidateKind.VALUE, at) for at, one in enumerate(others))
@@ -221,10 +226,10 @@ def _used(document: KernelFileText, name: str) -> Iterator[str]:
         yield from (one.text for one in (value.items if swept else (value,)) if "\n" not in one.text)
 
 
-def _condition(
+def _names_in_expression(
     document: KernelFileText, spot: CursorContext, position: Position, known: CompletionFacts
 ) -> Iterator[KernelFileCandidate]:
-    """Names of parameters within a condition."""
+    """Names of parameters within a condition or an expression."""
     if not spot.inside or spot.value is None:
         return
     offset = document.toml.offset(position)
@@ -246,9 +251,8 @@ def _headers(
     before = [table.path for table in document.toml.tables if table.start < spot.table.start]
     for at, key in enumerate(known.keys.headers(settings)):
         array = key.type == ARRAYS
-        if key.path in once and key.path != "sweep.parameters":
-            continue
-        if key.path == "sweep.parameters" and ("sweep",) not in before:
+        of_sweep = key.path in ("sweep.parameters", "sweep.derived")
+        if (key.path in once and not of_sweep) or (of_sweep and ("sweep",) not in before):
             continue
         text = f"[[{key.path}]]" if array else f"[{key.path}]"
         yield KernelFileCandidate(text, text, spot.range, CandidateKind.TABLE, "", key.doc, at, filter=text)

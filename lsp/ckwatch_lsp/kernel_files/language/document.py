@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -10,11 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ckwatch.model.names import why_no_name, why_too_long
 from ckwatch.model.text import Position, Range
 from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue, parse_toml
 
-PARAMETER_TABLES = (("defaults",), ("instance",), ("sweep", "parameters"))
-"""Where template parameters are given."""
+DERIVED = ("sweep", "derived")
+
+SWEEP_TABLES = (("sweep", "parameters"), DERIVED)
+
+PARAMETER_TABLES = (("defaults",), ("instance",), *SWEEP_TABLES)
+"""Where template parameters are given; in the last one as expressions."""
 
 OWN_KEYS: Mapping[tuple[str, ...], tuple[str, ...]] = {("instance",): ("name",)}
 """Keys of such tables that are no parameters."""
@@ -41,13 +47,21 @@ class InstanceTable:
 
 @dataclass(frozen=True, slots=True)
 class SweepEntry:
-    """A `[[sweep]]` with its `[sweep.parameters]`, if that has a header of its own."""
+    """A `[[sweep]]` with its `[sweep.parameters]` and `[sweep.derived]`, where these have headers of their own."""
 
     table: TomlTable
     parameter_table: TomlTable | None
     name: str
     base: str | None
     parameters: Mapping[str, TomlPair]
+    derived: Mapping[str, TomlPair]
+    derived_table: TomlTable | None = None
+
+    @property
+    def tables(self) -> tuple[TomlTable, ...]:
+        """Its own and those below it."""
+        found = (self.table, self.parameter_table, self.derived_table)
+        return tuple(table for table in found if table is not None)
 
     @property
     def has_conditions(self) -> bool:
@@ -58,7 +72,7 @@ class SweepEntry:
     @property
     def end(self) -> int:
         """Where the last of it ends."""
-        return self.table.end if self.parameter_table is None else max(self.table.end, self.parameter_table.end)
+        return max(table.end for table in self.tables)
 
 
 class KernelFileText:
@@ -105,16 +119,19 @@ class KernelFileText:
         for at, table in enumerate(self.toml.tables):
             if table.path != ("sweep",):
                 continue
-            below = self.toml.tables[at + 1] if at + 1 < len(self.toml.tables) else None
-            own = below if below is not None and below.path == ("sweep", "parameters") else None
-            pairs = own.pairs if own is not None else ()
-            inline = table.value("parameters")
-            if own is None and inline is not None:
-                pairs = inline.pairs
-            dotted = {pair.keys[1].name: pair for pair in table.pairs if pair.name.startswith("parameters.")}
-            parameters = dotted | {pair.name: pair for pair in pairs if pair.keys}
-            found.append(SweepEntry(table, own, _string(table, "name") or "", _string(table, "base"), parameters))
+            below = {one.path[1:]: one for one in self._below(at)}
+            swept, derived = below.get(("parameters",)), below.get(("derived",))
+            found.append(
+                SweepEntry(
+                    *(table, swept, _string(table, "name") or "", _string(table, "base")),
+                    *(_pairs_below(table, "parameters", swept), _pairs_below(table, "derived", derived), derived),
+                )
+            )
         return tuple(found)
+
+    def _below(self, at: int) -> Iterator[TomlTable]:
+        """The tables of a sweep that follow its own."""
+        return itertools.takewhile(lambda table: table.path in SWEEP_TABLES, self.toml.tables[at + 1 :])
 
     @cached_property
     def instance_names(self) -> tuple[str, ...]:
@@ -146,11 +163,7 @@ class KernelFileText:
         """The sweep whose tables a place is in."""
         start = self.toml.table_at(self.toml.offset(position)).start
         return next(
-            (
-                one
-                for one in self.sweeps
-                if start == one.table.start or (one.parameter_table is not None and start == one.parameter_table.start)
-            ),
+            (one for one in self.sweeps if any(start == table.start for table in one.tables)),
             None,
         )
 
@@ -175,7 +188,7 @@ class KernelFileText:
         """The values that the parameter `name` gets; their offsets are not those of the file."""
         for table in self.toml.tables:
             pairs = tuple(pair for one in (name, "parameters") if (pair := table.unplaced(one)) is not None)
-            for pair in _parameter_pairs(table, pairs) if pairs else ():
+            for pair in _parameter_pairs(table, pairs) if pairs and table.path != DERIVED else ():
                 if pair.name == name and pair.value is not None:
                     yield table, pair.value
 
@@ -186,6 +199,14 @@ def _parameter_pairs(table: TomlTable, pairs: tuple[TomlPair, ...]) -> Iterator[
     elif table.path == ("sweep",):
         inline = next((pair.value for pair in pairs if pair.name == "parameters"), None)
         yield from (pair for pair in (() if inline is None else inline.pairs) if pair.keys)
+
+
+def _pairs_below(table: TomlTable, name: str, own: TomlTable | None) -> dict[str, TomlPair]:
+    """What a sweep's table gives as `name`: below a header of its own, inline, or with dotted keys."""
+    inline = table.value(name)
+    pairs = own.pairs if own is not None else inline.pairs if inline is not None else ()
+    dotted = {pair.keys[1].name: pair for pair in table.pairs if pair.name.startswith(f"{name}.")}
+    return dotted | {pair.name: pair for pair in pairs if pair.keys}
 
 
 def is_parameter(path: tuple[str, ...], name: str) -> bool:
@@ -237,10 +258,11 @@ class CursorContextKind(enum.Enum):
 class CursorContext:
     """What a cursor is on.
 
-    `path` is the table that a key belongs to, inline tables included, and for a value its key's whole path. `word` is
-    what is written there so far, up to the cursor, and `range` what would be replaced: the whole key, value, element of
-    an array, or header. `value` is the value or element, `inside` whether the cursor is within quotes, `element`
-    whether it is an array's. `siblings` are the keys that are there already.
+    `path` is the table that a key belongs to, inline tables included, and for a value its key's whole path, which is
+    never empty: a cursor on a value without a key is on nothing. `word` is what is written there so far, up to the
+    cursor, and `range` what would be replaced: the whole key, value, element of an array, or header. `value` is the
+    value or element, `inside` whether the cursor is within quotes, `element` whether it is an array's. `siblings` are
+    the keys that are there already.
     """
 
     kind: CursorContextKind
@@ -255,9 +277,12 @@ class CursorContext:
     siblings: tuple[str, ...] = ()
 
     @property
-    def dotted(self) -> str:
-        """The path with dots."""
-        return ".".join(self.path)
+    def key(self) -> tuple[str, ...]:
+        """The whole path of the key that is there, or whose value is; empty where none is written."""
+        if self.kind is CursorContextKind.VALUE:
+            return self.path
+        written = self.kind is CursorContextKind.KEY and self.pair is not None and self.pair.keys
+        return (*self.path, written[-1].name) if written else ()
 
 
 def cursor_context(file: TomlFile, position: Position) -> CursorContext:
@@ -300,7 +325,7 @@ def _in_pairs(
                 pair=pair,
                 siblings=siblings,
             )
-        if offset <= pair.equals:
+        if offset <= pair.equals or not names:
             return _spot(file, CursorContextKind.NOTHING, table, path, offset, offset, offset, pair=pair)
         return _in_value(file, table, pair, pair.value, path + names, offset)
     return _between(file, table, path, offset, siblings)
@@ -390,8 +415,6 @@ def _spot(
 
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NAME_LENGTH_LIMIT = 120
-_NAME = re.compile(r"[^/@\x00-\x1f\x7f]+")
 _KEYWORDS = frozenset(("and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 _FUNCTIONS = frozenset(("abs", "len", "max", "min", "sum", "first", "int", "last", "length"))
 
@@ -453,7 +476,7 @@ def name_at(document: KernelFileText, spot: CursorContext, position: Position) -
             return NameKind.INSTANCE, read, inner_range(document, value)
         case ("template",):
             return NameKind.TEMPLATE, read, inner_range(document, value)
-        case ("sweep", "where"):
+        case ("sweep", "where") | ("sweep", "derived", _):
             offset = document.toml.offset(position)
             for name, start, end in words_of(value):
                 if start <= offset <= end:
@@ -474,14 +497,15 @@ def instance_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
 
 
 def parameter_places(document: KernelFileText, name: str) -> Iterator[NamePlace]:
-    """Where a parameter gets a value, and where conditions of sweeps mention it."""
+    """Where a parameter gets a value, and where conditions and expressions of sweeps mention it."""
     for _, pair in document.parameter_pairs(name):
         part = pair.keys[-1]
         quoted = document.text[part.start] in "\"'"
         yield NamePlace(document.toml.range(part.start + quoted, part.end - quoted), defines=True)
     for sweep in document.sweeps:
         where = sweep.table.value("where")
-        for text in () if where is None else (where, *where.items):
+        expressions = [pair.value for pair in sweep.derived.values() if pair.value is not None]
+        for text in (*(() if where is None else (where, *where.items)), *expressions):
             if text.kind is TomlKind.STRING:
                 for word, start, end in words_of(text):
                     if word == name:
@@ -489,7 +513,7 @@ def parameter_places(document: KernelFileText, name: str) -> Iterator[NamePlace]
 
 
 def words_of(value: TomlValue) -> Iterator[tuple[str, int, int]]:
-    """The parameters that a condition mentions, with their offsets. Strings within it are no names."""
+    """The parameters that a condition or expression mentions, with their offsets. Strings within it are no names."""
     if "\\" in value.text:
         return
     quotes = 3 if value.text.startswith(('"""', "'''")) else 1
@@ -510,10 +534,9 @@ def inner_range(document: KernelFileText, value: TomlValue) -> Range:
 
 def why_no_instance_name(document: KernelFileText, name: str, old: str) -> str | None:
     """Why an instance cannot be called so; None if it can."""
-    if not _NAME.fullmatch(name) or name != name.strip() or name in (".", ".."):
-        return f"`{name}` is not a name: a name is not empty and has no / @ or control characters"
-    if len(name) > NAME_LENGTH_LIMIT:
-        return f"the name has {len(name)} characters; at most {NAME_LENGTH_LIMIT} are allowed"
+    refused = why_no_name(name)
+    if refused is not None:
+        return refused
     if name != old and name in document.instance_names:
         return f"there is an instance `{name}` already"
     return None
@@ -523,4 +546,4 @@ def why_no_parameter_name(name: str) -> str | None:
     """Why a parameter cannot be called so; None if it can."""
     if not IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
         return f"`{name}` cannot be a template parameter: it is not an identifier"
-    return None
+    return why_too_long(name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckwatch.model.kernels import value_in_name
+from ckwatch.model.names import NAME_LENGTH_LIMIT
 from ckwatch.model.text import Range
 from ckwatch.model.toml import (
     TomlComment,
@@ -20,7 +21,6 @@ from ckwatch.model.toml import (
     toml_value,
 )
 from ckwatch_lsp.kernel_files.language.document import (
-    NAME_LENGTH_LIMIT,
     InstanceTable,
     KernelFileText,
     SweepEntry,
@@ -120,9 +120,9 @@ COMBINATION_LIMIT = 10_000
 def combinations(sweep: SweepEntry) -> dict[str, dict[str, Any]] | None:
     """What a sweep makes before its conditions: by instance's name the parameters that it gives, in the daemon's order.
 
-    None where it is not whole, or too large.
+    None where it is not whole, too large, or works parameters out.
     """
-    if not sweep.name or not sweep.parameters:
+    if not sweep.name or not sweep.parameters or sweep.derived:
         return None
     found: list[tuple[str, dict[str, Any]]] = [(sweep.name, {})]
     for name, pair in sweep.parameters.items():

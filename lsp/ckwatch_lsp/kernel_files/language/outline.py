@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckwatch.model.text import Position, Range
 from ckwatch.model.toml import TomlFile, TomlKind, TomlPair, TomlTable, TomlValue
-from ckwatch_lsp.kernel_files.language.document import KernelFileText, places_at
+from ckwatch_lsp.kernel_files.language.document import SWEEP_TABLES, KernelFileText, places_at
 
 HIGHLIGHT_LIMIT = 200
 """Places of one name that are shown at one time."""
@@ -54,21 +54,15 @@ _NAMED: Mapping[tuple[str, ...], KernelFileSymbolKind] = {
 
 
 def symbols(file: TomlFile) -> tuple[KernelFileSymbol, ...]:
-    """The tables with their keys; the parameters of a sweep are below it."""
+    """The tables with their keys; the tables of a sweep are below it."""
     found = [_of_pair(file, pair) for pair in file.tables[0].pairs if pair.keys]
     last_sweep: KernelFileSymbol | None = None
     for table in file.tables[1:]:
         symbol = _of_table(file, table)
-        if table.path == ("sweep", "parameters") and last_sweep is not None and found and found[-1] is last_sweep:
+        if table.path in SWEEP_TABLES and last_sweep is not None:
             whole = Range(last_sweep.range.start, symbol.range.end)
-            found[-1] = KernelFileSymbol(
-                last_sweep.name,
-                last_sweep.kind,
-                last_sweep.detail,
-                whole,
-                last_sweep.selection,
-                (*last_sweep.children, symbol),
-            )
+            last_sweep = replace(last_sweep, range=whole, children=(*last_sweep.children, symbol))
+            found[-1] = last_sweep
             continue
         found.append(symbol)
         last_sweep = symbol if symbol.kind is KernelFileSymbolKind.SWEEP else None

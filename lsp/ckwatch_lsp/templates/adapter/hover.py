@@ -33,6 +33,7 @@ from ckwatch_lsp.templates.language.tags import Role
 
 SHOWN_PLACES = 4
 SHOWN_RULES = 8
+TENSOR_ATTRIBUTES = "It has `name`, `dtype`, `layout`, `sizes`, `strides` and `buffer`."
 TEXT_LIMIT = 400
 """Characters of a rendered text that are shown."""
 
@@ -176,7 +177,10 @@ class TemplateHovers:
         meaning = await to_thread.run_sync(templates.index.meaning, file.path, position)
         texts: list[str] = []
         for entity in meaning.entities if meaning is not None else ():
-            if isinstance(entity, InstanceParameter):
+            tensor = await self._tensor(folder, entity, unit)
+            if tensor:
+                texts.append(tensor)
+            elif isinstance(entity, InstanceParameter):
                 texts.append(await self._parameter(folder, templates, file, entity, unit))
             else:
                 texts.append(await to_thread.run_sync(described, templates, entity))
@@ -193,6 +197,16 @@ class TemplateHovers:
                 reach = reach or printed[0]
         together = "\n\n---\n\n".join(text for text in texts if text)
         return HoverText(together, reach) if together else None
+
+    async def _tensor(self, folder: WorkspaceFolder, entity: Entity, unit: Unit | None) -> str:
+        """A tensor of the active unit's operation; empty for anything else."""
+        if unit is None or not isinstance(entity, InstanceParameter | BuiltinName):
+            return ""
+        detail = await self._values.detail(folder, unit)
+        found = None if detail is None else detail.tensors.get(entity.name)
+        if found is None:
+            return ""
+        return f"tensor `{entity.name}`: {found} in `{unit.id}`\n\n{TENSOR_ATTRIBUTES}"
 
     async def _parameter(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +13,9 @@ import anyio
 from anyio import to_thread
 
 from ckwatch.model.errors import CkwatchError
+from ckwatch.system.user_files import file_status
 from ckwatch_lsp.protocol.editor_client import EditorClient
-from ckwatch_lsp.session.documents import DocumentKind, TextDocument, read_text
+from ckwatch_lsp.session.documents import DocumentKind, TextChange, TextDocument, read_text
 from ckwatch_lsp.session.folders import WorkspaceFolder
 from ckwatch_lsp.session.providers import SessionListener
 from ckwatch_lsp.session.session import Session
@@ -29,14 +30,6 @@ FILE_LIMIT = 5_000
 
 SIZE_LIMIT = 2 * 1024 * 1024
 """Bytes of a template that is read from disk; larger ones are known by name only."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTemplate:
-    """The text of a document that is open, and the count of its changes."""
-
-    text: str
-    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,57 +49,95 @@ class TemplateFiles:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
+        self._paths: dict[str, None] = {}
+        """The files with these names."""
         self._folders: tuple[str, ...] = ()
         self._scanned_at = -1.0
-        self._files: dict[str, tuple[object, TemplateFile]] = {}
+        self._stamps: dict[str, object] = {}
+        """What tells whether a file on disk is another than the one that was read; None for those that are open."""
+        self._files: dict[str, TemplateFile] = {}
+        self._words: BuiltinWords | None = None
         self._templates: TemplateSet | None = None
-        self._made_of: object = None
 
     def templates(
-        self, folders: Sequence[str], opened: Mapping[str, OpenTemplate], words: BuiltinWords, *, rescan: bool = False
+        self,
+        folders: Sequence[str],
+        changed: Mapping[str, str | None],
+        words: BuiltinWords,
+        *,
+        rescan: bool = False,
     ) -> TemplateSet:
-        """The templates as they are on disk or open. `rescan`: scan the folders, however old the last scan is."""
-        now = time.monotonic()
-        if rescan or tuple(folders) != self._folders or now - self._scanned_at > SCAN_S:
-            self._names = dict(_found(folders))
-            self._folders, self._scanned_at = tuple(folders), now
-            self._read_all(opened)
-        self._read_opened(opened)
-        files = {path: file for path, (_, file) in self._files.items()}
-        names = {name: path for name, path in self._names.items() if path in files}
-        made_of = (tuple(files.items()), tuple(names.items()), id(words))
-        if self._templates is None or made_of != self._made_of:
-            self._templates = TemplateSet(TemplateIndex(files, names.get, words), names)
-            self._made_of = made_of
+        """The templates as they are on disk or open.
+
+        `changed`: the texts of documents that were opened or edited since the last call, None for those that were
+        closed. `rescan`: scan the folders, however old the last scan is.
+        """
+        stale = words is not self._words
+        for path, text in changed.items():
+            stale = (self._close(path) if text is None else self._open(path, text, folders)) or stale
+        if rescan or tuple(folders) != self._folders or time.monotonic() - self._scanned_at > SCAN_S:
+            names = dict(_found(folders))
+            self._folders, self._scanned_at = tuple(folders), time.monotonic()
+            stale = names != self._names or stale
+            self._names, self._paths = names, dict.fromkeys(names.values())
+            stale = self._read_all() or stale
+        if self._templates is None or stale:
+            files = dict(self._files)
+            known = {name: path for name, path in self._names.items() if path in files}
+            self._templates, self._words = TemplateSet(TemplateIndex(files, known.get, words), known), words
         return self._templates
 
-    def _read_all(self, opened: Mapping[str, OpenTemplate]) -> None:
-        paths = dict.fromkeys(self._names.values())
-        for path in [path for path in self._files if path not in paths and path not in opened]:
-            del self._files[path]
-        for path in paths:
-            if path in opened:
-                continue
-            try:
-                status = os.stat(path)  # noqa: PTH116  # Path cannot hold every name
-                stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if status.st_size > SIZE_LIMIT:
-                    self._files[path] = (stamp, TemplateFile(path, ""))
-                elif path not in self._files or self._files[path][0] != stamp:
-                    self._files[path] = (stamp, TemplateFile(path, read_text(path)))
-            except OSError:
-                self._files.pop(path, None)
+    def _open(self, path: str, text: str, folders: Sequence[str]) -> bool:
+        """Whether that makes a difference."""
+        changed = path not in self._files or self._files[path].template.text != text
+        if changed:
+            self._files[path] = TemplateFile(path, text)
+        self._stamps[path] = None
+        return (path not in self._paths and self._name(path, folders)) or changed
 
-    def _read_opened(self, opened: Mapping[str, OpenTemplate]) -> None:
-        for path, one in opened.items():
-            known = self._files.get(path)
-            if known is None or known[0] != one.revision or known[1].template.text != one.text:
-                self._files[path] = (one.revision, TemplateFile(path, one.text))
-        closed = [path for path, (stamp, _) in self._files.items() if isinstance(stamp, int) and path not in opened]
-        for path in closed:
-            del self._files[path]
-        if closed:
-            self._read_all(opened)
+    def _close(self, path: str) -> bool:
+        if path in self._paths:
+            self._stamps.pop(path, None)
+            return self._read(path)
+        self._stamps.pop(path, None)
+        return self._files.pop(path, None) is not None
+
+    def _name(self, path: str, folders: Sequence[str]) -> bool:
+        """Name a document that may be a new file; whether it has a name now."""
+        for folder in folders:
+            name = path.removeprefix(f"{folder}/")
+            if name != path:
+                hidden = any(part.startswith(".") or part == "__pycache__" for part in name.split("/")[:-1])
+                if name in self._names or hidden or not os.path.isfile(path):  # noqa: PTH113  # Path cannot hold every name
+                    return False  # the next scan says which of two it is
+                self._names[name] = path
+                self._paths[path] = None
+                return True
+        return False
+
+    def _read_all(self) -> bool:
+        """Whether anything has changed on disk, but for what is open."""
+        gone = [path for path in self._files if path not in self._paths and self._stamps[path] is not None]
+        for path in gone:
+            del self._files[path], self._stamps[path]
+        changed = [
+            self._read(path) for path in self._paths if path not in self._files or self._stamps[path] is not None
+        ]
+        return bool(gone) or any(changed)
+
+    def _read(self, path: str) -> bool:
+        """Whether a file has changed on disk."""
+        try:
+            status = file_status(path)
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            if path in self._files and self._stamps.get(path) == stamp:
+                return False
+            text = "" if status.st_size > SIZE_LIMIT else read_text(path)
+        except OSError:
+            self._stamps.pop(path, None)
+            return self._files.pop(path, None) is not None
+        self._files[path], self._stamps[path] = TemplateFile(path, text), stamp
+        return True
 
 
 def _found(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -139,6 +170,8 @@ class _WorkspaceTemplates:
         self.is_fetching = False
         self.folders: tuple[str, ...] = (str(folder.root / "templates"), str(ROOT))
         self.rescan = True
+        self.changed: dict[str, TextDocument | None] = {}
+        """Documents that were opened or edited since the templates were last read; None for those that were closed."""
         self.lock = anyio.Lock()
 
 
@@ -155,26 +188,28 @@ class TemplateLibrary(SessionListener):
         workspace = self._workspace(folder)
         async with workspace.lock:
             rescan, workspace.rescan = workspace.rescan, False
-            opened = {
-                each.path: OpenTemplate(each.text, each.revision)
-                for each in self._session.documents.values()
-                if each.kind is DocumentKind.TEMPLATE
-                and each.path is not None
-                and self._session.folder_of(each.path) in (folder, None)
-            }
+            changed, workspace.changed = workspace.changed, {}
+            texts = {path: None if document is None else document.text for path, document in changed.items()}
             return await to_thread.run_sync(
-                lambda: workspace.files.templates(workspace.folders, opened, workspace.words, rescan=rescan)
+                lambda: workspace.files.templates(workspace.folders, texts, workspace.words, rescan=rescan)
             )
 
-    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile] | None:
-        """The workspace and templates that a document belongs to, and its own; None where it is in no workspace."""
+    async def folder_of(self, document: TextDocument) -> WorkspaceFolder | None:
+        """The workspace among whose templates a document is; None where there is none."""
         if document.path is None:
             return None
         folder = self._session.folder_of(document.path) or await self._session.find_folder(document.path)
-        if folder is None and Path(document.path).is_relative_to(ROOT):
-            folder = next(iter(self._session.folders.values()), None)  # a built-in template
-        if folder is None:
+        if folder is None and _is_built_in(document):
+            folder = next(iter(self._session.folders.values()), None)
+        return folder
+
+    async def of(self, document: TextDocument) -> tuple[WorkspaceFolder, TemplateSet, TemplateFile] | None:
+        """The workspace and templates that a document belongs to, and its own; None where it is in no workspace."""
+        folder = await self.folder_of(document)
+        if folder is None or document.path is None:
             return None
+        if self._session.documents.get(document.uri) is document:
+            self._note(document)
         templates = await self.templates(folder)
         file = templates.index.files.get(document.path)
         if file is None or file.template.text != document.text:
@@ -193,29 +228,43 @@ class TemplateLibrary(SessionListener):
             self._session.start(self._fetch_vocabulary, workspace)
 
     def opened(self, document: TextDocument) -> None:
-        """It may be a new file."""
-        self._rescan(document)
+        """Its text counts, not the file's."""
+        self._note(document)
+
+    def changed(self, document: TextDocument, edits: Sequence[TextChange]) -> None:  # noqa: ARG002  # it is read again
+        """It has another text."""
+        self._note(document)
 
     def saved(self, document: TextDocument) -> None:
         """It may be a new file, or settings with other folders."""
-        self._rescan(document)
+        self._note(document)
         folder = self._session.folder_of(document.path)
         if document.kind is DocumentKind.SETTINGS and folder is not None:
             self._session.start(self._fetch_vocabulary, self._workspace(folder))
 
     def closed(self, document: TextDocument) -> None:
         """The file on disk counts again."""
-        self._rescan(document)
+        self._note(document)
 
-    def _rescan(self, document: TextDocument) -> None:
+    def _note(self, document: TextDocument) -> None:
+        """A document was opened, edited or closed."""
+        if document.kind is not DocumentKind.TEMPLATE or document.path is None:
+            return
         folder = self._session.folder_of(document.path)
         if folder is not None:
-            self._workspace(folder).rescan = True
+            workspaces: Iterable[_WorkspaceTemplates] = [self._workspace(folder)]
+        else:
+            workspaces = self._workspaces.values() if _is_built_in(document) else ()
+        for workspace in workspaces:
+            workspace.changed[document.path] = self._session.open_at(document.path)
 
     def _workspace(self, folder: WorkspaceFolder) -> _WorkspaceTemplates:
         workspace = self._workspaces.get(folder.root)
         if workspace is None or workspace.folder is not folder:
             workspace = self._workspaces[folder.root] = _WorkspaceTemplates(folder)
+            for document in self._session.documents.values():
+                if _is_built_in(document) or self._session.folder_of(document.path) is folder:
+                    self._note(document)
         return workspace
 
     async def _fetch_vocabulary(self, workspace: _WorkspaceTemplates) -> None:
@@ -238,3 +287,7 @@ class TemplateLibrary(SessionListener):
             workspace.rescan = True
             if self._editor.capabilities.refreshes_tokens:
                 await self._editor.refresh("tokens")
+
+
+def _is_built_in(document: TextDocument) -> bool:
+    return document.path is not None and Path(document.path).is_relative_to(ROOT)

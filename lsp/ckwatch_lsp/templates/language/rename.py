@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -19,7 +20,7 @@ from ckwatch_lsp.templates.language.index import (
 )
 from ckwatch_lsp.templates.language.names import SPECIAL_NAMES
 from ckwatch_lsp.templates.language.syntax import TextLines
-from ckwatch_lsp.templates.language.tags import RESERVED
+from ckwatch_lsp.templates.language.tags import RESERVED, Role
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -61,7 +62,21 @@ def rename(index: TemplateIndex, path: str, position: Position, new_name: str) -
     parameters = tuple(entity for entity in entities if isinstance(entity, InstanceParameter))
     if new_name != meaning.name:
         _check_edited(index, places, new_name)
-    return Renaming(tuple(places), parameters)
+    places += (place for parameter in parameters for place in _descriptions(index, parameter))
+    return Renaming(tuple(sorted(places, key=lambda place: (place.path, place.range))), parameters)
+
+
+def _descriptions(index: TemplateIndex, parameter: InstanceParameter) -> Iterator[TemplatePlace]:
+    """Where comments describe a parameter, in lines `NAME: text` or `NAME (TYPE): text`."""
+    line = re.compile(
+        rf"(?:^|{{#-?)[ \t]*({re.escape(parameter.name)})[ \t]*(?:\([^()\n]*\)[ \t]*)?:[ \t]+\S", re.MULTILINE
+    )
+    for path, file in index.files.items():
+        if parameter.name in file.template.text and not index.tops(path).isdisjoint(parameter.templates):
+            for tag in file.template.tags:
+                for found in line.finditer(tag.body.source) if tag.body.kind == "comment" else ():
+                    start, end = tag.start + found.start(1), tag.start + found.end(1)
+                    yield TemplatePlace(path, file.template.lines.range(start, end), Role.PARAMETER)
 
 
 def _check_name(index: TemplateIndex, name: str) -> None:

@@ -50,6 +50,8 @@ KEYS = KeyTable(
         KeyDescription(path="sweep.where", doc="where", type="string or array of strings"),
         KeyDescription(path="sweep.parameters", doc="parameters", type="table", required=True),
         KeyDescription(path="sweep.parameters.*", doc="values", type="anything"),
+        KeyDescription(path="sweep.derived", doc="derived", type="table"),
+        KeyDescription(path="sweep.derived.*", doc="expression", type="string"),
     ]
 )
 PARAMETERS = (
@@ -81,8 +83,9 @@ def offered(text: str, known: CompletionFacts = KNOWN) -> list[KernelFileCandida
         ("[defaults]\nTile = 1\n[[instance]]\n‸", ["name", "Version", "Other", "Tile"]),
         ("[defaults]\nVersion = 1\n‸", ["Tile", "Other"]),
         ("[[instance]]\nTile = 1\nVer‸ = 2", ["name", "Version", "Other"]),
-        ("[[sweep]]\n‸\n[sweep.parameters]\n", ["name", "base", "where"]),
+        ("[[sweep]]\n‸\n[sweep.parameters]\n", ["name", "base", "where", "derived"]),
         ("[sweep.parameters]\nT‸", ["Tile", "Version", "Other"]),
+        ("[sweep.derived]\nT‸", ["Tile", "Version", "Other"]),
         ("[nothing]\n‸", []),
         ("name = 1 ‸", []),
         ("# ‸", []),
@@ -102,9 +105,10 @@ def offered(text: str, known: CompletionFacts = KNOWN) -> list[KernelFileCandida
         ("[sweep.parameters]\nTile = ‸", []),
         ("[sweep.parameters]\nVersion = [‸]", ["v1", "v2"]),
         ('[[sweep]]\nwhere = "Ti‸ > 1"\n[sweep.parameters]\nVersion = [1]', ["Version", "Tile", "Other"]),
+        ('[[sweep]]\n[sweep.parameters]\nVersion = [1]\n[sweep.derived]\nTile = "Ve‸"', ["Version", "Tile", "Other"]),
         # headers
         ("[‸", ["[operation]", "[operation.a]", "[[shape]]", "[defaults]", "[[instance]]", "[[sweep]]"]),
-        ("[operation]\n[defaults]\n[[sweep]]\n[sw‸", ["[operation.a]", "[[shape]]", "[[instance]]", "[[sweep]]", "[sweep.parameters]"]),
+        ("[operation]\n[defaults]\n[[sweep]]\n[sw‸", ["[operation.a]", "[[shape]]", "[[instance]]", "[[sweep]]", "[sweep.parameters]", "[sweep.derived]"]),
     ],
 )  # fmt: skip
 def test_offers(text: str, labels: list[str]) -> None:
@@ -147,6 +151,7 @@ def test_what_the_rules_refuse_comes_last() -> None:
     [
         ("[[instance]]\nTile = ‸1", "Tile"),
         ("[[instance]]\nname = ‸1", None),
+        ('[[sweep]]\n[sweep.derived]\nTile = "‸"', None),
         ("[defaults]\nTile = [1, ‸2]", "Tile"),
         ("[sweep.parameters]\nTile = [‸]", "Tile"),
         ("[[instance]]\nTi‸le = 1", None),

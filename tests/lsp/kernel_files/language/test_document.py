@@ -67,7 +67,7 @@ def test_spots(text: str, kind: str, path: str, word: str, replaced: str) -> Non
     file = parse_toml(plain)
     spot = cursor_context(file, position)
     start, end = file.offset(spot.range.start), file.offset(spot.range.end)
-    assert (spot.kind.value, spot.dotted, spot.word, plain[start:end]) == (kind, path, word, replaced)
+    assert (spot.kind.value, ".".join(spot.path), spot.word, plain[start:end]) == (kind, path, word, replaced)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,33 @@ def test_all_places_of_a_name(before: str, kind: str, name: str, count: int) -> 
     assert (found.kind.value, found.name) == (kind, name)
     assert texts(document, tuple(place.range for place in found.places)) == [name] * count
     assert highlights(document, position) == tuple(sorted(place.range for place in found.places))
+
+
+DERIVING = """\
+[[sweep]]
+[sweep.parameters]
+A = [1]
+[sweep.derived]
+B = "A // 2"
+C = "max(B, A)"
+[[sweep]]
+derived = { D = "A" }
+"""
+
+
+@pytest.mark.parametrize(("before", "name", "count"), [("B, A", "B", 2), ("A // 2", "A", 4), ("C = ", "C", 1)])
+def test_derived_parameters_are_renamed_in_expressions(before: str, name: str, count: int) -> None:
+    text, position = marked(DERIVING.replace(before, "‸" + before, 1))
+    document = KernelFileText(text)
+    found = places_at(document, position)
+    assert found is not None
+    assert (found.kind.value, found.name) == ("parameter", name)
+    assert texts(document, tuple(place.range for place in found.places)) == [name] * count
+    first, second = document.sweeps
+    assert (list(first.derived), list(second.derived)) == (["B", "C"], ["D"])
+    assert document.sweep_at(position) is not None
+    below = [one.name for one in symbols(document.toml)[0].children]
+    assert below[-2:] == ["sweep.parameters", "sweep.derived"]
 
 
 @pytest.mark.parametrize("before", ["max(", "and", "'Tile'\"", "first", "# one", "[[instance]]", "name = ", 's"\nbase'])

@@ -11,7 +11,7 @@ from ckwatch.model.text import Position as Ours
 from ckwatch.model.text import Range
 from ckwatch.wire.messages import ChainLink, Segment
 from ckwatch.wire.state import Position, Span
-from ckwatch_lsp.templates.adapter.library import OpenTemplate, TemplateFiles
+from ckwatch_lsp.templates.adapter.library import TemplateFiles
 from ckwatch_lsp.templates.adapter.rendered_values import printed_at, shown_value
 from ckwatch_lsp.templates.language.index import builtin_words
 
@@ -72,17 +72,40 @@ def test_files_come_and_go(folders: list[str]) -> None:
 def test_open_texts_come_first(folders: list[str], tmp_path: Path) -> None:
     files = TemplateFiles()
     path, elsewhere = f"{folders[0]}/a.j2", str(tmp_path / "elsewhere.hip.j2")
-    opened = {path: OpenTemplate("{% set typed = 1 %}", 0), elsewhere: OpenTemplate("{{ z }}", 3)}
+    opened = {path: "{% set typed = 1 %}", elsewhere: "{{ z }}"}
     templates = files.templates(folders, opened, WORDS)
     assert list(templates.index.files[path].names.top.symbols) == ["typed"]
     assert elsewhere in templates.index.files
     assert files.templates(folders, opened, WORDS) is templates
-    opened = {path: OpenTemplate("{% set more = 1 %}", 1)}
-    templates = files.templates(folders, opened, WORDS)
+    assert files.templates(folders, {}, WORDS, rescan=True) is templates
+    templates = files.templates(folders, {path: "{% set more = 1 %}", elsewhere: None}, WORDS)
     assert list(templates.index.files[path].names.top.symbols) == ["more"]
     assert elsewhere not in templates.index.files
-    templates = files.templates(folders, {}, WORDS)
+    templates = files.templates(folders, {path: None}, WORDS)
     assert list(templates.index.files[path].names.top.symbols) == ["x"]
+
+
+def test_an_open_file_that_is_new_has_a_name_at_once(folders: list[str]) -> None:
+    files = TemplateFiles()
+    files.templates(folders, {}, WORDS)
+    path, unsaved, hidden = (f"{folders[0]}/{name}" for name in ("n/new.j2", "n/unsaved.j2", ".git/new.j2"))
+    for each in (path, hidden):
+        Path(each).parent.mkdir()
+        Path(each).write_text("")
+    templates = files.templates(folders, dict.fromkeys((path, unsaved, hidden), "{{ z }}"), WORDS)
+    assert templates.names["n/new.j2"] == path
+    assert {unsaved, hidden} <= templates.index.files.keys() - set(templates.names.values())
+
+
+def test_one_edit_reads_one_file(folders: list[str]) -> None:
+    """However many documents are open."""
+    files = TemplateFiles()
+    many = {f"{folders[0]}/{number}.hip.j2": "{{ x }}" for number in range(100)}
+    before = files.templates(folders, many, WORDS)
+    path = f"{folders[0]}/7.hip.j2"
+    after = files.templates(folders, {path: "{{ y }}"}, WORDS)
+    changed = {each for each, file in after.index.files.items() if before.index.files[each] is not file}
+    assert changed == {path}
 
 
 def test_folders_that_are_not_there() -> None:
@@ -95,7 +118,9 @@ def span(line: int, start: int, end: int, path: str = "/a.j2") -> Span:
 
 def segment(start: int, end: int, own: Span, *chain: Span) -> Segment:
     links = tuple(ChainLink(kind="macro", label="", iteration=None, span=each) for each in chain)
-    return Segment(start=start, end=end, verbatim=False, exact=True, position=None, span=own, label="", chain=links)
+    return Segment(
+        start=start, end=end, verbatim=False, exact=True, position=own.start, span=own, label="", chain=links
+    )
 
 
 def test_what_an_expression_gave() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from ckwatch.workspace.trust import trust
 from lsp.editing import Editor, LspError, capabilities, editor, lasting, place
 from patience import PATIENCE_S
 from workspaces import gemm_kernel
@@ -297,3 +298,46 @@ async def test_files_outside_a_workspace_get_empty_answers(tmp_path: Path) -> No
         assert await made.of("textDocument/documentSymbol", lonely) is None
         assert await made.at("textDocument/rename", lonely, "x }}", newName="y") is None
         assert (await made.of("textDocument/semanticTokens/full", lonely))["data"] == []
+
+
+CUSTOM = """\
+template = "scale.hip.j2"
+
+[operation]
+kind = "custom"
+sizes = ["N", "C"]
+
+[[operation.input]]
+name = "X"
+dtype = "bf16"
+sizes = ["N", "2 * C"]
+
+[[operation.output]]
+name = "Scaled"
+dtype = "f32"
+sizes = ["N", "C"]
+
+[[instance]]
+name = "one"
+"""
+
+
+async def test_hover_on_tensors_of_a_custom_operation(tmp_path: Path) -> None:
+    template = tmp_path / "templates/scale.hip.j2"
+    template.parent.mkdir()
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (tmp_path / "scale.kernel.toml").write_text(CUSTOM)
+    template.write_text('{{ header("hip") }}\n{{ def_kernel(inputs=[X], outputs=[Scaled]) }} { return 0; }\n')
+    trust(tmp_path)
+    async with editor(tmp_path) as made:
+        await made.open(template)
+        with anyio.fail_after(PATIENCE_S):
+            while "tensor `Scaled`" not in (output := await told_of(made, template, "Scaled]")):
+                pass  # the daemon is asked who reads the template
+        assert output.startswith("tensor `Scaled`: f32, N × C in `scale/one@gfx942`")
+        given = await told_of(made, template, "X]")
+        assert given.startswith("tensor `X`: bf16, N × 2 * C in `scale/one@gfx942`")
+        assert "GEMM" not in given
+        words = await told_of(made, template, 'header("hip")')
+        assert "The `#include` lines for a family of headers: `hip`, `ck`" in words
+        assert "HEADER_FAMILIES" not in words

@@ -91,6 +91,19 @@ ROWS: list[tuple[Mapping[str, str], Mapping[str, str], list[str]]] = [
         {"a.hip.j2": "{{ new }}{{ template_argument('new') }}{{ parameters.new }}{{ X.M }}{{ 'M' }}"},
         ["M"],
     ),
+    (
+        {
+            "a.hip.j2": "{# M: rows, of M\n  MN: other\n M (integer) : x #}{{ ‸M }}{% include 'b.j2' %}// M: text",
+            "b.j2": "{#-M: rows-#}{# see M: #}",
+            "c.hip.j2": "{# M: another #}{{ M }}",
+        },
+        {
+            "a.hip.j2": "{# new: rows, of M\n  MN: other\n new (integer) : x #}{{ new }}{% include 'b.j2' %}// M: text",
+            "b.j2": "{#-new: rows-#}{# see M: #}",
+            "c.hip.j2": "{# M: another #}{{ M }}",
+        },
+        ["M"],
+    ),
     ({"a.hip.j2": "{{ ‸M }}", "b.hip.j2": "{{ M }}"}, {"a.hip.j2": "{{ new }}", "b.hip.j2": "{{ M }}"}, ["M"]),
 ]  # fmt: skip
 
