@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ckwatch.checks.clang_output import ClangMessage, parse_clang_log
 from ckwatch.checks.compiler_diagnostics import diagnose
@@ -111,7 +112,7 @@ class Case:
         """The compiled file as the log names it."""
         return f"/ws/{self.name.split('.')[0]}.hip"
 
-    def diagnose(self, **options: bool) -> tuple[Diagnostic, ...]:
+    def diagnose(self, **options: Any) -> tuple[Diagnostic, ...]:
         """Its diagnostics."""
         return diagnose(
             self.messages,

@@ -146,7 +146,6 @@ class Bench:
         self.clients = clients
         self.relay = relay
         self.serving = anyio.CancelScope()
-        self.stops: list[str] = []
         self.starts = 0
         self._tasks = tasks
         self._limits = limits
@@ -202,7 +201,7 @@ class Bench:
 
     async def serve(self, *, task_status: TaskStatus[None]) -> None:
         """Serve the engine until `serving` is cancelled."""
-        app = make_app(self.engine, self.clients, limits=self._limits, stop=lambda: self.stops.append("stop"))
+        app = make_app(self.engine, self.clients, limits=self._limits, stop=self.engine.stop)
         path = self.relay.target
         with anyio.CancelScope() as self.serving:
             await serve_on(bind(Endpoint(path, path, path)), app, started=task_status.started)

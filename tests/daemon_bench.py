@@ -82,7 +82,8 @@ class Bench:
         for path in (self.root / "templates", self.header.parent):
             path.mkdir(parents=True)
         self.header.write_text("int h;\n")
-        self.write("ckwatch.toml", f"[store]\nfolder = {json.dumps(str(self.store))}\n[compile]\njobs = 2\n")
+        settings = f"[store]\nfolder = {json.dumps(str(self.store))}\n[compile]\njobs = 2\n"
+        self.write("ckwatch.toml", settings + '[daemon]\nbuild = "edited"\n')
         self.write("k.kernel.toml", KERNEL)
         self.write("templates/k.hip.j2", TEMPLATE)
         self.write("templates/macros.j2", MACROS)

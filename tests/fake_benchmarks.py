@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ckwatch.model.roofline import CacheState
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices, RankedTiming, Timing, TimingDetail
 
 UNIT = "gemm/m128@gfx942"
@@ -30,6 +31,7 @@ class FakeBenchmarks:
         self._ask = ask
         self.lines: list[BenchLine] = [BenchLine(event="timing", unit=UNIT, shape="test", timing=timing_of())]
         self.following = 0
+        self.viewer: str | None = None
 
     async def devices(self, *, again: bool) -> Devices:
         self._ask("devices", again)
@@ -38,9 +40,16 @@ class FakeBenchmarks:
 
     @asynccontextmanager
     async def bench(
-        self, patterns: Sequence[str] | None, shapes: Sequence[str] | None, *, device: str | None, force: bool
+        self,
+        patterns: Sequence[str] | None,
+        shapes: Sequence[str] | None,
+        *,
+        device: str | None,
+        force: bool,
+        client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         self._ask("bench", patterns, shapes, device, force)
+        self.viewer = client
 
         async def lines() -> AsyncIterator[BenchLine]:
             for line in self.lines:
@@ -61,8 +70,8 @@ class FakeBenchmarks:
         self._ask("timing", number)
         return [TimingDetail(timing=timing_of(id=number), times_us=(9.0, 10.0, 11.0))]
 
-    async def best(self, kernel: str, shape: str | None) -> list[RankedTiming]:
-        self._ask("best", kernel, shape)
+    async def best(self, kernel: str, shape: str | None, cache: CacheState | None) -> list[RankedTiming]:
+        self._ask("best", kernel, shape, *([] if cache is None else [cache]))
         return [RankedTiming(unit=UNIT, instance="m128", shape="test", rank=1, timing=timing_of())]
 
     async def compare(self, unit: str, against: str, shape: str | None) -> list[Compared]:

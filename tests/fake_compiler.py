@@ -29,6 +29,7 @@ class FakeToolchain:
     identity: str = "compiler 1"
     roots: Mapping[str, Path] = field(default_factory=dict)
     openmp: bool = True
+    workspace: Path | None = None
 
 
 _SYMBOL_TABLES = {".dynsym": (11, ".dynstr"), ".symtab": (2, ".strtab")}

@@ -45,7 +45,7 @@ def figures_of(**fields: Any) -> Figures:
     values: dict[str, Any] = {
         "artifact_key": "ab.cd", "standing": "fresh", "kernel": "gemm<full>", "kernels": 1, "vgprs": 194, "agprs": 0,
         "sgprs": 50, "vgpr_spills": 0, "sgpr_spills": 0, "scratch_bytes": 0, "lds_bytes": 32768, "occupancy": 2,
-        "limited_by": "VGPR", "next_step": "26 VGPR fewer → 3 waves", "matrix_use": 0.92, "loop_cycles": 278.0,
+        "limited_by": "VGPR", "next_step": "26 VGPR fewer → 3 waves", "matrix_use": 0.92, "loop_clocks": 278.0,
         "headline": "194 VGPR, 32768 B LDS, 2 waves/SIMD (VGPR), MFMA use 92 % predicted",
     }  # fmt: skip
     return Figures(**(values | fields))
@@ -293,4 +293,5 @@ class FakeEngine:
         return "a line\nund noch eine: ü\n"
 
     def stop(self) -> None:
+        """What a server is given to end itself by."""
         self._ask("stop")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ckwatch.model.errors import CkwatchError
@@ -53,6 +53,10 @@ class FakeLanguage:
     async def readers(self, client: str | None, path: str) -> list[str]:
         self._ask("readers", client, path)
         return ["gemm/m128@gfx942"]
+
+    async def readers_of(self, client: str | None, paths: Sequence[str]) -> list[list[str]]:
+        self._ask("readers_of", client, list(paths))
+        return [["gemm/m128@gfx942"] for _ in paths]
 
     async def values(self, request: ValuesRequest) -> list[ParameterValue]:
         self._ask("values", request)

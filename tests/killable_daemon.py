@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import anyio
 
 from ckwatch.engine.bootstrap import open_engine
+from ckwatch.model.errors import CkwatchError
 from ckwatch.server.daemon import run_daemon
 from daemon_bench import Bench
 
@@ -39,6 +41,11 @@ def main() -> None:
             try:
                 serve(bench)
                 status = 0
+            except CkwatchError as error:
+                print(error, file=sys.stderr, flush=True)
+            except BaseException:  # noqa: BLE001  # there is nobody above to show it
+                traceback.print_exc()
+                sys.stderr.flush()
             finally:
                 os._exit(status)
         print(process, flush=True)

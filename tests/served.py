@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 
 from ckwatch.server.app import make_app
 from ckwatch.server.clients import Clients, Limits
-from ckwatch.server.uvicorn_server import serve_on
+from ckwatch.server.uvicorn_server import HEAD_S, serve_on
 from ckwatch.wire.endpoint import Endpoint, bind
 from fake_engine import FakeEngine
 from patience import PATIENCE_S
@@ -31,7 +31,6 @@ class Served:
     path: Path
     serving: anyio.CancelScope
     ended: anyio.Event
-    stops: list[str]
 
     def connect(self) -> socket.socket:
         """A bare connection."""
@@ -48,26 +47,27 @@ class Serve(Protocol):
 
 
 @asynccontextmanager
-async def serving(folder: Path, engine: FakeEngine | None = None, **limits: float) -> AsyncIterator[Served]:
+async def serving(
+    folder: Path, engine: FakeEngine | None = None, *, head_s: float = HEAD_S, **limits: float
+) -> AsyncIterator[Served]:
     """Serve on a socket in `folder`, whose name must be short."""
     engine = engine or FakeEngine()
     within = Limits(**limits)  # type: ignore[arg-type]  # counts are whole numbers
     clients = Clients(engine.forget, within)
-    stops: list[str] = []
     path = folder / "d.sock"
     listener = bind(Endpoint(path, path, path))
     ended = anyio.Event()
     with anyio.fail_after(PATIENCE_S):
         async with clients.running(), anyio.create_task_group() as tasks, over(path) as http:
-            app = make_app(engine, clients, limits=within, stop=lambda: stops.append("stop"))
+            app = make_app(engine, clients, limits=within, stop=engine.stop)
 
             async def serve(*, task_status: TaskStatus[anyio.CancelScope]) -> None:
                 with anyio.CancelScope() as scope:
-                    await serve_on(listener, app, started=lambda: task_status.started(scope))
+                    await serve_on(listener, app, started=lambda: task_status.started(scope), head_s=head_s)
                 ended.set()
 
             scope = await tasks.start(serve)
-            yield Served(http, engine, clients, path, scope, ended, stops)
+            yield Served(http, engine, clients, path, scope, ended)
             scope.cancel()
 
 

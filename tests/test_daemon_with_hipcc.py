@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 def root(trusted: Path, tmp_path: Path) -> Path:
-    """The shipped example with one instance."""
+    """The shipped example with one instance, compiled after each edit."""
     text = (ROOT / "examples/gemm/gemm_f16.kernel.toml").read_text()
     head, *instances = re.split(r"(?m)^(?=\[\[instance\]\])", text)
     chosen = next(instance for instance in instances if f'"{INSTANCE}"' in instance)
-    (tmp_path / "ckwatch.toml").write_text("")
+    (tmp_path / "ckwatch.toml").write_text('[daemon]\nbuild = "edited"\n')
     (tmp_path / "gemm_f16.kernel.toml").write_text(head + chosen)
     (tmp_path / "templates/ck").mkdir(parents=True)
     return tmp_path

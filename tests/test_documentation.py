@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import types
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -25,6 +26,17 @@ TEXTS = (
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "benchmarks/README.md", "editors/vscode/README.md")),
     *sorted(DOCS.rglob("*.md")),
 )
+
+
+def test_the_packaged_readme_leads_nowhere_that_is_not_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    text = (ROOT / "README.md").read_text()
+    for each in project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+    assert "Compiling (`docs/compiling.md` of the source)" in text
+
+
 OF_PAGES = pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -58,15 +58,15 @@ def test_other_archs(arch: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, [unit["outcome"] for unit in units]) == (0, ["built"])
 
 
-def test_a_comment_compiles_nothing_and_a_tile_one_unit(
-    trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comment_compiles_nothing(trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workspace = tmp_path / "gemm"
     shutil.copytree(ROOT / "examples/gemm", workspace)
     template = workspace / "templates/ck/gemm_universal.hip.j2"
     template.parent.mkdir(parents=True)
     shutil.copy(ckwatch_templates.ROOT / "ck/gemm_universal.hip.j2", template)
+    one = "gemm_f16/v3_128x128x64_intrawave"
+    # The folders in which headers of the workspace would be are part of the key: the copy is compiled once.
+    assert build(capsys, one, "-C", str(workspace))[0] == 0
     template.write_text(template.read_text() + "\n// a comment\n\n")
-    status, units = build(capsys, "gemm_f16/v[13]_128*", "-C", str(workspace))
-    assert (status, all(unit["from_store"] for unit in units)) == (0, True)
-    assert len(units) == 3
+    status, units = build(capsys, one, "-C", str(workspace))
+    assert (status, [unit["from_store"] for unit in units]) == (0, [True])

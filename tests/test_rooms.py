@@ -38,6 +38,32 @@ OTHER_PROCESSES: Mapping[str, AbstractSet[str]] = {
     "ckwatch.cli.live.screen": {"os.kill"},  # Ctrl-Z stops the command itself
     "ckwatch.server.__main__": {"os.fork"},  # a daemon leaves its terminal
 }
+BARE_READS = {"read_text", "read_bytes", "file_digest"}
+OWN_FILES: Mapping[str, str] = {
+    "ckwatch.bench.leases": "locks, with rules of their own",
+    "ckwatch.bench.runtimes.cuda_monitor": "/proc",
+    "ckwatch.bench.runtimes.hip": "/proc and /sys",
+    "ckwatch.bench.runtimes.hip_monitor": "/sys",
+    "ckwatch.bench.runtimes.processors": "/proc and /sys",
+    "ckwatch.bench.worker": "its standard input and /proc",
+    "ckwatch.cli.streams": "`/dev/null`",
+    "ckwatch.cli.export.module_text": "what ships with ckwatch",
+    "ckwatch.cli.logs": "the log, line by line",
+    "ckwatch.client.launch": "the log's end",
+    "ckwatch.compile.elf": "what was unpacked by an install",
+    "ckwatch.compile.keys": "/proc",
+    "ckwatch.compile.toolchain.devices": "/proc and /sys",
+    "ckwatch.engine.memory": "/proc and /sys",
+    "ckwatch.engine.queries.status": "the log's end",
+    "ckwatch.engine.queries.time_trace": "a new file",
+    "ckwatch.engine.watch.notify": "/proc",
+    "ckwatch.system.durable_files": "folders, and files that were just written",
+    "ckwatch.system.file_locks": "locks",
+    "ckwatch.system.processes": "/proc",
+    "ckwatch.system.user_files": "all others",
+    "ckwatch.workspace.init": "what ships with ckwatch",
+}
+"""Modules that read a file without `ckwatch.system.user_files`, and which."""
 STANDALONE = "ckwatch.cli.export.exported"
 """Its modules are the text of exported modules, which know nothing of ckwatch."""
 
@@ -193,6 +219,48 @@ def test_one_module_starts_and_kills_processes() -> None:
         if (called := {*calls(tree)} & PROCESS_CALLS) and module != "ckwatch.system.processes"
     }
     assert found == OTHER_PROCESSES
+
+
+def reads(tree: ast.AST) -> bool:
+    """Whether a module opens or reads files itself; writing new ones is no reading."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        method = called.rpartition(".")[2]
+        words = [
+            one.value for one in (*node.args, *(one.value for one in node.keywords)) if isinstance(one, ast.Constant)
+        ]
+        of_a_path = "." in called and (words[:1] == ["rb"] or any(one.arg == "encoding" for one in node.keywords))
+        plain = called in ("open", "os.open") or (method == "open" and of_a_path)
+        own_function = method == called and method in BARE_READS
+        if (method in BARE_READS and not own_function) or (plain and not {"w", "wb", "x", "ab"} & set(map(str, words))):
+            return True
+    return False
+
+
+def test_files_of_users_are_read_in_one_module() -> None:
+    found = {module for module, tree in modules().items() if reads(tree) and not module.startswith(STANDALONE)}
+    assert found == {*OWN_FILES}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("path.read_text()", True),
+        ("Path(name).read_bytes()", True),
+        ("open(name)", True),
+        ("path.open('rb')", True),
+        ("path.open(encoding='utf-8')", True),
+        ("os.open(name, os.O_RDONLY)", True),
+        ("hashlib.file_digest(file, 'sha256')", True),
+        ("path.open('w', encoding='utf-8')", False),
+        ("read_text(path)", False),
+        ("database.open()", False),
+    ],
+)
+def test_reading_is_recognized(text: str, expected: bool) -> None:
+    assert reads(ast.parse(text)) is expected
 
 
 def classes() -> dict[str, list[str]]:

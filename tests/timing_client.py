@@ -11,7 +11,7 @@ from ckwatch.bench.history.timings import TimingRecord
 from ckwatch.engine.timings_to_wire import record_details_to_wire, record_to_wire
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
-from ckwatch.wire.messages import WorkspaceDetail
+from ckwatch.wire.messages import Status, WorkspaceDetail
 from ckwatch.wire.state import Unit
 from fake_engine import unit_of
 
@@ -32,6 +32,7 @@ class TimingClient:
         self.known: list[Baseline] = []
         self.left_bench = False
         self.no_compiler: str | None = None
+        self.warnings: dict[str, str] = {}
 
     def _ask(self, *call: object) -> None:
         self.asked.append(call)
@@ -39,6 +40,13 @@ class TimingClient:
             raise self.fault
 
     async def sync(self) -> None: ...
+
+    async def status(self) -> Status:
+        return Status(
+            version="0", pid=1, root=str(self.root), started_at=0.0, uptime_s=0.0, seq=1, unit_count=1, phases={},
+            outcomes={}, busy=False, clients=1, memory_bytes=0, idle_exit_s=0.0, log_file=None, toolchain=None,
+            warnings=self.warnings,
+        )  # fmt: skip
 
     async def workspace(self) -> WorkspaceDetail:
         return WorkspaceDetail(
@@ -85,8 +93,8 @@ class TimingClient:
         self._ask("timing", number)
         return [row for one in self.records if one.id == number for row in record_details_to_wire(one, "a1")]
 
-    async def best(self, kernel: str, shape: str | None = None) -> list[RankedTiming]:
-        self._ask("best", kernel, shape)
+    async def best(self, kernel: str, shape: str | None = None, cache: str | None = None) -> list[RankedTiming]:
+        self._ask("best", kernel, shape, *([cache] if cache else []))
         return self.ranked
 
     async def compare(self, unit: str, against: str, shape: str | None = None) -> list[Compared]:

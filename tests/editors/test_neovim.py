@@ -59,7 +59,7 @@ def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(open_file: Op
     substitute(nvim, "MXdlPerWave = 2", "MXdlPerWave = 3")
     error = nvim.wait_for(f"{ERRORS}[1]")
     assert (error["lnum"], error["col"], error["code"]) == (line, len("MXdlPerWave = "), "rule/m-per-block")
-    assert error["message"].startswith("MPerBlock % (MPerXdl * MXdlPerWave) == 0")
+    assert "MPerBlock % (MPerXdl * MXdlPerWave) == 0: 128 % (32 * 3) = 32" in error["message"]
     related = [one["message"] for one in error["user_data"]["lsp"]["relatedInformation"]]
     assert "MPerBlock = 128" in related
     substitute(nvim, "MXdlPerWave = 3", "MXdlPerWave = 2")

@@ -185,7 +185,7 @@ def test_health_says_how_to_get_ckwatch(neovim: str, stage: Stage) -> None:
         nvim.lua("vim.cmd('checkhealth ckwatch')")
         text = nvim.lua("return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\\n')")
     assert "ckwatch is not on the PATH" in text
-    assert "pip install ckwatch" in text
+    assert "uv tool install ./ckwatch" in text
 
 
 def test_the_help_has_its_tags(neovim: str, stage: Stage) -> None:

@@ -322,5 +322,5 @@ def test_without_trust_nothing_is_run_and_a_missing_command_is_told(
         page.wait(".notification-list-item", "is no ckwatch command")
         assert (tmp_path / "started").exists()
         page.run_command("ckwatch: Install the ckwatch Command")
-        page.wait(".quick-input-list .monaco-list-row", "python3 -m pip install --user ckwatch")
+        page.wait(".quick-input-list .monaco-list-row", "python3 -m pip install --user")
         page.press("Escape")

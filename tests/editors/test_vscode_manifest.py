@@ -48,3 +48,13 @@ def test_every_command_of_the_server_that_a_user_may_want_is_in_the_palette() ->
     }
     offered = {each["command"] for each in MANIFEST["contributes"]["commands"]}
     assert of_server - offered == {"ckwatch.document", "ckwatch.toGenerated", "ckwatch.toTemplate", "ckwatch.units"}
+
+
+def test_the_pictures_of_the_page_are_there_and_packed_into_it() -> None:
+    """A page shows no files of its package: the build puts them into the text."""
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (EXTENSION / "README.md").read_text())
+    assert pictures
+    written = re.compile(r"\.\./\.\./docs/images/[\w-]+\.png")
+    assert all(written.fullmatch(each) and (EXTENSION / each).is_file() for each in pictures)
+    assert "--readme-path dist/README.md" in MANIFEST["scripts"]["package"]
+    assert "!dist/README.md" in (EXTENSION / ".vscodeignore").read_text().split("\n")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
+from ckwatch.bench.numerics.storage import narrow
 from gemm_build import Build
 from gemm_case import GemmCase, GemmRun, Size
 from gemm_rows import BLOCKED_SMALL, CASES, REFUSAL_CASE, REFUSED, check_refusal, sizes
@@ -38,6 +40,17 @@ def test_results(name: str, build: Build) -> None:
     library = build(case.unit(TEMPLATE, INSTANCES[name]), case)
     for seed, size in enumerate(sizes(name)):
         library.check(GemmRun(case, size, seed))
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16 bias relu", "f32 alpha beta", "f8 row scales", "f64"])
+def test_nan_stays_nan(name: str, build: Build) -> None:
+    """Without fast math, which is for HIP templates alone."""
+    case = CASES[name]
+    library = build(case.unit(TEMPLATE, INSTANCES[name]), case)
+    run = GemmRun(case, Size(20, 24, 30))
+    run.buffers["X"][...] = narrow(np.array([np.nan]), case.a, case.fnuz)
+    assert library.call(run, None, None) == 0
+    assert np.isnan(run.y()).all()
 
 
 def test_the_number_of_threads_changes_no_bit(build: Build) -> None:
