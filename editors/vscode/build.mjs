@@ -1,6 +1,6 @@
 // Bundles the extension into dist/extension.js; with --tests also each tests/*.test.ts into dist/tests, for node --test,
 // where tests/vscode.ts stands for the editor.
-import { readdirSync, rmSync } from "node:fs";
+import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const options = process.argv.slice(2);
@@ -15,6 +15,14 @@ await build({
   external: ["vscode"],
   minify: options.includes("--minify"),
 });
+// An extension's page shows pictures of https addresses and such that are in its text; the package asks nothing of a network.
+writeFileSync(
+  "dist/README.md",
+  readFileSync("README.md", "utf8").replace(
+    /\]\((\.\.\/\.\.\/docs\/images\/[\w-]+\.png)\)/g,
+    (_, path) => `](data:image/png;base64,${readFileSync(path).toString("base64")})`,
+  ),
+);
 if (options.includes("--tests")) {
   await build({
     ...common,

@@ -67,14 +67,27 @@ export function isVersion(output: string): boolean {
 export interface Installer {
   /** The program that has to be there. */
   readonly program: string;
-  /** What is typed into a terminal. */
+  /** What is typed into a terminal, before the folder of the source. */
   readonly line: string;
   readonly description: string;
 }
 
-/** Ways to install the command, the best first. */
+/**
+ * Ways to install the command from its source, the best first. Never by its name alone: ckwatch is on no package index, and
+ * what somebody puts there under its name would be installed.
+ */
 export const INSTALLERS: readonly Installer[] = [
-  { program: "uv", line: "uv tool install ckwatch", description: "in an environment of its own, by uv" },
-  { program: "pipx", line: "pipx install ckwatch", description: "in an environment of its own, by pipx" },
-  { program: "python3", line: "python3 -m pip install --user ckwatch", description: "among your Python's packages, by pip" },
+  { program: "uv", line: "uv tool install", description: "in an environment of its own, by uv" },
+  { program: "pipx", line: "pipx install", description: "in an environment of its own, by pipx" },
+  { program: "python3", line: "python3 -m pip install --user", description: "among your Python's packages, by pip" },
 ];
+
+/** The line that installs from the folder, for a shell. */
+export function installLine(line: string, folder: string, windows: boolean): string {
+  return windows ? `${line} "${folder}"` : `${line} '${folder.replaceAll("'", "'\\''")}'`;
+}
+
+/** Whether the text is that of ckwatch's pyproject.toml. */
+export function isSource(project: string): boolean {
+  return /^\s*name\s*=\s*"ckwatch"\s*$/m.test(project);
+}

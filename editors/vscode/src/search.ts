@@ -1,10 +1,12 @@
 /** Finds the `ckwatch` command on this machine, or helps to install it. */
 
 import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { commands, window, workspace } from "vscode";
-import { INSTALLERS, candidates, isVersion, startOptions, type Executable, type Installer } from "./executable";
+import { INSTALLERS, candidates, installLine, isSource, isVersion, startOptions, type Executable, type Installer } from "./executable";
 
 const run = promisify(execFile);
 const TIMEOUT_MS = 20_000;
@@ -60,17 +62,33 @@ export async function install(whenInstalled: () => Promise<void>): Promise<void>
     await window.showErrorMessage("Neither uv nor pipx nor Python was found. Install Python 3.11 or newer first.");
     return;
   }
-  const choice = await window.showQuickPick(choices, { placeHolder: "What is to be run in a terminal?" });
-  if (choice === undefined) {
+  const choice = await window.showQuickPick(choices, { placeHolder: "How is it to be installed from its source?" });
+  const folder = choice === undefined ? undefined : await sourceFolder();
+  if (choice === undefined || folder === undefined) {
     return;
   }
   const terminal = window.createTerminal("Install ckwatch");
   terminal.show();
-  terminal.sendText(choice.label);
+  terminal.sendText(installLine(choice.label, folder, WINDOWS));
   const done = await window.showInformationMessage("Start ckwatch when the terminal has finished.", "Start");
   if (done !== undefined) {
     await whenInstalled();
   }
+}
+
+/** The folder of ckwatch's source that the user names. */
+async function sourceFolder(): Promise<string | undefined> {
+  const title = "The folder of ckwatch's source";
+  const [chosen] = (await window.showOpenDialog({ canSelectFiles: false, canSelectFolders: true, title })) ?? [];
+  if (chosen === undefined) {
+    return undefined;
+  }
+  const project = await readFile(join(chosen.fsPath, "pyproject.toml"), "utf8").catch(() => "");
+  if (isSource(project)) {
+    return chosen.fsPath;
+  }
+  await window.showErrorMessage(`${chosen.fsPath} is not the source of ckwatch: its pyproject.toml does not say so.`);
+  return undefined;
 }
 
 async function isThere({ program }: Installer): Promise<boolean> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { candidates, isVersion, startOptions } from "../src/executable";
+import { INSTALLERS, candidates, installLine, isSource, isVersion, startOptions } from "../src/executable";
 
 const around = { setting: "", folders: ["/w/one", "/w/two"], home: "/home/me", windows: false };
 
@@ -69,4 +69,15 @@ test("what says its version is ckwatch", () => {
   assert.ok(isVersion("ckwatch 0.1.0\n"));
   assert.ok(!isVersion("Python 3.11.7\n"));
   assert.ok(!isVersion(""));
+});
+
+test("nothing is installed by its name alone, which may be a stranger's", () => {
+  for (const { line } of INSTALLERS) {
+    assert.doesNotMatch(line, /ckwatch/);
+    assert.equal(installLine(line, "/home/me/it's here", false), `${line} '/home/me/it'\\''s here'`);
+    assert.equal(installLine(line, "C:\\my source", true), `${line} "C:\\my source"`);
+  }
+  assert.ok(isSource('[project]\nname = "ckwatch"\n'));
+  assert.ok(!isSource('[project]\nname = "ckwatch-tools"\n'));
+  assert.ok(!isSource(""));
 });

@@ -18,7 +18,7 @@ function M.check()
     health.info('`ckwatch doctor` says whether the compiler and the devices are usable')
   elseif program then
     health.error(program .. ' is not on the PATH', {
-      'pip install ckwatch',
+      'install it from a clone: uv tool install ./ckwatch',
       "or name it: vim.lsp.config('ckwatch', { cmd = { '/path/to/ckwatch', 'lsp' } })",
     })
   end
