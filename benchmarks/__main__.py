@@ -11,6 +11,7 @@ from types import ModuleType
 
 from benchmarks import (
     analysis,
+    captured_text,
     edit_to_artifact,
     edit_to_compiler,
     eight_instances,
@@ -30,6 +31,7 @@ from benchmarks.quick_daemon import own_trust
 
 PROGRAMS: tuple[ModuleType, ...] = (
     rendering,
+    captured_text,
     rebuilding,
     machine_step,
     watching,

@@ -91,12 +91,12 @@ def line_of(path: Path, one: Timed) -> str:
     loop = kernel.loop
     ours, cpu, others = (statistics.median(times) for times in (one.ours, one.cpu, one.others))
     shown = f"{path.stem}: {ours:.0f} ms ({cpu:.0f} ms of CPU time), of which llvm-objdump {others:.0f}"
-    if loop is None or loop.cycles is None or loop.matrix_use is None:
+    if loop is None or loop.clocks is None or loop.matrix_use is None:
         return f"{shown}; no prediction: {'; '.join((*kernel.notes, *report.notes))}"
     waves = "?" if kernel.occupancy is None else kernel.occupancy.waves_per_simd
     return (
         f"{shown}; kernels: {len(report.kernels)}; the largest: {kernel.resources.vgprs} VGPR, {waves} waves/SIMD, "
-        f"{loop.mix.get('mfma', 0)} MFMA in {loop.cycles:.0f} cycles: {100 * loop.matrix_use:.0f} % use predicted"
+        f"{loop.mix.get('mfma', 0)} MFMA in {loop.clocks:.0f} cycles: {100 * loop.matrix_use:.0f} % use predicted"
     )
 
 

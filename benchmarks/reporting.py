@@ -57,16 +57,21 @@ def row(
     return Row(name, mine, other, reference_name, unit, ratio, goal, met(mine, ratio) if met else None, len(ours))
 
 
-def paired(ours: Callable[[], object], reference: Callable[[], object], runs: int) -> tuple[list[float], list[float]]:
-    """Time two functions `runs` times each, alternating which comes first; milliseconds."""
+def paired(
+    ours: Callable[[], object],
+    reference: Callable[[], object],
+    runs: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[float], list[float]]:
+    """Time two functions `runs` times each, alternating which comes first; milliseconds of `clock`."""
     mine: list[float] = []
     others: list[float] = []
     for number in range(runs):
         order = [(ours, mine), (reference, others)]
         for function, times in order if number % 2 == 0 else reversed(order):
-            start = time.perf_counter()
+            start = clock()
             function()
-            times.append((time.perf_counter() - start) * 1e3)
+            times.append((clock() - start) * 1e3)
     return mine, others
 
 
