@@ -10,8 +10,11 @@ WITHIN ?=
 CORES ?= 7
 CACHE_MIB ?= 260
 STEPS ?=
+WORDS ?=
+MINUTES ?= 10
+PARTS ?=
 
-.PHONY: demo test test-elsewhere test-editors lint fast-test toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes torture toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -35,6 +38,16 @@ lint: .venv/.installed
 # The tests that need neither compiler nor network; seconds.
 fast-test: .venv/.installed
 	$(BIN)/python tools/run_tests.py without-compilers
+
+# Plants every mistake of the corpus, and prints how many messages have the right place and cause; minutes.
+# WORDS="jinja linker": those that have one of these words in their kind or name.
+mistakes: toolchain
+	PYTHONPATH=tests $(BIN)/python -m mistakes $(WORDS)
+
+# Kills, fuzzes and attacks ckwatch at random for MINUTES (10); PARTS="kill lsp": only these. What is found is saved with
+# the command that plays it again. `make test` plays a few rounds of each part.
+torture: .venv/.installed
+	PYTHONPATH=tests $(BIN)/python -m torture --minutes $(MINUTES) $(PARTS)
 
 # A ROCm that is already there is used as it is; otherwise a private one is installed into the user's cache.
 toolchain: .venv/.installed
