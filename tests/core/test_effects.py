@@ -222,6 +222,13 @@ def test_an_edit_of_one_instance_touches_one_unit(daemon: Daemon) -> None:
     assert daemon.state.main.units["a/two@gfx942"].cause.chain[-1].what == "a.kernel.toml: Tile 2 → 5"
 
 
+def test_units_stand_in_the_order_of_the_kernel_files(daemon: Daemon) -> None:
+    daemon.load(kernel("a", zero=9, two=2, one=1), daemon.kernels["b"].kernel)
+    daemon.send(FilesChanged({}, reload=True))
+    ids = ["a/zero@gfx942", "a/two@gfx942", "a/one@gfx942"]
+    assert list(daemon.state.members("")) == list(daemon.state.main.units) == [*ids, "b/three@gfx942"]
+
+
 def test_what_was_built_before_comes_from_the_store(daemon: Daemon) -> None:
     save(daemon, "/b.j2", "t2")
     assert save(daemon, "/b.j2", "t1") == ["render three", "look up three"]

@@ -137,8 +137,18 @@ def take_over(state: State, out: Effects, at: float) -> None:
                 name, unit = view.taking.pop()
                 _take(state, out, view, name, unit, at)
                 left -= 1
+        if not (view.pending or view.taking):
+            _order_as_in_files(view)
         _start(state, out, view, at)
         out.append(Changed(view.name, "workspace"))
+
+
+def _order_as_in_files(view: View) -> None:
+    """What was added last may stand first."""
+    members = {unit.id: unit for kernel in view.found.values() for unit in kernel.units if unit.id in view.members}
+    if members.keys() == view.members.keys():
+        view.members = {name: view.members[name] for name in members}
+        view.units = {name: view.units[name] for name in {**members, **view.units} if name in view.units}
 
 
 def _begin_kernel(state: State, view: View, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ from ckwatch.wire.state import Change, Diagnostic, File, Unit, Workspace
 from ckwatch_lsp.session.overlays import OverlaySync
 
 _log = logging.getLogger(__name__)
+_NUMBERS = re.compile("([0-9]+)")
+
+
+def _place_in_file(unit: Unit) -> tuple[int, int, list[tuple[int, str]]]:
+    """The order of a file's units. Those of a sweep stand at one place; their names say their numbers."""
+    parts = [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(unit.id)]
+    return unit.place.start.line, unit.place.start.column, parts
 
 
 class ConnectionState(enum.Enum):
@@ -141,7 +149,11 @@ class WorkspaceFolder:
         known = self._by_path.get(path)
         if known is None:
             return []
-        return sorted(known.values(), key=lambda unit: (unit.place.start.line, unit.place.start.column))
+        return sorted(known.values(), key=_place_in_file)
+
+    def units_in_order(self) -> list[Unit]:
+        """All units, kernel file by kernel file, in the order of their instances; changes come in any order."""
+        return [unit for path in sorted(self._by_path) for unit in self.units_at(path)]
 
     @property
     def is_rendering(self) -> bool:
