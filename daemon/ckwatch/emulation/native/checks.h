@@ -1,0 +1,107 @@
+/* What memory.c and checks.c share: the shadow of a wave's registers, what is outstanding, the cells of LDS.
+ *
+ * A register's shadow has a 1 for each bit that nothing has defined. Two things make it cheap: `undefined_lanes` says
+ * which lanes have such a bit at all, and the 64 words of a row are only written when they are looked at (prepare_row),
+ * so that a register which is undefined as a whole, or defined as a whole, costs one word.
+ */
+#ifndef CHECKS_H
+#define CHECKS_H
+
+#include "machine.h"
+
+enum { VM, LGKM, COUNTERS };
+enum { MOST_OUTSTANDING = 64 };
+
+/* One operation that a counter counts. */
+typedef struct {
+  const Instruction *at;
+  uint32_t serial;
+  uint32_t lds_serial; /* of the operation among the wave's LDS operations (LGKM) or its LDS-DMA (VM); 0 when none */
+  uint16_t first;      /* the vector registers that it writes */
+  uint8_t count;
+} Outstanding;
+
+struct WaveChecks {
+  Wave shadow; /* v and s hold shadows, EXEC the real mask: fetch and put of values.h work on it */
+
+  uint64_t undefined_lanes[VECTOR_REGISTERS];
+  uint64_t undefined[VECTOR_REGISTERS / 64]; /* bit by register: undefined_lanes is not 0 */
+  uint64_t has_row[VECTOR_REGISTERS / 64];   /* the row in `shadow` is exact; otherwise undefined lanes are so wholly */
+  const Instruction *origin[VECTOR_REGISTERS];
+
+  uint64_t scalar_undefined[3]; /* bit by register: shadow.s is not 0 */
+  const Instruction *scalar_origin[SCALAR_REGISTERS];
+
+  uint64_t flight_lanes[VECTOR_REGISTERS];
+  uint64_t in_flight[VECTOR_REGISTERS / 64];
+  uint32_t flight_serial[COUNTERS][VECTOR_REGISTERS]; /* 0: does not wait for this counter */
+  const Instruction *flight_at[VECTOR_REGISTERS];
+  uint64_t scalar_in_flight[3];
+  const Instruction *scalar_flight_at[SCALAR_REGISTERS];
+
+  Outstanding outstanding[COUNTERS][MOST_OUTSTANDING]; /* rings */
+  uint32_t first[COUNTERS], count[COUNTERS], serial[COUNTERS];
+
+  /* LDS: the last operation, the last that is complete, and the last that other waves may rely on. */
+  uint32_t lds_serial[COUNTERS], lds_done[COUNTERS], lds_visible[COUNTERS], lds_at_barrier[COUNTERS];
+  uint32_t limit[COUNTERS][MAX_WAVES]; /* of other waves' operations, what this one may rely on in limits_epoch */
+  uint32_t limits_epoch;
+  uint32_t barrier_epoch; /* the group's when the wave last arrived at a barrier; UINT32_MAX: never */
+  uint32_t lds_call;      /* calls of check_lds */
+  uint32_t epoch;         /* the group's when the wave last did something that is checked */
+
+  uint8_t *scratch; /* the shadow of the wave's scratch memory; NULL until it is used */
+  uint64_t scratch_bytes;
+
+  uint64_t finite; /* lanes whose sources were finite, for check_after */
+};
+
+/* ---- Registers --------------------------------------------------------------------------------------------------- */
+static inline bool any_of(const uint64_t *bits, unsigned index, unsigned count) {
+  unsigned word = index / 64, bit = index % 64;
+  uint64_t mask = count >= 64 ? ~0ull : (1ull << count) - 1;
+  if (bits[word] >> bit & mask) return true;
+  return bit + count > 64 && (bits[word + 1] & (mask >> (64 - bit))) != 0;
+}
+
+uint32_t *prepare_row(WaveChecks *c, unsigned index);                /* the register's shadow, exact in all lanes */
+void note_row(WaveChecks *c, unsigned index, const Instruction *origin); /* after a change of that row */
+static inline void define_lanes(WaveChecks *c, unsigned index, uint64_t lanes) {
+  if ((c->undefined_lanes[index] &= ~lanes) == 0) {
+    c->undefined[index / 64] &= ~(1ull << index % 64);
+    c->has_row[index / 64] &= ~(1ull << index % 64);
+  }
+}
+void put_scalar_shadow(WaveChecks *c, unsigned index, uint32_t bits, const Instruction *origin);
+
+/* The uses of registers by memory instructions: missing waits, undefined addresses, undefined data to memory. `lanes`
+ * are those that use them. */
+void check_use(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes);
+void check_scalar_use(Wave *w, const Instruction *i, unsigned index, unsigned count);
+void check_address(Wave *w, const Instruction *i, const Operand *o, uint64_t lanes); /* vector or scalar, or none */
+void check_stored(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, uint32_t mask);
+void check_result(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, int counter);
+void check_scalar_result(Wave *w, const Instruction *i, unsigned index, unsigned count);
+
+/* The registers hold what was loaded: shadow[lane][dword] for the lanes of `undefined`, the others are defined. */
+typedef uint32_t LoadShadow[LANES][4];
+void put_loaded(Wave *w, const Instruction *i, unsigned index, unsigned count, uint64_t lanes, uint64_t undefined,
+                LoadShadow shadow);
+
+/* An operation that is counted from here on. */
+void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
+            uint32_t lds_serial);
+void expect_scalar(Wave *w, const Instruction *i, unsigned index, unsigned count);
+
+/* ---- LDS --------------------------------------------------------------------------------------------------------- */
+typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;
+
+/* For each lane the offset and the number of bytes, all within the allocation, before the bytes are written; `written`
+ * are the new values, [lane][byte / 4], and `undefined` their shadow (NULL: defined). Reads set the lanes of the result
+ * that have undefined bytes, and their shadow. `counter` is VM for LDS-DMA. `serial` comes from next_lds_serial. */
+uint32_t next_lds_serial(Wave *w, int counter);
+uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
+                   const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
+                   LoadShadow undefined, LoadShadow read);
+
+#endif

@@ -1,0 +1,422 @@
+/* Workgroups on threads, waves from barrier to barrier, and the registers with which a wave begins.
+ *
+ * "Initial Kernel Execution State", "Kernel Descriptor" and "Kernel Argument Metadata" of LLVM's AMDGPUUsage. */
+#include "dispatch.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* kernel_code_properties */
+enum {
+  PRIVATE_SEGMENT_BUFFER = 1 << 0,
+  DISPATCH_PTR = 1 << 1,
+  QUEUE_PTR = 1 << 2,
+  KERNARG_SEGMENT_PTR = 1 << 3,
+  DISPATCH_ID = 1 << 4,
+  FLAT_SCRATCH_INIT = 1 << 5,
+  PRIVATE_SEGMENT_SIZE = 1 << 6,
+};
+
+/* compute_pgm_rsrc2 */
+enum { PRIVATE_SEGMENT = 1 << 0, WORKGROUP_ID_X = 1 << 7, WORKGROUP_INFO = 1 << 10, WORKITEM_ID_SHIFT = 11 };
+
+static const Finding no_place = {.lane = -1, .other_wave = -1, .other_lane = -1};
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+static uint32_t dimensions(const Launch *launch) {
+  for (uint32_t n = 3; n > 1; n--)
+    if (launch->grid[n - 1] > 1 || launch->block[n - 1] > 1) return n;
+  return 1;
+}
+
+void fill_hidden_arguments(const Launch *launch) {
+  const Kernel *kernel = launch->kernel;
+  for (uint32_t n = 0; n < kernel->argument_count; n++) {
+    const KernelArgument *argument = &kernel->arguments[n];
+    uint64_t value = 0;
+    switch (argument->kind) {
+      case BY_VALUE:
+      case DYNAMIC_SHARED_POINTER: continue;
+      case HIDDEN_BLOCK_COUNT_X:
+      case HIDDEN_BLOCK_COUNT_Y:
+      case HIDDEN_BLOCK_COUNT_Z: value = launch->grid[argument->kind - HIDDEN_BLOCK_COUNT_X]; break;
+      case HIDDEN_GROUP_SIZE_X:
+      case HIDDEN_GROUP_SIZE_Y:
+      case HIDDEN_GROUP_SIZE_Z: value = launch->block[argument->kind - HIDDEN_GROUP_SIZE_X]; break;
+      case HIDDEN_GRID_DIMS: value = dimensions(launch); break;
+      case HIDDEN_PRIVATE_BASE: value = PRIVATE_APERTURE >> 32; break;
+      case HIDDEN_SHARED_BASE: value = SHARED_APERTURE >> 32; break;
+      case HIDDEN_QUEUE_PTR: value = (uint64_t)(uintptr_t)launch->queue; break;
+      case HIDDEN_DYNAMIC_LDS_SIZE: value = launch->dynamic_lds; break;
+      default: break; /* workgroups are whole, grids begin at 0, and there is nothing to talk to */
+    }
+    memcpy(launch->kernarg + argument->offset, &value, argument->size < 8 ? argument->size : 8);
+  }
+}
+
+static bool has_argument(const Kernel *kernel, ArgumentKind kind) {
+  for (uint32_t n = 0; n < kernel->argument_count; n++)
+    if (kernel->arguments[n].kind == kind) return true;
+  return false;
+}
+bool wants_packet(const Kernel *kernel) { return kernel->properties & DISPATCH_PTR; }
+bool wants_queue(const Kernel *kernel) {
+  return kernel->properties & QUEUE_PTR || has_argument(kernel, HIDDEN_QUEUE_PTR);
+}
+
+void fill_packet(const Launch *launch, uint8_t *packet) {
+  struct {
+    uint16_t header, setup, workgroup[3], reserved;
+    uint32_t grid[3], private_bytes, group_bytes;
+    uint64_t kernel_object, kernarg, reserved_2, signal;
+  } content = {.header = 2 /* a kernel dispatch */, .setup = (uint16_t)dimensions(launch)};
+  _Static_assert(sizeof content == PACKET_BYTES, "hsa_kernel_dispatch_packet_t");
+  for (int n = 0; n < 3; n++) {
+    content.workgroup[n] = (uint16_t)launch->block[n];
+    content.grid[n] = launch->grid[n] * launch->block[n];
+  }
+  content.private_bytes = launch->kernel->scratch_bytes;
+  content.group_bytes = launch->kernel->lds_bytes + launch->dynamic_lds;
+  content.kernarg = (uint64_t)(uintptr_t)launch->kernarg;
+  memcpy(packet, &content, sizeof content);
+}
+
+/* Of amd_queue_t only what kernels read: the apertures. */
+void fill_queue(uint8_t *queue) {
+  enum { GROUP_APERTURE = 0x40, PRIVATE_APERTURE_OFFSET = 0x44 };
+  uint32_t group = SHARED_APERTURE >> 32, private = PRIVATE_APERTURE >> 32;
+  memset(queue, 0, QUEUE_BYTES);
+  memcpy(queue + GROUP_APERTURE, &group, 4);
+  memcpy(queue + PRIVATE_APERTURE_OFFSET, &private, 4);
+}
+
+/* ---- The start of a wave ----------------------------------------------------------------------------------------- */
+
+static void put_initial(Wave *w, uint32_t *at, uint32_t value) {
+  w->s[*at] = value;
+  if (w->checks) define_scalar(w, *at);
+  ++*at;
+}
+static void put_initial_pair(Wave *w, uint32_t *at, uint64_t value) {
+  put_initial(w, at, (uint32_t)value);
+  put_initial(w, at, (uint32_t)(value >> 32));
+}
+
+/* The descriptor of scratch memory, as ROCr makes it: swizzled, elements of four bytes, 64 lanes side by side. */
+static void put_scratch_descriptor(Wave *w, uint32_t *at) {
+  enum { SWIZZLE = 1u << 31, INDEX_STRIDE_64 = 3 << 21, ADD_TID = 1 << 23, ELEMENT_4 = 1 << 19, FORMAT_32 = 4 << 15 };
+  uint64_t base = (uint64_t)(uintptr_t)w->scratch;
+  put_initial(w, at, (uint32_t)base);
+  put_initial(w, at, ((uint32_t)(base >> 32) & 0xffff) | SWIZZLE);
+  put_initial(w, at, w->scratch_bytes * LANES);
+  put_initial(w, at, ADD_TID | INDEX_STRIDE_64 | ELEMENT_4 | FORMAT_32 | 0xfac /* x, y, z, w */);
+}
+
+/* User SGPRs, then system SGPRs, each where the kernel descriptor asks for it. */
+static void put_initial_scalars(Wave *w) {
+  const Launch *launch = w->launch;
+  const Kernel *kernel = launch->kernel;
+  uint32_t at = 0, properties = kernel->properties;
+  if (properties & PRIVATE_SEGMENT_BUFFER) put_scratch_descriptor(w, &at);
+  if (properties & DISPATCH_PTR) put_initial_pair(w, &at, (uint64_t)(uintptr_t)launch->packet);
+  if (properties & QUEUE_PTR) put_initial_pair(w, &at, (uint64_t)(uintptr_t)launch->queue);
+  if (properties & KERNARG_SEGMENT_PTR) put_initial_pair(w, &at, (uint64_t)(uintptr_t)launch->kernarg);
+  if (properties & DISPATCH_ID) put_initial_pair(w, &at, launch->dispatch_id);
+  if (properties & FLAT_SCRATCH_INIT) put_initial_pair(w, &at, (uint64_t)(uintptr_t)w->scratch);
+  if (properties & PRIVATE_SEGMENT_SIZE) put_initial(w, &at, kernel->scratch_bytes);
+  /* Arguments that are there before the first instruction. Kernels that want them begin with code that loads the same
+   * values, for firmware that does not preload; hardware that does starts behind it. It is harmless. */
+  uint32_t preloaded = kernel->preload & 0x7f, offset = kernel->preload >> 7;
+  for (uint32_t n = 0; n < preloaded && at < 16; n++) {
+    uint32_t value = 0;
+    if ((offset + n + 1) * 4 <= kernel->kernarg_bytes) memcpy(&value, launch->kernarg + (offset + n) * 4, 4);
+    put_initial(w, &at, value);
+  }
+  at = kernel->rsrc2 >> 1 & 31; /* user SGPRs in all; the system's follow */
+  for (int n = 0; n < 3; n++)
+    if (kernel->rsrc2 & WORKGROUP_ID_X << n) put_initial(w, &at, w->group->id[n]);
+  if (kernel->rsrc2 & WORKGROUP_INFO) put_initial(w, &at, launch->waves);
+  /* Scratch of each wave has its own base here, so its offset in the queue's scratch is 0. */
+  if (kernel->rsrc2 & PRIVATE_SEGMENT) put_initial(w, &at, 0);
+}
+
+static void start_wave(Wave *w) {
+  Launch *launch = w->launch;
+  const Kernel *kernel = launch->kernel;
+  /* What is not defined has bits that show: addresses nowhere, and not a number. */
+  uint32_t vectors = kernel->vgprs < kernel->accum_offset ? kernel->vgprs : kernel->accum_offset;
+  memset(w->v, 0xff, vectors * sizeof w->v[0]);
+  memset(w->v[256], 0xff, (kernel->vgprs - vectors) * sizeof w->v[0]);
+  memset(w->s, 0, sizeof w->s);
+  memset(w->s, 0xff, FLAT_SCRATCH * sizeof w->s[0]);
+  w->next = kernel->entry;
+  w->state = RUNNING;
+  w->executed = 0;
+  w->last_region = NULL;
+
+  uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], first = w->id * LANES;
+  w->live = size - first >= LANES ? ~0ull : (1ull << (size - first)) - 1;
+  EXEC_OF(w) = w->live;
+  PAIR_OF(w, SHARED_BASE) = SHARED_APERTURE;
+  PAIR_OF(w, SHARED_LIMIT) = SHARED_APERTURE + UINT32_MAX;
+  PAIR_OF(w, PRIVATE_BASE) = PRIVATE_APERTURE;
+  PAIR_OF(w, PRIVATE_LIMIT) = PRIVATE_APERTURE + UINT32_MAX;
+  PAIR_OF(w, FLAT_SCRATCH) = (uint64_t)(uintptr_t)w->scratch;
+  uint32_t r = kernel->rsrc1;
+  w->mode = (r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23;
+
+  if (w->checks) {
+    static const uint8_t defined[] = {EXEC, EXEC + 1, SHARED_BASE, SHARED_BASE + 1, SHARED_LIMIT, SHARED_LIMIT + 1,
+                                      PRIVATE_BASE, PRIVATE_BASE + 1, PRIVATE_LIMIT, PRIVATE_LIMIT + 1, FLAT_SCRATCH,
+                                      FLAT_SCRATCH + 1};
+    reset_wave_checks(w);
+    for (size_t n = 0; n < sizeof defined; n++) define_scalar(w, defined[n]);
+    define_vector(w, 0, ~0ull);
+  }
+  put_initial_scalars(w);
+
+  /* Work-item ids, packed in v0 from gfx90a on: x, y if asked for, z if asked for. */
+  uint32_t ids = kernel->rsrc2 >> WORKITEM_ID_SHIFT & 3, x = launch->block[0], xy = x * launch->block[1];
+  for (uint32_t l = 0; l < LANES; l++) {
+    uint32_t flat = first + l, in_layer = flat % xy;
+    w->v[0][l] = in_layer % x | (ids >= 1 ? in_layer / x << 10 : 0) | (ids >= 2 ? flat / xy << 20 : 0);
+  }
+  if (w->scratch_bytes) memset(w->scratch, 0xff, (size_t)w->scratch_bytes * LANES);
+}
+
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
+
+enum { SLICE = 1 << 20 }; /* instructions of one wave before the next one goes on, for those that wait for each other */
+
+static const Instruction *last_of(const Wave *w) { return &w->code->instructions[w->next - 1]; }
+
+static void run_slice(Wave *w) {
+  const Instruction *code = w->code->instructions;
+  uint32_t left = SLICE;
+  do {
+    const Instruction *i = &code[w->next++];
+    i->execute(w, i);
+  } while (__builtin_expect(w->state == RUNNING, 1) && --left);
+  w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
+}
+
+/* Of s_nop, s_waitcnt, s_barrier and the like, which have no registers, the checks need not be told. */
+static inline bool is_checked(const Instruction *i) {
+  uint32_t flags = i->row->flags;
+  return !(flags & IS_MEMORY) && (i->reads | i->writes | (flags & ~IGNORES_EXEC));
+}
+
+static void run_checked_slice(Wave *w) {
+  const Instruction *code = w->code->instructions;
+  uint32_t left = SLICE;
+  const Instruction *i;
+  do {
+    i = &code[w->next++];
+    if (is_checked(i)) {
+      check_before(w, i);
+      i->execute(w, i);
+      check_after(w, i);
+    } else {
+      i->execute(w, i);
+    }
+  } while (__builtin_expect(w->state == RUNNING, 1) && --left);
+  w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
+  if (w->state == AT_BARRIER) check_barrier(w, i);
+}
+
+static void require_end(Wave *w) {
+  if (w->executed < w->launch->instruction_limit) return;
+  Finding finding = no_place;
+  finding.kind = NO_END;
+  finding.at = last_of(w);
+  report(w, &finding);
+  w->state = STOPPED;
+  w->launch->stop = true;
+}
+
+/* A wave that has ended counts no more for gfx9's barriers, so the others go on; what they expected of it never comes. */
+static void report_divergence(Workgroup *group) {
+  Wave *ended = NULL, *waiting = NULL;
+  for (uint32_t n = 0; n < group->wave_count; n++) {
+    Wave *w = group->waves[n];
+    if (w->state == ENDED && !ended) ended = w;
+    if (w->state == AT_BARRIER && !waiting) waiting = w;
+  }
+  if (!ended || !waiting) return;
+  Finding finding = no_place;
+  finding.kind = DIVERGENT_BARRIER;
+  finding.at = last_of(waiting);
+  finding.other = last_of(ended);
+  finding.other_wave = (int)ended->id;
+  report(waiting, &finding);
+}
+
+static void run_workgroup(Workgroup *group) {
+  Launch *launch = group->launch;
+  void (*run)(Wave *) = launch->checked ? run_checked_slice : run_slice;
+  for (uint32_t n = 0; n < group->wave_count; n++) start_wave(group->waves[n]);
+  for (;;) {
+    uint32_t running = 0, waiting = 0;
+    for (uint32_t n = 0; n < group->wave_count; n++) {
+      Wave *w = group->waves[n];
+      if (w->state == RUNNING) run(w);
+      if (w->state == RUNNING) require_end(w);
+      if (launch->stop) goto stopped;
+      running += w->state == RUNNING;
+      waiting += w->state == AT_BARRIER;
+    }
+    if (running) continue;
+    if (!waiting) break;
+    if (launch->checked && waiting < group->wave_count) report_divergence(group);
+    group->epoch++;
+    for (uint32_t n = 0; n < group->wave_count; n++)
+      if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
+  }
+stopped:
+  for (uint32_t n = 0; n < group->wave_count; n++) launch->executed += group->waves[n]->executed;
+}
+
+/* ---- What a thread needs for workgroups, used again and again --------------------------------------------------- */
+
+typedef struct Place {
+  Workgroup group;
+  size_t lds_bytes, cell_bytes, scratch_bytes;
+  uint8_t *scratch; /* of all waves */
+  LdsCell *cells;
+  Wave *waves[MAX_WAVES];
+  WaveChecks *checks[MAX_WAVES];
+  struct Place *next;
+} Place;
+
+static Place *free_places;
+static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *aligned(size_t size) {
+  void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
+  if (!memory) abort();
+  return memory;
+}
+
+static Place *take_place(Launch *launch) {
+  pthread_mutex_lock(&places_lock);
+  Place *place = free_places;
+  if (place) free_places = place->next;
+  pthread_mutex_unlock(&places_lock);
+  if (!place && !(place = calloc(1, sizeof *place))) abort();
+
+  const Kernel *kernel = launch->kernel;
+  Workgroup *group = &place->group;
+  uint32_t scratch = (kernel->scratch_bytes + 3) & ~3u;
+  size_t lds = kernel->lds_bytes + (size_t)launch->dynamic_lds, all_scratch = (size_t)scratch * LANES * launch->waves;
+  if (lds + 64 > place->lds_bytes) {
+    free(group->lds);
+    group->lds = aligned(place->lds_bytes = lds + 64);
+  }
+  if (all_scratch > place->scratch_bytes) {
+    free(place->scratch);
+    place->scratch = aligned(place->scratch_bytes = all_scratch);
+  }
+  if (launch->checked && lds_cell_bytes((uint32_t)lds) > place->cell_bytes) {
+    free(place->cells);
+    place->cells = aligned(place->cell_bytes = lds_cell_bytes((uint32_t)lds));
+  }
+  group->lds_cells = launch->checked ? place->cells : NULL;
+  group->launch = launch;
+  group->lds_bytes = (uint32_t)lds;
+  group->wave_count = launch->waves;
+  for (uint32_t n = 0; n < launch->waves; n++) {
+    if (!place->waves[n]) place->waves[n] = memset(aligned(sizeof(Wave)), 0, sizeof(Wave));
+    if (launch->checked && !place->checks[n]) place->checks[n] = new_wave_checks();
+    Wave *w = group->waves[n] = place->waves[n];
+    w->id = n;
+    w->group = group;
+    w->launch = launch;
+    w->code = launch->code;
+    w->scratch_bytes = scratch;
+    w->scratch = scratch ? place->scratch + (size_t)n * scratch * LANES : NULL;
+    w->checks = launch->checked ? place->checks[n] : NULL;
+  }
+  return place;
+}
+
+static void give_place(Place *place) {
+  pthread_mutex_lock(&places_lock);
+  place->next = free_places;
+  free_places = place;
+  pthread_mutex_unlock(&places_lock);
+}
+
+/* ---- Which workgroups, and on which threads ---------------------------------------------------------------------- */
+
+typedef struct {
+  Launch *launch;
+  Choice choice;
+  uint64_t all, computed;
+  _Atomic uint64_t taken;
+} Work;
+
+static uint64_t mixed(uint64_t x) { /* splitmix64 */
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+/* The n-th of the chosen workgroups: the first, the last, and one at random out of each of equal shares between. */
+static uint64_t chosen(const Work *work, uint64_t n) {
+  if (work->computed == work->all || n == 0) return n;
+  if (n == work->computed - 1) return work->all - 1;
+  uint64_t between = work->all - 2, shares = work->computed - 2;
+  uint64_t begin = (uint64_t)((unsigned __int128)between * (n - 1) / shares);
+  uint64_t end = (uint64_t)((unsigned __int128)between * n / shares);
+  return 1 + begin + mixed(work->choice.seed ^ mixed(n)) % (end - begin);
+}
+
+static void *work_on(void *argument) {
+  Work *work = argument;
+  Launch *launch = work->launch;
+  Place *place = take_place(launch);
+  Workgroup *group = &place->group;
+  for (uint64_t n; !launch->stop && (n = work->taken++) < work->computed;) {
+    uint64_t flat = chosen(work, n);
+    group->id[0] = (uint32_t)(flat % launch->grid[0]);
+    group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
+    group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
+    group->epoch = 0;
+    memset(group->lds, 0xff, group->lds_bytes);
+    if (launch->checked) reset_lds_cells(group);
+    run_workgroup(group);
+  }
+  give_place(place);
+  return NULL;
+}
+
+static uint32_t thread_count(void) {
+  const char *told = getenv("CKWATCH_EMULATOR_THREADS");
+  long wanted = told ? atol(told) : 0;
+  cpu_set_t usable;
+  if (wanted <= 0) wanted = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  return wanted > 256 ? 256 : (uint32_t)wanted;
+}
+
+void run_launch(Launch *launch, Choice choice, LaunchCounts *counts) {
+  Work work = {.launch = launch, .choice = choice};
+  work.all = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+  uint64_t wanted = choice.workgroups == UINT32_MAX ? work.all : choice.workgroups;
+  if (wanted < 2) wanted = 2; /* the first and the last */
+  work.computed = wanted < work.all ? wanted : work.all;
+  uint64_t threads = thread_count();
+  if (threads > work.computed) threads = work.computed;
+  pthread_t others[256];
+  uint64_t started = 0;
+  while (started + 1 < threads && pthread_create(&others[started], NULL, work_on, &work) == 0) started++;
+  work_on(&work);
+  for (uint64_t n = 0; n < started; n++) pthread_join(others[n], NULL);
+  counts->executed = launch->executed;
+  counts->all = work.all;
+  counts->computed = work.computed;
+  counts->stopped = launch->stop;
+}

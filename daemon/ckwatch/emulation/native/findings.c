@@ -1,0 +1,197 @@
+/* What was found, each thing once, with the number of its occurrences, as JSON. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "machine.h"
+
+enum { MOST_FINDINGS = 200 };
+
+static const char *const kind_names[FINDING_KINDS] = {
+    [OUT_OF_BOUNDS_READ] = "out-of-bounds-read",
+    [OUT_OF_BOUNDS_WRITE] = "out-of-bounds-write",
+    [LDS_OUT_OF_BOUNDS] = "lds-out-of-bounds",
+    [LDS_RACE] = "lds-race",
+    [UNDEFINED_VALUE] = "undefined-value",
+    [MISSING_WAIT] = "missing-wait",
+    [DIVERGENT_BARRIER] = "divergent-barrier",
+    [MISALIGNED] = "misaligned",
+    [NON_FINITE] = "non-finite",
+    [WRITE_CONFLICT] = "write-conflict",
+    [TRAP] = "trap",
+    [UNKNOWN_INSTRUCTION] = "unknown-instruction",
+    [NO_END] = "no-end",
+};
+
+/* A copy of all that is told: the code object may be unloaded before it is asked for. */
+typedef struct {
+  FindingKind kind;
+  char *kernel, *instruction, *other_instruction;
+  bool has_at, has_other;
+  uint32_t pc, other_pc;
+  uint64_t text_address;
+  uint32_t workgroup[3], wave;
+  int lane, other_wave, other_lane;
+  bool has_address, has_region;
+  uint64_t address, region_base, region_size;
+  uint32_t bytes;
+  char note[160];
+  uint64_t count;
+} Kept;
+
+static Kept kept[MOST_FINDINGS];
+static uint32_t kept_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static char *copy_of(const char *text) {
+  char *copy = strdup(text ? text : "");
+  if (!copy) abort();
+  return copy;
+}
+
+static bool is_same(const Kept *k, const Finding *f, const char *kernel) {
+  return k->kind == f->kind && k->has_at == (f->at != NULL) && (!f->at || k->pc == f->at->address) &&
+         k->has_other == (f->other != NULL) && (!f->other || k->other_pc == f->other->address) &&
+         strcmp(k->kernel, kernel) == 0 && (!f->at || strcmp(k->instruction, f->at->text ? f->at->text : "") == 0);
+}
+
+static bool is_of_memory(FindingKind kind) {
+  return kind == OUT_OF_BOUNDS_READ || kind == OUT_OF_BOUNDS_WRITE;
+}
+
+void report(Wave *wave, const Finding *finding) {
+  const Launch *launch = wave->launch;
+  const char *kernel = launch && launch->kernel && launch->kernel->name ? launch->kernel->name : "";
+  pthread_mutex_lock(&lock);
+  for (uint32_t n = 0; n < kept_count; n++)
+    if (is_same(&kept[n], finding, kernel)) {
+      kept[n].count++;
+      pthread_mutex_unlock(&lock);
+      return;
+    }
+  if (kept_count < MOST_FINDINGS) {
+    Kept *k = &kept[kept_count];
+    *k = (Kept){.kind = finding->kind,
+                .kernel = copy_of(kernel),
+                .has_at = finding->at != NULL,
+                .has_other = finding->other != NULL,
+                .text_address = wave->code ? wave->code->own_text_address : 0, /* as the disassembler prints it */
+                .wave = wave->id,
+                .lane = finding->lane,
+                .other_wave = finding->other_wave,
+                .other_lane = finding->other_lane,
+                .has_address = finding->has_address,
+                .address = finding->address,
+                .bytes = finding->bytes,
+                .count = 1};
+    k->instruction = copy_of(finding->at ? finding->at->text : NULL);
+    k->other_instruction = copy_of(finding->other ? finding->other->text : NULL);
+    if (finding->at) k->pc = finding->at->address;
+    if (finding->other) k->other_pc = finding->other->address;
+    if (wave->group) memcpy(k->workgroup, wave->group->id, sizeof k->workgroup);
+    memcpy(k->note, finding->note, sizeof k->note);
+    k->note[sizeof k->note - 1] = 0;
+    bool in_memory = finding->has_address && is_of_memory(finding->kind);
+    const Region *region = in_memory ? nearest_region(finding->address) : NULL;
+    if (region) k->has_region = true, k->region_base = region->base, k->region_size = region->size;
+    kept_count++;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+uint32_t finding_count(void) {
+  pthread_mutex_lock(&lock);
+  uint32_t count = kept_count;
+  pthread_mutex_unlock(&lock);
+  return count;
+}
+
+void clear_findings(void) {
+  pthread_mutex_lock(&lock);
+  for (uint32_t n = 0; n < kept_count; n++) {
+    free(kept[n].kernel);
+    free(kept[n].instruction);
+    free(kept[n].other_instruction);
+  }
+  kept_count = 0;
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+typedef struct {
+  char *text;
+  size_t length, room;
+} Text;
+
+__attribute__((format(printf, 2, 3))) static void append(Text *t, const char *format, ...) {
+  for (;;) {
+    va_list arguments;
+    va_start(arguments, format);
+    int needed = vsnprintf(t->text + t->length, t->room - t->length, format, arguments);
+    va_end(arguments);
+    if (needed < 0) abort();
+    if ((size_t)needed < t->room - t->length) {
+      t->length += (size_t)needed;
+      return;
+    }
+    t->room = t->room * 2 + (size_t)needed;
+    t->text = realloc(t->text, t->room);
+    if (!t->text) abort();
+  }
+}
+
+static void append_string(Text *t, const char *name, const char *value) {
+  append(t, ",\"%s\":\"", name);
+  for (const unsigned char *c = (const unsigned char *)value; *c; c++) {
+    if (*c == '"' || *c == '\\') append(t, "\\%c", *c);
+    else if (*c < 0x20 || *c >= 0x7f) append(t, "\\u%04x", *c); /* bytes beyond ASCII as Latin-1: always valid JSON */
+    else append(t, "%c", *c);
+  }
+  append(t, "\"");
+}
+
+static void append_index(Text *t, const char *name, int value) {
+  if (value < 0) append(t, ",\"%s\":null", name);
+  else append(t, ",\"%s\":%d", name, value);
+}
+
+char *finding_json(uint32_t n) {
+  pthread_mutex_lock(&lock);
+  if (n >= kept_count) {
+    pthread_mutex_unlock(&lock);
+    return NULL;
+  }
+  const Kept *k = &kept[n];
+  Text t = {.text = malloc(1024), .room = 1024};
+  if (!t.text) abort();
+  append(&t, "{\"kind\":\"%s\"", kind_names[k->kind]);
+  append_string(&t, "kernel", k->kernel);
+  if (k->has_at) append(&t, ",\"pc\":%" PRIu32, k->pc);
+  else append(&t, ",\"pc\":null");
+  append(&t, ",\"text_address\":%" PRIu64, k->text_address);
+  if (k->has_at) append_string(&t, "instruction", k->instruction);
+  else append(&t, ",\"instruction\":null");
+  if (k->has_other) {
+    append(&t, ",\"other_pc\":%" PRIu32, k->other_pc);
+    append_string(&t, "other_instruction", k->other_instruction);
+  } else {
+    append(&t, ",\"other_pc\":null,\"other_instruction\":null");
+  }
+  append(&t, ",\"workgroup\":[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "],\"wave\":%" PRIu32, k->workgroup[0], k->workgroup[1],
+         k->workgroup[2], k->wave);
+  append_index(&t, "lane", k->lane);
+  append_index(&t, "other_wave", k->other_wave);
+  append_index(&t, "other_lane", k->other_lane);
+  if (k->has_address) append(&t, ",\"address\":\"%" PRIu64 "\",\"bytes\":%" PRIu32, k->address, k->bytes);
+  else append(&t, ",\"address\":null,\"bytes\":null");
+  if (k->has_region)
+    append(&t, ",\"region_base\":\"%" PRIu64 "\",\"region_size\":%" PRIu64, k->region_base, k->region_size);
+  else append(&t, ",\"region_base\":null,\"region_size\":null");
+  append_string(&t, "note", k->note);
+  append(&t, ",\"count\":%" PRIu64 "}", k->count);
+  pthread_mutex_unlock(&lock);
+  return t.text;
+}

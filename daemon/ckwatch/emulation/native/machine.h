@@ -1,0 +1,300 @@
+/* The state of AMD compute units that execute code objects on the CPU, and the interfaces between its parts.
+ *
+ *   decode.c       text of the disassembler → Instruction      code_object.c  ELF, notes, kernel descriptors
+ *   vector.c       VALU                                        dispatch.c     workgroups on threads, waves to barriers
+ *   scalar.c       SALU, branches, barriers, waits             hip.c          the functions of libamdhip64
+ *   matrix.c       MFMA                                        findings.c     what was found, as JSON
+ *   memory.c       buffer, global, flat, scratch, LDS, SMEM    checks.c       undefined values, waits, races
+ *
+ * Sources of semantics: AMD's "Instinct MI200 / MI300 / CDNA4 Instruction Set Architecture" documents, and LLVM's
+ * AMDGPU backend (operands, encodings, AMDGPUUsage) where these are silent.
+ */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 64
+#define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
+#define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64 */
+
+typedef enum { GFX90A, GFX942, GFX950 } Arch;
+
+/* ---- Scalar registers: index into Wave.s ------------------------------------------------------------------------ */
+enum {
+  FLAT_SCRATCH = 102, /* pair */
+  XNACK_MASK = 104,   /* pair */
+  VCC = 106,          /* pair */
+  TTMP0 = 108,
+  M0 = 124,
+  NULL_REGISTER = 125, /* reads 0, writes are lost */
+  EXEC = 126,          /* pair */
+  SCC = 128,           /* 0 or 1 */
+  VCCZ = 129,          /* computed when read, never stored */
+  EXECZ = 130,         /* the same */
+  SHARED_BASE = 132,   /* pair */
+  SHARED_LIMIT = 134,  /* pair */
+  PRIVATE_BASE = 136,  /* pair */
+  PRIVATE_LIMIT = 138, /* pair */
+  SCALAR_REGISTERS = 160,
+};
+
+/* ---- Instructions ---------------------------------------------------------------------------------------------- */
+typedef enum { NO_OPERAND, VECTOR, SCALAR, LITERAL } OperandKind;
+
+/* SDWA selections. */
+enum { DWORD, BYTE_0, BYTE_1, BYTE_2, BYTE_3, WORD_0, WORD_1 };
+
+typedef struct {
+  uint8_t kind;
+  uint8_t count; /* registers in a row */
+  bool neg, abs, sext;
+  bool plain;     /* a vector register without any modifier, SDWA or DPP: its row can be read as it is */
+  uint8_t select; /* SDWA */
+  bool is_float;  /* a literal written as 1.0 or 0.15915494: `real`; otherwise `bits`, sign-extended if written so */
+  bool is_hex;    /* a literal written as 0x…: its 32 bits are the upper ones of an f64 */
+  uint16_t index; /* of the first register; AGPRs begin at 256 */
+  int64_t bits;
+  double real;
+} Operand;
+
+typedef struct Wave Wave;
+typedef struct Instruction Instruction;
+typedef void Execute(Wave *, const Instruction *);
+
+/* What the checks have to know of an instruction. */
+enum {
+  READS_RESULT = 1 << 0,  /* operand 0 is read as well (v_fmac, d16 loads, v_writelane) */
+  MOVES = 1 << 1,         /* copies bits: undefined bits travel with them; others make a whole lane undefined */
+  WRITES_SCC = 1 << 2,
+  READS_SCC = 1 << 3,
+  READS_VCC = 1 << 4,     /* though it is no operand */
+  WRITES_VCC = 1 << 5,    /* though it is no operand */
+  IS_BRANCH = 1 << 6,     /* what it depends on decides where a wave goes */
+  IS_MEMORY = 1 << 7,     /* memory.c calls the checks itself */
+  IS_MATRIX = 1 << 8,
+  IGNORES_EXEC = 1 << 9,
+  ALL_RESULTS_READ = 1 << 10, /* v_swap, v_permlane32_swap: operands 0 and 1 are read and written */
+  COPIES_SCALAR = 1 << 11,    /* v_readlane and the like: a scalar result from vector sources */
+  ENDS_BLOCK = 1 << 12,       /* s_branch, s_setpc, s_endpgm */
+};
+
+/* What a result is, for tracing non-finite values. */
+typedef enum { PLAIN_BITS, RESULT_F32, RESULT_F16, RESULT_BF16, RESULT_F64, RESULT_PACKED_F16, RESULT_PACKED_F32, RESULT_PACKED_BF16 } ResultType;
+
+/* One row of the tables of instructions. `name` has no _e32, _e64, _dpp, _sdwa. */
+typedef struct {
+  const char *name;
+  Execute *execute;
+  uint8_t results; /* the first operands that are written */
+  uint16_t flags;
+  uint8_t result_type;
+  uint32_t detail; /* for the handler: width in bytes, a matrix shape's index, … */
+} Row;
+
+enum { MAX_OPERANDS = 7 };
+
+struct Instruction {
+  Execute *execute;
+  const Row *row;
+  uint8_t operand_count;
+  Operand operand[MAX_OPERANDS]; /* as the disassembler prints them, results first */
+
+  /* Modifiers. Lists of bits are by source: bit 0 is the first source; for packed ones `op_sel_hi` is -1 when absent. */
+  uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;
+  bool has_op_sel_hi, clamp, sdwa, dpp, bound_ctrl, preserve, sign_extend_unused;
+  uint8_t omod;       /* 0 none, 1 mul:2, 2 mul:4, 3 div:2 */
+  uint8_t dst_select; /* SDWA */
+  uint8_t dst_unused; /* 0 pad, 1 sign-extend, 2 preserve */
+  int16_t dpp_control; /* the nine bits of DPP_CTRL in the ISA documents: 0x00…0xff quad_perm, 0x101… row_shl, … */
+  uint8_t row_mask, bank_mask;
+  uint8_t cbsz, abid, blgp;  /* MFMA; for f8f6f4 the formats of A and B are cbsz and blgp */
+  int32_t offset, offset1;   /* memory: `offset:`, `offset0:`/`offset1:` */
+  bool offen, idxen, glc, lds, gds, scale, sc0, sc1, nt;
+  uint8_t format;
+
+  uint32_t address; /* bytes from the beginning of .text */
+  uint32_t size;    /* bytes */
+  int32_t target;   /* index of the instruction that a branch leads to; -1 */
+  const char *text; /* as disassembled, for messages */
+
+  /* Register use, filled in by decode.c for the checks: operands, in printed order, that are read and written. */
+  uint8_t reads, writes; /* bits by operand */
+};
+
+/* ---- Code ------------------------------------------------------------------------------------------------------- */
+typedef struct {
+  Instruction *instructions; /* in the order of addresses */
+  uint32_t count;
+  uint32_t text_bytes;
+  uint64_t text_address; /* where .text is in the code object's own addresses; once loaded, where it is in memory */
+  uint64_t own_text_address; /* in the code object's own addresses, loaded or not */
+  char *texts;           /* what Instruction.text points into */
+} Code;
+
+/* The index of the instruction at an address (bytes from the beginning of .text); -1 if there is none. */
+int32_t instruction_at(const Code *code, uint64_t address);
+
+/* Parses what `llvm-objdump --disassemble` printed. Returns NULL and a message in *problem (to be freed) on text that
+ * cannot be parsed. An instruction that no table has gets a row whose `execute` reports it when it is reached. */
+Code *decode(const char *disassembly, Arch arch, char **problem);
+void free_code(Code *code);
+const Row *find_row(const char *name);
+extern const Row vector_rows[], scalar_rows[], matrix_rows[], memory_rows[]; /* each ends with a row without a name */
+extern const Row unknown_row;
+bool is_known_instruction(const char *mnemonic); /* with or without its suffix */
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } RegionKind;
+
+/* An allocation. Its bytes are the process's own: addresses of the device are addresses of the host. */
+typedef struct {
+  uint64_t base, size;
+  RegionKind kind;
+  uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it */
+} Region;
+
+void add_region(uint64_t base, uint64_t size, RegionKind kind);
+bool remove_region(uint64_t base);
+const Region *region_of(uint64_t address);      /* the one that holds this byte, or NULL; under the reader's lock */
+const Region *nearest_region(uint64_t address); /* the one nearest to it, or NULL */
+void mark_undefined(uint64_t address, uint64_t size, bool undefined);
+/* The number of undefined bytes in a range, and the first of them in *first. */
+uint64_t count_undefined(uint64_t address, uint64_t size, uint64_t *first);
+
+/* ---- A launch ---------------------------------------------------------------------------------------------------- */
+typedef struct CodeObject CodeObject;
+
+typedef struct {
+  const char *name; /* the symbol, mangled, without .kd */
+  CodeObject *object;
+  uint32_t entry; /* index of the first instruction */
+  uint32_t kernarg_bytes, lds_bytes, scratch_bytes; /* fixed sizes; scratch is per work-item */
+  uint32_t vgprs, accum_offset; /* AGPR 0 is VGPR accum_offset of the unified file */
+  uint32_t max_workgroup; /* work-items */
+  uint32_t rsrc1, rsrc2, rsrc3;
+  uint16_t properties, preload;
+  const struct KernelArgument *arguments;
+  uint32_t argument_count;
+} Kernel;
+
+typedef struct {
+  uint32_t workgroups; /* how many of them are computed; UINT32_MAX for all */
+  uint64_t seed;       /* which ones, when not all */
+} Choice;
+
+typedef struct {
+  const Kernel *kernel;
+  const Code *code;
+  Arch arch;
+  uint32_t grid[3], block[3]; /* workgroups; work-items of one */
+  uint32_t dynamic_lds;
+  uint8_t *kernarg;
+  bool checked, traced;
+  uint64_t instruction_limit; /* of one wave */
+  _Atomic uint64_t executed;  /* instructions of all waves */
+  _Atomic bool stop;          /* after an unknown instruction, a trap, a wave that does not end */
+  uint32_t waves;             /* of one workgroup */
+  const uint8_t *packet;      /* the dispatch packet (hsa_kernel_dispatch_packet_t); NULL when the kernel wants none */
+  const uint8_t *queue;       /* amd_queue_t; the same */
+  uint64_t dispatch_id;
+} Launch;
+
+/* ---- A workgroup and its waves ---------------------------------------------------------------------------------- */
+typedef enum { RUNNING, AT_BARRIER, ENDED, STOPPED } WaveState;
+
+typedef struct LdsCell LdsCell; /* checks.c */
+typedef struct WaveChecks WaveChecks; /* checks.c */
+
+typedef struct {
+  Launch *launch;
+  uint32_t id[3];
+  uint8_t *lds;
+  uint32_t lds_bytes; /* allocated: fixed + dynamic */
+  Wave *waves[MAX_WAVES];
+  uint32_t wave_count;
+  uint32_t epoch;     /* barriers passed */
+  LdsCell *lds_cells; /* one for each four bytes; NULL when not checked */
+} Workgroup;
+
+struct Wave {
+  alignas(64) uint32_t v[VECTOR_REGISTERS][LANES];
+  alignas(64) uint32_t s[SCALAR_REGISTERS];
+  uint32_t next; /* the index of the instruction to execute next; already behind the one that is executed */
+  WaveState state;
+  uint32_t id;  /* in its workgroup */
+  uint64_t live; /* the lanes that are work-items */
+  uint32_t mode; /* MODE register: rounding and denormals */
+  Workgroup *group;
+  Launch *launch;
+  const Code *code;
+  uint8_t *scratch;          /* of the whole wave: dword d of lane l at ((d * 64) + l) * 4 */
+  uint32_t scratch_bytes;    /* of one lane */
+  uint64_t executed;
+  WaveChecks *checks; /* NULL when not checked */
+  const Region *last_region;
+};
+
+#define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])
+#define VCC_OF(w) (*(uint64_t *)&(w)->s[VCC])
+#define PAIR_OF(w, n) (*(uint64_t *)&(w)->s[n]) /* pairs are even and so aligned */
+
+/* ---- Findings ---------------------------------------------------------------------------------------------------- */
+typedef enum {
+  OUT_OF_BOUNDS_READ,   /* of memory; `address`, `bytes`, and the region nearest to it */
+  OUT_OF_BOUNDS_WRITE,
+  LDS_OUT_OF_BOUNDS,    /* beyond what the workgroup has allocated */
+  LDS_RACE,             /* two waves, at least one writes, no barrier between them */
+  UNDEFINED_VALUE,      /* stored, branched on, or an address, and nothing has written it */
+  MISSING_WAIT,         /* a register or LDS bytes used before their load has arrived */
+  DIVERGENT_BARRIER,    /* some waves ended or wait elsewhere while others wait at a barrier */
+  MISALIGNED,           /* an address that the hardware refuses */
+  NON_FINITE,           /* infinity or NaN from finite operands; only when traced */
+  WRITE_CONFLICT,       /* lanes of one instruction write different values to one address */
+  TRAP,
+  UNKNOWN_INSTRUCTION,  /* cannot verify */
+  NO_END,               /* a wave that went over the limit of instructions */
+  FINDING_KINDS,
+} FindingKind;
+
+typedef struct {
+  FindingKind kind;
+  const Instruction *at;    /* where it shows */
+  const Instruction *other; /* the other access of a race, the load that was not waited for, where an undefined value
+                               came from; or NULL */
+  int lane, other_wave, other_lane; /* -1: none in particular */
+  uint64_t address;         /* of memory, or the offset in LDS */
+  uint32_t bytes;
+  bool has_address;
+  char note[160];           /* a register's name, a counter, …; may be empty */
+} Finding;
+
+/* Notes a finding of a wave. The first of each (kind, kernel, at, other) is kept whole, further ones are counted. */
+void report(Wave *wave, const Finding *finding);
+uint32_t finding_count(void);
+char *finding_json(uint32_t n); /* to be freed */
+void clear_findings(void);
+
+/* ---- Checks: called by the loop in dispatch.c and by memory.c, only when wave->checks is set --------------------- */
+WaveChecks *new_wave_checks(void);
+void reset_wave_checks(Wave *wave); /* at the start of a wave: all registers undefined */
+void define_vector(Wave *wave, uint32_t index, uint64_t lanes);
+void define_scalar(Wave *wave, uint32_t index);
+void free_wave_checks(WaveChecks *checks);
+size_t lds_cell_bytes(uint32_t lds_bytes);
+void reset_lds_cells(Workgroup *group);
+
+/* Before and after an instruction that is not IS_MEMORY: waits, undefined values from operands to results. */
+void check_before(Wave *wave, const Instruction *i);
+void check_after(Wave *wave, const Instruction *i);
+/* s_waitcnt: counts that may be outstanding, -1 where it says nothing. */
+void check_wait(Wave *wave, int vm, int lgkm, int exp);
+void check_barrier(Wave *wave, const Instruction *i); /* when a wave arrives */
+
+/* ---- Values: values.h has the inline functions; the tables in vector.c use them ---------------------------------- */
+
+#endif

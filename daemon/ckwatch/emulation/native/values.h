@@ -1,0 +1,87 @@
+/* Reading operands of all lanes and writing results, with modifiers, SDWA and DPP. */
+#ifndef VALUES_H
+#define VALUES_H
+
+#include <math.h>
+#include <string.h>
+
+#include "machine.h"
+
+typedef uint32_t Lanes[LANES] __attribute__((aligned(64)));
+
+/* ---- Scalars ---------------------------------------------------------------------------------------------------- */
+static inline uint32_t scalar_of(const Wave *w, uint32_t index) {
+  if (index == VCCZ) return VCC_OF(w) == 0;
+  if (index == EXECZ) return EXEC_OF(w) == 0;
+  return index == NULL_REGISTER ? 0 : w->s[index];
+}
+static inline uint64_t scalar_pair_of(const Wave *w, uint32_t index) {
+  return (uint64_t)scalar_of(w, index) | (uint64_t)scalar_of(w, index + 1) << 32;
+}
+static inline void put_scalar(Wave *w, uint32_t index, uint32_t value) {
+  if (index != NULL_REGISTER) w->s[index] = value;
+}
+static inline void put_scalar_pair(Wave *w, uint32_t index, uint64_t value) {
+  put_scalar(w, index, (uint32_t)value);
+  put_scalar(w, index + 1, (uint32_t)(value >> 32));
+}
+
+static inline uint32_t bits_of_f32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+static inline float f32_of_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+static inline uint64_t bits_of_f64(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+static inline double f64_of_bits(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
+static inline uint16_t bits_of_f16(_Float16 x) { uint16_t u; memcpy(&u, &x, 2); return u; }
+static inline _Float16 f16_of_bits(uint32_t b) { uint16_t u = (uint16_t)b; _Float16 x; memcpy(&x, &u, 2); return x; }
+static inline float f32_of_bf16(uint32_t b) { return f32_of_bits(b << 16); }
+static inline uint32_t bf16_of_f32(float x) { /* to nearest even */
+  uint32_t u = bits_of_f32(x);
+  if (x != x) return (u >> 16 | 0x40) & 0xffff;
+  return (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+
+/* A literal's bits as a 32-bit, 16-bit or 64-bit operand of a float or an integer instruction. */
+static inline uint32_t literal_32(const Operand *o) { return o->is_float ? bits_of_f32((float)o->real) : (uint32_t)o->bits; }
+static inline uint32_t literal_16(const Operand *o) { return o->is_float ? bits_of_f16((_Float16)o->real) : (uint32_t)o->bits & 0xffff; }
+static inline uint64_t literal_f64(const Operand *o) {
+  if (o->is_float) return bits_of_f64(o->real);
+  return o->is_hex ? (uint64_t)o->bits << 32 : (uint64_t)o->bits;
+}
+
+/* A scalar operand: a scalar register or a literal. */
+static inline uint32_t scalar_operand(const Wave *w, const Operand *o) {
+  return o->kind == SCALAR ? scalar_of(w, o->index) : literal_32(o);
+}
+static inline uint64_t scalar_operand_pair(const Wave *w, const Operand *o) {
+  if (o->kind == SCALAR) return scalar_pair_of(w, o->index);
+  return o->is_float ? bits_of_f64(o->real) : (uint64_t)o->bits;
+}
+
+/* ---- Vectors: slow paths in vector.c ---------------------------------------------------------------------------- */
+
+/* All lanes of dword `part` of a source: SDWA selection and DPP applied, no float modifiers. `buffer` may be used. */
+const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer);
+
+static inline const uint32_t *fetch(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer) {
+  return o->plain ? w->v[o->index + part] : fetch_slow(w, i, o, part, buffer);
+}
+
+/* Writes the lanes of EXEC to a vector register. */
+static inline void put_lanes(Wave *w, uint32_t index, const uint32_t *values) {
+  uint64_t exec = EXEC_OF(w);
+  uint32_t *row = w->v[index];
+  if (exec == ~0ull) {
+    memcpy(row, values, sizeof(Lanes));
+    return;
+  }
+  for (int l = 0; l < LANES; l++) row[l] = exec >> l & 1 ? values[l] : row[l];
+}
+
+/* Writes a 32-bit or (16-bit, in the low half) result with the instruction's SDWA and DPP; clamp and omod are the
+ * caller's. */
+void put_slow(Wave *w, const Instruction *i, const Operand *o, const uint32_t *values);
+static inline void put(Wave *w, const Instruction *i, const Operand *o, const uint32_t *values) {
+  if (!i->sdwa && !i->dpp) put_lanes(w, o->index, values);
+  else put_slow(w, i, o, values);
+}
+
+#endif

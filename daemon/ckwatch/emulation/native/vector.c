@@ -1,0 +1,1123 @@
+/* VALU instructions. Most are a line of vector_instructions.inc; here are the types of that table and what does not fit
+ * into it: comparisons, carries, lanes that move, packed arithmetic, small floats. */
+#include "float8.h"
+#include "values.h"
+
+/* ---- DPP and SDWA ------------------------------------------------------------------------------------------------- */
+
+/* The lane that `lane` reads by a DPP control; -1 if it is invalid. */
+static int dpp_source(int control, int lane) {
+  int row = lane & ~15, in_row = lane & 15;
+  if (control <= 0xff) return (lane & ~3) | (control >> (lane & 3) * 2 & 3);
+  if (control >= 0x101 && control <= 0x10f) return in_row + (control & 15) < 16 ? lane + (control & 15) : -1;
+  if (control >= 0x111 && control <= 0x11f) return in_row >= (control & 15) ? lane - (control & 15) : -1;
+  if (control >= 0x121 && control <= 0x12f) return row | ((in_row - (control & 15)) & 15);
+  if (control >= 0x150 && control <= 0x15f) return row | (control & 15);
+  switch (control) {
+    case 0x130: return lane < 63 ? lane + 1 : -1;
+    case 0x134: return (lane + 1) & 63;
+    case 0x138: return lane > 0 ? lane - 1 : -1;
+    case 0x13c: return (lane - 1) & 63;
+    case 0x140: return row | (15 - in_row);
+    case 0x141: return (lane & ~7) | (7 - (lane & 7));
+    case 0x142: return row ? row - 1 : -1;
+    case 0x143: return lane >= 32 ? 31 : -1;
+    default: return -1;
+  }
+}
+
+static uint32_t selected(uint32_t value, uint8_t select, bool sext) {
+  switch (select) {
+    case BYTE_0: case BYTE_1: case BYTE_2: case BYTE_3:
+      value = value >> (select - BYTE_0) * 8 & 255;
+      return sext ? (uint32_t)(int8_t)value : value;
+    case WORD_0: case WORD_1:
+      value = value >> (select - WORD_0) * 16 & 0xffff;
+      return sext ? (uint32_t)(int16_t)value : value;
+    default: return value;
+  }
+}
+
+const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o, uint32_t part, uint32_t *buffer) {
+  if (o->kind == VECTOR) {
+    const uint32_t *row = w->v[o->index + part];
+    if (i->dpp && o == &i->operand[i->row->results]) {
+      uint64_t exec = EXEC_OF(w);
+      for (int l = 0; l < LANES; l++) {
+        int from = dpp_source(i->dpp_control, l);
+        buffer[l] = from >= 0 && exec >> from & 1 ? row[from] : 0;
+      }
+      row = buffer;
+    }
+    if (o->select == DWORD) return row;
+    for (int l = 0; l < LANES; l++) buffer[l] = selected(row[l], o->select, o->sext);
+    return buffer;
+  }
+  uint32_t value = 0;
+  if (o->kind == SCALAR) value = o->count > 1 || part == 0 ? scalar_of(w, o->index + part) : 0;
+  else if (part == 0) value = literal_32(o);
+  else value = o->is_float ? 0 : (uint32_t)(o->bits >> 32);
+  value = selected(value, o->select, o->sext);
+  for (int l = 0; l < LANES; l++) buffer[l] = value;
+  return buffer;
+}
+
+void put_slow(Wave *w, const Instruction *i, const Operand *o, const uint32_t *values) {
+  uint64_t lanes = EXEC_OF(w);
+  uint32_t *row = w->v[o->index];
+  if (i->dpp)
+    for (int l = 0; l < LANES; l++) {
+      int from = dpp_source(i->dpp_control, l);
+      bool valid = from >= 0 && EXEC_OF(w) >> from & 1;
+      if (!(i->row_mask >> (l >> 4) & 1) || !(i->bank_mask >> (l >> 2 & 3) & 1) || (!valid && !i->bound_ctrl))
+        lanes &= ~(1ull << l);
+    }
+  for (int l = 0; l < LANES; l++) {
+    if (!(lanes >> l & 1)) continue;
+    uint32_t value = values[l];
+    if (i->sdwa && i->dst_select != DWORD) {
+      bool is_byte = i->dst_select <= BYTE_3;
+      int shift = is_byte ? (i->dst_select - BYTE_0) * 8 : (i->dst_select - WORD_0) * 16;
+      uint32_t width = is_byte ? 8 : 16, mask = (1u << width) - 1;
+      uint32_t kept = i->dst_unused == 2 ? row[l] & ~(mask << shift) : 0;
+      value &= mask;
+      if (i->dst_unused == 1 && value >> (width - 1)) kept |= (uint32_t)(~0ull << (shift + width));
+      value = kept | value << shift;
+    }
+    row[l] = value;
+  }
+}
+
+/* ---- Types -------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const uint32_t *low, *high;
+  Lanes low_buffer, high_buffer;
+} Source;
+typedef struct {
+  Lanes low, high;
+} Result;
+
+/* Which source an operand is: the bit of op_sel. */
+static inline int source_number(const Instruction *i, int n) { return n - i->row->results; }
+
+static inline void with_float_modifiers(const Operand *o, const uint32_t **values, uint32_t *buffer, uint32_t sign) {
+  if (!o->neg && !o->abs) return;
+  uint32_t keep = o->abs ? ~sign : ~0u, flip = o->neg ? sign : 0;
+  const uint32_t *from = *values;
+  for (int l = 0; l < LANES; l++) buffer[l] = (from[l] & keep) ^ flip;
+  *values = buffer;
+}
+static inline void load_32(const Wave *w, const Instruction *i, int n, Source *s) {
+  s->low = fetch(w, i, &i->operand[n], 0, s->low_buffer);
+}
+static inline void load_float(const Wave *w, const Instruction *i, int n, Source *s) {
+  load_32(w, i, n, s);
+  with_float_modifiers(&i->operand[n], &s->low, s->low_buffer, 0x80000000u);
+}
+static inline void load_16(const Wave *w, const Instruction *i, int n, Source *s, bool is_float) {
+  const Operand *o = &i->operand[n];
+  if (o->kind == LITERAL) {
+    uint32_t bits = literal_16(o);
+    for (int l = 0; l < LANES; l++) s->low_buffer[l] = bits;
+    s->low = s->low_buffer;
+  } else {
+    load_32(w, i, n, s);
+    if (i->op_sel >> source_number(i, n) & 1) {
+      for (int l = 0; l < LANES; l++) s->low_buffer[l] = s->low[l] >> 16;
+      s->low = s->low_buffer;
+    }
+  }
+  if (is_float) with_float_modifiers(o, &s->low, s->low_buffer, 0x8000u);
+}
+static inline void load_64(const Wave *w, const Instruction *i, int n, Source *s, bool is_float) {
+  const Operand *o = &i->operand[n];
+  if (o->kind == LITERAL) {
+    uint64_t bits = is_float ? literal_f64(o) : o->is_float ? bits_of_f64(o->real) : (uint64_t)o->bits;
+    for (int l = 0; l < LANES; l++) s->low_buffer[l] = (uint32_t)bits, s->high_buffer[l] = (uint32_t)(bits >> 32);
+    s->low = s->low_buffer, s->high = s->high_buffer;
+  } else {
+    s->low = fetch(w, i, o, 0, s->low_buffer);
+    s->high = fetch(w, i, o, 1, s->high_buffer);
+  }
+  if (is_float) with_float_modifiers(o, &s->high, s->high_buffer, 0x80000000u);
+}
+/* Both halves of 16 bits, or both dwords as they are chosen by op_sel and op_sel_hi. */
+static inline void load_pair(const Wave *w, const Instruction *i, int n, Source *s) {
+  const Operand *o = &i->operand[n];
+  int source = source_number(i, n);
+  bool low_from_high = i->op_sel >> source & 1, high_from_high = i->has_op_sel_hi ? i->op_sel_hi >> source & 1 : true;
+  if (o->kind == LITERAL) {
+    uint32_t bits = o->is_hex ? (uint32_t)o->bits : o->is_float ? literal_16(o) : (uint32_t)o->bits;
+    for (int l = 0; l < LANES; l++) s->low_buffer[l] = bits;
+    s->low = s->low_buffer;
+  } else {
+    load_32(w, i, n, s);
+  }
+  uint32_t flip = (i->neg_lo >> source & 1 ? 0x8000u : 0) | (i->neg_hi >> source & 1 ? 0x80000000u : 0);
+  if (!low_from_high && high_from_high && !flip) return;
+  const uint32_t *from = s->low;
+  for (int l = 0; l < LANES; l++) {
+    uint32_t low = low_from_high ? from[l] >> 16 : from[l] & 0xffff, high = high_from_high ? from[l] >> 16 : from[l] & 0xffff;
+    s->low_buffer[l] = (low | high << 16) ^ flip;
+  }
+  s->low = s->low_buffer;
+}
+
+#define load_F32(w, i, n, s) load_float(w, i, n, s)
+#define load_U32(w, i, n, s) load_32(w, i, n, s)
+#define load_I32(w, i, n, s) load_32(w, i, n, s)
+#define load_F16(w, i, n, s) load_16(w, i, n, s, true)
+#define load_H16(w, i, n, s) load_16(w, i, n, s, true)
+#define load_U16(w, i, n, s) load_16(w, i, n, s, false)
+#define load_I16(w, i, n, s) load_16(w, i, n, s, false)
+#define load_F64(w, i, n, s) load_64(w, i, n, s, true)
+#define load_U64(w, i, n, s) load_64(w, i, n, s, false)
+#define load_I64(w, i, n, s) load_64(w, i, n, s, false)
+#define load_P32(w, i, n, s) load_pair(w, i, n, s)
+
+#define VALUE_F32(s) f32_of_bits((s).low[l])
+#define VALUE_U32(s) ((s).low[l])
+#define VALUE_P32(s) ((s).low[l])
+#define VALUE_I32(s) ((int32_t)(s).low[l])
+#define VALUE_F16(s) ((float)f16_of_bits((s).low[l]))
+#define VALUE_H16(s) ((uint16_t)(s).low[l])
+#define VALUE_U16(s) ((uint16_t)(s).low[l])
+#define VALUE_I16(s) ((int16_t)(s).low[l])
+#define VALUE_U64(s) ((uint64_t)(s).low[l] | (uint64_t)(s).high[l] << 32)
+#define VALUE_I64(s) ((int64_t)VALUE_U64(s))
+#define VALUE_F64(s) f64_of_bits(VALUE_U64(s))
+
+#define SET_F32(d, x) (d).low[l] = bits_of_f32(with_output_f32(i, (float)(x)))
+#define SET_F16(d, x) (d).low[l] = bits_of_f16((_Float16)with_output_f32(i, (float)(x)))
+#define SET_U32(d, x) (d).low[l] = (uint32_t)(x)
+#define SET_I32(d, x) (d).low[l] = (uint32_t)(int32_t)(x)
+#define SET_U16(d, x) (d).low[l] = (uint16_t)(x)
+#define SET_I16(d, x) (d).low[l] = (uint16_t)(x)
+#define SET_U64(d, x)                                          \
+  do {                                                         \
+    uint64_t bits = (uint64_t)(x);                             \
+    (d).low[l] = (uint32_t)bits, (d).high[l] = (uint32_t)(bits >> 32); \
+  } while (0)
+#define SET_I64(d, x) SET_U64(d, x)
+#define SET_F64(d, x) SET_U64(d, bits_of_f64(with_output_f64(i, x)))
+
+static inline float with_output_f32(const Instruction *i, float x) {
+  if (__builtin_expect(i->omod != 0, 0)) x *= i->omod == 1 ? 2.0f : i->omod == 2 ? 4.0f : 0.5f;
+  if (__builtin_expect(i->clamp, 0)) x = x > 0 ? (x < 1 ? x : 1) : 0;
+  return x;
+}
+static inline double with_output_f64(const Instruction *i, double x) {
+  if (i->omod) x *= i->omod == 1 ? 2.0 : i->omod == 2 ? 4.0 : 0.5;
+  return i->clamp ? (x > 0 ? (x < 1 ? x : 1) : 0) : x;
+}
+
+/* A 16-bit result: most instructions of gfx9 clear the upper half, unless op_sel chooses it; those that accumulate, and
+ * those that are new in gfx9, keep it (LLVM: GCNSubtarget::zeroesHigh16BitsOfDest; the notes on OPSEL in the ISA). */
+enum { KEEPS_UPPER_HALF = 1 }; /* Row.detail */
+static void put_16(Wave *w, const Instruction *i, const uint32_t *values) {
+  int sources = i->operand_count - i->row->results;
+  bool high = i->op_sel >> sources & 1, keeps = i->row->flags & READS_RESULT || i->row->detail == KEEPS_UPPER_HALF;
+  if ((!high && !keeps) || i->sdwa || i->dpp) {
+    put(w, i, &i->operand[0], values);
+    return;
+  }
+  Lanes merged;
+  const uint32_t *row = w->v[i->operand[0].index];
+  for (int l = 0; l < LANES; l++)
+    merged[l] = high ? (row[l] & 0xffff) | values[l] << 16 : (row[l] & 0xffff0000u) | (values[l] & 0xffff);
+  put_lanes(w, i->operand[0].index, merged);
+}
+static inline void put_64(Wave *w, const Instruction *i, const Result *d) {
+  Operand high = i->operand[0];
+  high.index++;
+  put(w, i, &i->operand[0], d->low);
+  put(w, i, &high, d->high);
+}
+#define put_F32(w, i, d) put(w, i, &i->operand[0], (d)->low)
+#define put_U32(w, i, d) put(w, i, &i->operand[0], (d)->low)
+#define put_I32(w, i, d) put(w, i, &i->operand[0], (d)->low)
+#define put_F16(w, i, d) put_16(w, i, (d)->low)
+#define put_U16(w, i, d) put_16(w, i, (d)->low)
+#define put_I16(w, i, d) put_16(w, i, (d)->low)
+#define put_F64(w, i, d) put_64(w, i, d)
+#define put_U64(w, i, d) put_64(w, i, d)
+#define put_I64(w, i, d) put_64(w, i, d)
+
+/* The result register's old value as a source. */
+static inline void load_old(const Wave *w, const Instruction *i, Source *s) {
+  s->low = w->v[i->operand[0].index];
+  s->high = w->v[i->operand[0].index + (i->operand[0].count > 1)];
+}
+
+/* ---- What the table computes with ---------------------------------------------------------------------------------- */
+
+static inline int64_t clamp_i64(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+static inline uint64_t clamp_u64(uint64_t x, uint64_t high) { return x > high ? high : x; }
+static inline int32_t sext24(int32_t x) { return (int32_t)((uint32_t)x << 8) >> 8; }
+#define min_of(a, b) ((a) < (b) ? (a) : (b))
+#define max_of(a, b) ((a) > (b) ? (a) : (b))
+#define med3_of(a, b, c) max_of(min_of(a, b), min_of(max_of(a, b), c))
+static inline uint32_t distance(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
+
+/* As IEEE 754-2008 minNum and maxNum; -0 is below +0. */
+static inline float min_f32(float a, float b) {
+  if (a != a) return b;
+  if (b != b) return a;
+  return a < b ? a : b < a ? b : signbit(a) ? a : b;
+}
+static inline float max_f32(float a, float b) {
+  if (a != a) return b;
+  if (b != b) return a;
+  return a > b ? a : b > a ? b : signbit(a) ? b : a;
+}
+static inline double min_f64(double a, double b) {
+  if (a != a) return b;
+  if (b != b) return a;
+  return a < b ? a : b < a ? b : signbit(a) ? a : b;
+}
+static inline double max_f64(double a, double b) {
+  if (a != a) return b;
+  if (b != b) return a;
+  return a > b ? a : b > a ? b : signbit(a) ? b : a;
+}
+/* As IEEE 754-2019 minimum and maximum: NaN goes on. */
+static inline float minimum_f32(float a, float b) { return a != a ? a : b != b ? b : min_f32(a, b); }
+static inline float maximum_f32(float a, float b) { return a != a ? a : b != b ? b : max_f32(a, b); }
+static inline float med3_f32(float a, float b, float c) {
+  if (a != a || b != b || c != c) return min_f32(min_f32(a, b), c);
+  return max_f32(min_f32(a, b), min_f32(max_f32(a, b), c));
+}
+static inline float fract_f32(float a) {
+  float d = a - floorf(a);
+  return d < 1 ? d : d == d ? 0x1.fffffep-1f : d;
+}
+static inline float fract_f16(float a) {
+  float d = a - floorf(a);
+  return d < 0x1.ffcp-1f ? d : d == d ? 0x1.ffcp-1f : d;
+}
+static inline double fract_f64(double a) {
+  double d = a - floor(a);
+  return d < 1 ? d : d == d ? 0x1.fffffffffffffp-1 : d;
+}
+static inline double mantissa_f64(double a) {
+  int exponent;
+  return isfinite(a) ? frexp(a, &exponent) : a;
+}
+static inline int exponent_f64(double a) {
+  int exponent = 0;
+  if (isfinite(a)) frexp(a, &exponent);
+  return exponent;
+}
+/* Of -1/2…1/2 turns, exact where it is zero. */
+static inline double sin_of_part(double part) {
+  return sin(6.283185307179586 * (fabs(part) > 0.25 ? copysign(0.5, part) - part : part));
+}
+static inline float sin_of_turns(float a) { return isfinite(a) ? (float)sin_of_part((double)a - rint(a)) : NAN; }
+static inline float cos_of_turns(float a) { return isfinite(a) ? (float)sin_of_part(0.25 - fabs((double)a - rint(a))) : NAN; }
+static inline int64_t saturate(double x, double low, double high) {
+  if (x != x) return 0;
+  return x <= low ? (int64_t)low : x >= high ? (int64_t)high : (int64_t)x;
+}
+static inline int32_t normalized(float a, float low, float high) { return (int32_t)saturate(rint((double)a * (double)high), (double)low, (double)high); }
+static inline uint32_t f16_towards_zero(float x) {
+  if (!isfinite(x)) return bits_of_f16((_Float16)x);
+  uint32_t bits = bits_of_f16((_Float16)x);
+  if (fabsf((float)f16_of_bits(bits)) > fabsf(x)) bits--;
+  return bits;
+}
+/* The product and sum are exact in f64; on the way to f32 the lost bits are kept as an odd last one, so that the
+ * rounding to f16 is the only one. */
+static inline float fma_f16(float a, float b, float c) {
+  double exact = (double)a * (double)b + (double)c;
+  float near = (float)exact;
+  if ((double)near != exact && isfinite(near)) {
+    uint32_t bits = bits_of_f32(near);
+    if (fabs((double)near) > fabs(exact)) bits--;
+    near = f32_of_bits(bits | 1);
+  }
+  return near;
+}
+static inline uint32_t reversed(uint32_t a) {
+  a = (a >> 1 & 0x55555555u) | (a & 0x55555555u) << 1;
+  a = (a >> 2 & 0x33333333u) | (a & 0x33333333u) << 2;
+  a = (a >> 4 & 0x0f0f0f0fu) | (a & 0x0f0f0f0fu) << 4;
+  return __builtin_bswap32(a);
+}
+/* Bytes 0…3 are of b, 4…7 of a; 8…11 signs, 12 zero, above 0xff. */
+static inline uint32_t permuted(uint32_t a, uint32_t b, uint32_t selector) {
+  uint64_t both = (uint64_t)a << 32 | b;
+  uint32_t d = 0;
+  for (int byte = 0; byte < 4; byte++) {
+    uint32_t s = selector >> byte * 8 & 255, value;
+    if (s <= 7) value = both >> s * 8 & 255;
+    else if (s <= 11) value = both >> ((s - 8) * 16 + 15) & 1 ? 255 : 0;
+    else value = s == 12 ? 0 : 255;
+    d |= value << byte * 8;
+  }
+  return d;
+}
+static inline uint32_t bitop3(uint32_t a, uint32_t b, uint32_t c, uint8_t table) {
+  uint32_t d = 0;
+  for (int n = 0; n < 8; n++)
+    if (table >> n & 1) d |= (n & 4 ? a : ~a) & (n & 2 ? b : ~b) & (n & 1 ? c : ~c);
+  return d;
+}
+static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t d = 0;
+  for (int shift = 0; shift < 32; shift += 8)
+    d |= (((a >> shift & 255) + (b >> shift & 255) + (c >> shift & 1)) >> 1) << shift;
+  return d;
+}
+static inline uint32_t sad_u8(uint32_t a, uint32_t b, bool masked) {
+  uint32_t d = 0;
+  for (int shift = 0; shift < 32; shift += 8)
+    if (!masked || (b >> shift & 255)) d += distance(a >> shift & 255, b >> shift & 255);
+  return d;
+}
+static inline float dot2_f16(uint32_t a, uint32_t b, float c) {
+  float low = __builtin_fmaf((float)f16_of_bits(a), (float)f16_of_bits(b), c);
+  return __builtin_fmaf((float)f16_of_bits(a >> 16), (float)f16_of_bits(b >> 16), low);
+}
+static inline float dot2_bf16(uint32_t a, uint32_t b, float c) {
+  float low = __builtin_fmaf(f32_of_bf16(a & 0xffff), f32_of_bf16(b & 0xffff), c);
+  return __builtin_fmaf(f32_of_bits(a & 0xffff0000u), f32_of_bits(b & 0xffff0000u), low);
+}
+static inline int64_t dot_integer(uint32_t a, uint32_t b, int64_t c, int width, bool is_signed, bool clamp) {
+  for (int shift = 0; shift < 32; shift += width) {
+    int64_t x = a >> shift & ((1u << width) - 1), y = b >> shift & ((1u << width) - 1);
+    if (is_signed) {
+      x = (int64_t)((uint64_t)x << (64 - width)) >> (64 - width);
+      y = (int64_t)((uint64_t)y << (64 - width)) >> (64 - width);
+    }
+    c += x * y;
+  }
+  if (clamp) return is_signed ? clamp_i64(c, INT32_MIN, INT32_MAX) : clamp_i64(c, 0, UINT32_MAX);
+  return c;
+}
+/* Four sums of absolute differences, of bytes 0…3, 1…4, 2…5 and 3…6 of `a`. */
+static inline uint64_t quad_sad_u16(uint64_t a, uint32_t b, uint64_t c, bool masked) {
+  uint64_t d = 0;
+  for (int n = 0; n < 4; n++) {
+    uint32_t sum = sad_u8((uint32_t)(a >> 8 * n), b, masked) + (uint32_t)(c >> 16 * n & 0xffff);
+    d |= (uint64_t)(sum & 0xffff) << 16 * n;
+  }
+  return d;
+}
+/* +x, -x, +y, -y, +z, -z */
+static inline float cube_face(float x, float y, float z) {
+  if (fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y)) return z < 0 ? 5 : 4;
+  if (fabsf(y) >= fabsf(x)) return y < 0 ? 3 : 2;
+  return x < 0 ? 1 : 0;
+}
+static inline float cube_s(float x, float y, float z) {
+  float face = cube_face(x, y, z);
+  return face == 5 ? -x : face >= 2 ? x : face == 1 ? z : -z;
+}
+static inline float cube_t(float x, float y, float z) {
+  float face = cube_face(x, y, z);
+  return face == 3 ? -z : face == 2 ? z : -y;
+}
+/* v_div_fixup: the quotient of c / b when its approximation a meets special cases. Where the ISA document says that a
+ * denominator with the exponent of infinity overflows (all of which are dealt with before), the approximation is meant:
+ * the steps before it turn quotients that are too large into NaN. */
+static inline float div_fixup_f32(float a, float b, float c) {
+  bool negative = signbit(b) != signbit(c);
+  if (c != c) return c;
+  if (b != b) return b;
+  if ((b == 0 && c == 0) || (isinf(b) && isinf(c))) return -NAN;
+  if (b == 0 || isinf(c)) return negative ? -INFINITY : INFINITY;
+  if (isinf(b) || c == 0) return negative ? -0.0f : 0.0f;
+  if ((int)(bits_of_f32(c) >> 23 & 255) - (int)(bits_of_f32(b) >> 23 & 255) < -150) return negative ? -0.0f : 0.0f;
+  if (!isfinite(a)) return negative ? -INFINITY : INFINITY;
+  return negative ? -fabsf(a) : fabsf(a);
+}
+static inline float div_fixup_f16(float a, float b, float c) { /* nothing is said of overflow */
+  bool usual = isfinite(b) && isfinite(c) && b != 0 && c != 0;
+  return usual && isnan(a) ? a : div_fixup_f32(a, b, c);
+}
+static inline double div_fixup_f64(double a, double b, double c) {
+  bool negative = signbit(b) != signbit(c);
+  if (c != c) return c;
+  if (b != b) return b;
+  if ((b == 0 && c == 0) || (isinf(b) && isinf(c))) return -(double)NAN;
+  if (b == 0 || isinf(c)) return negative ? -(double)INFINITY : (double)INFINITY;
+  if (isinf(b) || c == 0) return negative ? -0.0 : 0.0;
+  if ((int)(bits_of_f64(c) >> 52 & 2047) - (int)(bits_of_f64(b) >> 52 & 2047) < -1075) return negative ? -0.0 : 0.0;
+  if (!isfinite(a)) return negative ? -(double)INFINITY : (double)INFINITY;
+  return negative ? -fabs(a) : fabs(a);
+}
+
+#define FUNCTION(name) static void execute_##name(Wave *w, const Instruction *i)
+#define EACH for (int l = 0; l < LANES; l++)
+
+#define V1(name, D, A, expression)                \
+  FUNCTION(name) {                                \
+    Source sa; Result d;                          \
+    load_##A(w, i, 1, &sa);                       \
+    EACH { __auto_type a = VALUE_##A(sa); (void)a; SET_##D(d, expression); } \
+    put_##D(w, i, &d);                            \
+  }
+#define M1 V1
+#define K2 V2
+#define K3 V3
+#define V2(name, D, A, B, expression)             \
+  FUNCTION(name) {                                \
+    Source sa, sb; Result d;                      \
+    load_##A(w, i, 1, &sa);                       \
+    load_##B(w, i, 2, &sb);                       \
+    EACH { __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); SET_##D(d, expression); } \
+    put_##D(w, i, &d);                            \
+  }
+#define V3(name, D, A, B, C, expression)          \
+  FUNCTION(name) {                                \
+    Source sa, sb, sc; Result d;                  \
+    load_##A(w, i, 1, &sa);                       \
+    load_##B(w, i, 2, &sb);                       \
+    load_##C(w, i, 3, &sc);                       \
+    EACH {                                        \
+      __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type c = VALUE_##C(sc); \
+      SET_##D(d, expression);                     \
+    }                                             \
+    put_##D(w, i, &d);                            \
+  }
+#define A2(name, D, A, B, expression)             \
+  FUNCTION(name) {                                \
+    Source sa, sb, so; Result d;                  \
+    load_##A(w, i, 1, &sa);                       \
+    load_##B(w, i, 2, &sb);                       \
+    load_old(w, i, &so);                          \
+    EACH {                                        \
+      __auto_type a = VALUE_##A(sa); __auto_type b = VALUE_##B(sb); __auto_type old = VALUE_##D(so); \
+      SET_##D(d, expression);                     \
+    }                                             \
+    put_##D(w, i, &d);                            \
+  }
+#include "vector_instructions.inc"
+#undef V1
+#undef V2
+#undef V3
+#undef A2
+#undef M1
+#undef K2
+#undef K3
+
+/* ---- Comparisons: a mask, 0 for lanes that are off; v_cmpx writes EXEC as well ------------------------------------- */
+
+#define COMPARISON(name, T, expression)           \
+  static inline uint64_t mask_##name(Wave *w, const Instruction *i) { \
+    Source sa, sb;                                \
+    uint64_t mask = 0;                            \
+    load_##T(w, i, 1, &sa);                       \
+    load_##T(w, i, 2, &sb);                       \
+    EACH {                                        \
+      __auto_type a = VALUE_##T(sa); __auto_type b = VALUE_##T(sb); (void)a, (void)b; \
+      mask |= (uint64_t)((expression) != 0) << l; \
+    }                                             \
+    return mask & EXEC_OF(w);                     \
+  }                                               \
+  FUNCTION(v_cmp_##name) { put_scalar_pair(w, i->operand[0].index, mask_##name(w, i)); } \
+  FUNCTION(v_cmpx_##name) { put_scalar_pair(w, i->operand[0].index, EXEC_OF(w) = mask_##name(w, i)); }
+
+#define FLOAT_COMPARISONS(X, t, T) \
+  X(f_##t, T, 0) X(lt_##t, T, a < b) X(eq_##t, T, a == b) X(le_##t, T, a <= b) X(gt_##t, T, a > b) \
+  X(lg_##t, T, a < b || a > b) X(ge_##t, T, a >= b) X(o_##t, T, a == a && b == b) X(u_##t, T, a != a || b != b) \
+  X(nge_##t, T, !(a >= b)) X(nlg_##t, T, !(a < b || a > b)) X(ngt_##t, T, !(a > b)) X(nle_##t, T, !(a <= b)) \
+  X(neq_##t, T, a != b) X(nlt_##t, T, !(a < b)) X(tru_##t, T, 1)
+#define INTEGER_COMPARISONS(X, t, T) \
+  X(f_##t, T, 0) X(lt_##t, T, a < b) X(eq_##t, T, a == b) X(le_##t, T, a <= b) X(gt_##t, T, a > b) X(ne_##t, T, a != b) \
+  X(ge_##t, T, a >= b) X(t_##t, T, 1)
+#define ALL_COMPARISONS(X) \
+  FLOAT_COMPARISONS(X, f16, F16) FLOAT_COMPARISONS(X, f32, F32) FLOAT_COMPARISONS(X, f64, F64) \
+  INTEGER_COMPARISONS(X, i16, I16) INTEGER_COMPARISONS(X, u16, U16) INTEGER_COMPARISONS(X, i32, I32) \
+  INTEGER_COMPARISONS(X, u32, U32) INTEGER_COMPARISONS(X, i64, I64) INTEGER_COMPARISONS(X, u64, U64)
+ALL_COMPARISONS(COMPARISON)
+
+/* v_cmp_class: bits of the second source: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal,
+ * +normal, +inf. */
+static uint32_t class_of(uint64_t bits, int exponent_bits, int mantissa_bits) {
+  uint64_t mantissa = bits & ((1ull << mantissa_bits) - 1), exponent = bits >> mantissa_bits & ((1ull << exponent_bits) - 1);
+  bool negative = bits >> (exponent_bits + mantissa_bits) & 1;
+  if (exponent == (1ull << exponent_bits) - 1) {
+    if (mantissa) return mantissa >> (mantissa_bits - 1) ? 2 : 1;
+    return negative ? 4 : 512;
+  }
+  if (exponent) return negative ? 8 : 256;
+  if (mantissa) return negative ? 16 : 128;
+  return negative ? 32 : 64;
+}
+#define CLASS(t, T, U, exponent, mantissa)        \
+  static uint64_t mask_class_##t(Wave *w, const Instruction *i) { \
+    Source sa, sb;                                \
+    uint64_t mask = 0;                            \
+    load_##T(w, i, 1, &sa);                       \
+    load_U32(w, i, 2, &sb);                       \
+    EACH mask |= (uint64_t)((class_of(VALUE_##U(sa), exponent, mantissa) & sb.low[l]) != 0) << l; \
+    return mask & EXEC_OF(w);                     \
+  }                                               \
+  FUNCTION(v_cmp_class_##t) { put_scalar_pair(w, i->operand[0].index, mask_class_##t(w, i)); } \
+  FUNCTION(v_cmpx_class_##t) { put_scalar_pair(w, i->operand[0].index, EXEC_OF(w) = mask_class_##t(w, i)); }
+CLASS(f16, F16, U16, 5, 10)
+CLASS(f32, F32, U32, 8, 23)
+CLASS(f64, F64, U64, 11, 52)
+
+/* ---- Masks and carries --------------------------------------------------------------------------------------------- */
+
+FUNCTION(v_cndmask_b32) {
+  Source sa, sb;
+  Lanes d;
+  load_float(w, i, 1, &sa);
+  load_float(w, i, 2, &sb);
+  uint64_t mask = scalar_operand_pair(w, &i->operand[3]);
+  EACH d[l] = mask >> l & 1 ? sb.low[l] : sa.low[l];
+  put(w, i, &i->operand[0], d);
+}
+
+/* Sums and differences with a carry out, and maybe one in: v_addc_co_u32 v0, vcc, v1, v2, vcc. */
+static inline void add_carry(Wave *w, const Instruction *i, bool with_carry, int subtract) {
+  Source sa, sb;
+  Lanes d;
+  uint64_t carry_in = with_carry ? scalar_operand_pair(w, &i->operand[4]) : 0, carry = 0;
+  load_32(w, i, 2, &sa);
+  load_32(w, i, 3, &sb);
+  EACH {
+    uint64_t a = sa.low[l], b = sb.low[l], c = carry_in >> l & 1, sum;
+    if (subtract == 0) sum = a + b + c;
+    else if (subtract == 1) sum = a - b - c;
+    else sum = b - a - c;
+    d[l] = (uint32_t)sum;
+    carry |= (uint64_t)((sum >> 32) != 0) << l;
+    if (i->clamp && sum >> 32) d[l] = subtract ? 0 : ~0u;
+  }
+  put(w, i, &i->operand[0], d);
+  put_scalar_pair(w, i->operand[1].index, carry & EXEC_OF(w));
+}
+FUNCTION(v_add_co_u32) { add_carry(w, i, false, 0); }
+FUNCTION(v_sub_co_u32) { add_carry(w, i, false, 1); }
+FUNCTION(v_subrev_co_u32) { add_carry(w, i, false, 2); }
+FUNCTION(v_addc_co_u32) { add_carry(w, i, true, 0); }
+FUNCTION(v_subb_co_u32) { add_carry(w, i, true, 1); }
+FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
+
+#define MAD_64(name, T, A, product)               \
+  FUNCTION(name) {                                \
+    Source sa, sb, sc; Result d;                  \
+    uint64_t carry = 0;                           \
+    load_##A(w, i, 2, &sa);                       \
+    load_##A(w, i, 3, &sb);                       \
+    load_##T(w, i, 4, &sc);                       \
+    EACH {                                        \
+      __int128 sum = (__int128)(product) + VALUE_##T(sc); \
+      SET_U64(d, sum);                            \
+      carry |= (uint64_t)((sum >> 64 & 1) != 0) << l; \
+    }                                             \
+    put_64(w, i, &d);                             \
+    put_scalar_pair(w, i->operand[1].index, carry & EXEC_OF(w)); \
+  }
+MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb))
+MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb))
+
+/* Whether a quotient of finite numbers is below the smallest normal one, whose exponent is given. */
+static bool is_denormal_quotient(double numerator, double denominator, int smallest) {
+  int en, ed;
+  double mn = frexp(fabs(numerator), &en), md = frexp(fabs(denominator), &ed);
+  return en - ed < smallest || (en - ed == smallest && mn < md);
+}
+/* Division: v_div_scale, v_div_fmas (with v_div_fixup of the table). Operands: result, mask, the value to scale, the
+ * denominator, the numerator. Scales by 2^64 (f64: 2^128) where the steps between would be denormal or infinite.
+ * Exponents are biased. Two things are not as the ISA document has them, whose quotients would be wrong: 1 / S1 is
+ * denormal in the type of S1 (not always f64), and if S1 is scaled then, it becomes smaller (it would become infinite). */
+#define DIV_SCALE(name, T, U, real, exponent_bits, mantissa_bits, far, tiny, step, scale) \
+  FUNCTION(name) {                                \
+    enum { SMALLEST = 2 - (1 << (exponent_bits - 1)), EXPONENTS = (1 << exponent_bits) - 1 }; \
+    Source s0, s1, s2; Result d;                  \
+    uint64_t mask = 0;                            \
+    load_##T(w, i, 2, &s0);                       \
+    load_##T(w, i, 3, &s1);                       \
+    load_##T(w, i, 4, &s2);                       \
+    EACH {                                        \
+      real x = VALUE_##T(s0), denominator = VALUE_##T(s1), numerator = VALUE_##T(s2), y = x; \
+      int en = (int)(VALUE_##U(s2) >> mantissa_bits & EXPONENTS), ed = (int)(VALUE_##U(s1) >> mantissa_bits & EXPONENTS); \
+      bool set = false, finite = en < EXPONENTS && ed < EXPONENTS; \
+      if (numerator == 0 || denominator == 0) {   \
+        y = (real)NAN;                            \
+      } else if (en - ed >= far) {                \
+        set = true;                               \
+        if (x == denominator) y = scale(x, step); \
+      } else if (ed == 0) {                       \
+        y = scale(x, step);                       \
+      } else {                                    \
+        bool small_reciprocal = ed < EXPONENTS && is_denormal_quotient(1, denominator, SMALLEST); \
+        bool small_quotient = finite && is_denormal_quotient(numerator, denominator, SMALLEST); \
+        set = small_quotient;                     \
+        if (small_reciprocal && small_quotient) y = x == denominator ? scale(x, -step) : x; \
+        else if (small_reciprocal) y = scale(x, -step); \
+        else if (small_quotient) y = x == numerator ? scale(x, step) : x; \
+        else if (en <= tiny) y = scale(x, step);  \
+      }                                           \
+      SET_##T(d, y);                              \
+      mask |= (uint64_t)set << l;                 \
+    }                                             \
+    put_##T(w, i, &d);                            \
+    put_scalar_pair(w, i->operand[1].index, mask & EXEC_OF(w)); \
+  }
+DIV_SCALE(v_div_scale_f32, F32, U32, float, 8, 23, 96, 23, 64, ldexpf)
+DIV_SCALE(v_div_scale_f64, F64, U64, double, 11, 52, 768, 53, 128, ldexp)
+FUNCTION(v_div_fmas_f32) {
+  Source sa, sb, sc; Result d;
+  uint64_t mask = VCC_OF(w);
+  load_F32(w, i, 1, &sa);
+  load_F32(w, i, 2, &sb);
+  load_F32(w, i, 3, &sc);
+  EACH {
+    float sum = __builtin_fmaf(VALUE_F32(sa), VALUE_F32(sb), VALUE_F32(sc));
+    if (mask >> l & 1) sum = ldexpf(sum, fabsf(VALUE_F32(sc)) >= 2.0f ? 64 : -64);
+    SET_F32(d, sum);
+  }
+  put_F32(w, i, &d);
+}
+FUNCTION(v_div_fmas_f64) {
+  Source sa, sb, sc; Result d;
+  uint64_t mask = VCC_OF(w);
+  load_F64(w, i, 1, &sa);
+  load_F64(w, i, 2, &sb);
+  load_F64(w, i, 3, &sc);
+  EACH {
+    double sum = __builtin_fma(VALUE_F64(sa), VALUE_F64(sb), VALUE_F64(sc));
+    if (mask >> l & 1) sum = ldexp(sum, fabs(VALUE_F64(sc)) >= 2.0 ? 128 : -128);
+    SET_F64(d, sum);
+  }
+  put_F64(w, i, &d);
+}
+
+/* ---- Lanes that move ------------------------------------------------------------------------------------------------ */
+
+FUNCTION(v_readfirstlane_b32) {
+  uint64_t exec = EXEC_OF(w);
+  const Operand *o = &i->operand[1];
+  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][exec ? __builtin_ctzll(exec) : 0] : scalar_operand(w, o));
+}
+FUNCTION(v_readlane_b32) {
+  const Operand *o = &i->operand[1];
+  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][scalar_operand(w, &i->operand[2]) & 63] : scalar_operand(w, o));
+}
+FUNCTION(v_writelane_b32) {
+  w->v[i->operand[0].index][scalar_operand(w, &i->operand[2]) & 63] = scalar_operand(w, &i->operand[1]);
+}
+FUNCTION(v_swap_b32) {
+  Lanes a, b;
+  memcpy(a, w->v[i->operand[0].index], sizeof a);
+  memcpy(b, w->v[i->operand[1].index], sizeof b);
+  put_lanes(w, i->operand[0].index, b);
+  put_lanes(w, i->operand[1].index, a);
+}
+/* Rows of `width` lanes: the odd ones of the first register change places with the even ones of the second. */
+static void swap_rows(Wave *w, const Instruction *i, int width) {
+  Lanes a, b;
+  memcpy(a, w->v[i->operand[0].index], sizeof a);
+  memcpy(b, w->v[i->operand[1].index], sizeof b);
+  for (int l = 0; l < LANES; l++)
+    if (l / width & 1) {
+      uint32_t kept = a[l];
+      a[l] = b[l - width];
+      b[l - width] = kept;
+    }
+  put_lanes(w, i->operand[0].index, a);
+  put_lanes(w, i->operand[1].index, b);
+}
+FUNCTION(v_permlane32_swap_b32) { swap_rows(w, i, 32); }
+FUNCTION(v_permlane16_swap_b32) { swap_rows(w, i, 16); }
+FUNCTION(v_nop) { (void)w, (void)i; }
+
+/* ---- Packed ---------------------------------------------------------------------------------------------------------- */
+
+#define PACKED_16(name, sources, T, expression)   \
+  FUNCTION(name) {                                \
+    Source sa, sb, sc;                            \
+    Lanes d;                                      \
+    load_pair(w, i, 1, &sa);                      \
+    load_pair(w, i, 2, &sb);                      \
+    if (sources > 2) load_pair(w, i, 3, &sc);     \
+    else sc.low = sa.low;                         \
+    EACH {                                        \
+      uint32_t packed = 0;                        \
+      for (int shift = 0; shift < 32; shift += 16) { \
+        __auto_type a = HALF_##T(sa.low[l] >> shift); __auto_type b = HALF_##T(sb.low[l] >> shift); \
+        __auto_type c = HALF_##T(sc.low[l] >> shift); \
+        (void)c;                                  \
+        packed |= (uint32_t)PACK_##T(expression) << shift; \
+      }                                           \
+      d[l] = packed;                              \
+    }                                             \
+    put(w, i, &i->operand[0], d);                 \
+  }
+#define HALF_F16(x) ((float)f16_of_bits(x))
+#define HALF_I16(x) ((int32_t)(int16_t)(x))
+#define HALF_U16(x) ((uint32_t)(x) & 0xffff)
+#define PACK_F16(x) bits_of_f16((_Float16)with_output_f32(i, (float)(x)))
+#define PACK_I16(x) (uint16_t)(i->clamp ? clamp_i64((int64_t)(x), -32768, 32767) : (int64_t)(x))
+#define PACK_U16(x) (uint16_t)(i->clamp ? (uint64_t)clamp_i64((int64_t)(x), 0, 65535) : (uint64_t)(x))
+#define PACKED_16_ROWS(X) \
+  X(v_pk_add_f16, 2, F16, a + b) X(v_pk_mul_f16, 2, F16, a * b) X(v_pk_fma_f16, 3, F16, fma_f16(a, b, c)) \
+  X(v_pk_min_f16, 2, F16, min_f32(a, b)) X(v_pk_max_f16, 2, F16, max_f32(a, b)) \
+  X(v_pk_minimum3_f16, 3, F16, minimum_f32(minimum_f32(a, b), c)) X(v_pk_maximum3_f16, 3, F16, maximum_f32(maximum_f32(a, b), c)) \
+  X(v_pk_add_u16, 2, U16, (int64_t)a + b) X(v_pk_sub_u16, 2, U16, (int64_t)a - b) X(v_pk_mul_lo_u16, 2, U16, a * b) \
+  X(v_pk_mad_u16, 3, U16, (int64_t)a * b + c) X(v_pk_add_i16, 2, I16, a + b) X(v_pk_sub_i16, 2, I16, a - b) \
+  X(v_pk_mad_i16, 3, I16, (int64_t)a * b + c) X(v_pk_min_i16, 2, I16, a < b ? a : b) X(v_pk_max_i16, 2, I16, a > b ? a : b) \
+  X(v_pk_min_u16, 2, U16, a < b ? a : b) X(v_pk_max_u16, 2, U16, a > b ? a : b) \
+  X(v_pk_lshlrev_b16, 2, U16, b << (a & 15)) X(v_pk_lshrrev_b16, 2, U16, b >> (a & 15)) X(v_pk_ashrrev_i16, 2, I16, b >> (a & 15))
+PACKED_16_ROWS(PACKED_16)
+FUNCTION(v_pk_fmac_f16) {
+  Source sa, sb;
+  Lanes d;
+  const uint32_t *old = w->v[i->operand[0].index];
+  load_pair(w, i, 1, &sa);
+  load_pair(w, i, 2, &sb);
+  EACH {
+    uint32_t packed = 0;
+    for (int shift = 0; shift < 32; shift += 16)
+      packed |= (uint32_t)PACK_F16(fma_f16(HALF_F16(sa.low[l] >> shift), HALF_F16(sb.low[l] >> shift), HALF_F16(old[l] >> shift))) << shift;
+    d[l] = packed;
+  }
+  put(w, i, &i->operand[0], d);
+}
+
+/* Two f32: op_sel chooses the dword for the lower result, op_sel_hi that for the upper one. */
+static inline const uint32_t *packed_dword(const Wave *w, const Instruction *i, int n, int half, uint32_t *buffer) {
+  const Operand *o = &i->operand[n];
+  int source = source_number(i, n);
+  bool upper = half ? (i->has_op_sel_hi ? i->op_sel_hi >> source & 1 : true) : i->op_sel >> source & 1;
+  const uint32_t *from = o->kind == LITERAL ? fetch(w, i, o, 0, buffer) : fetch(w, i, o, upper, buffer);
+  if (!((half ? i->neg_hi : i->neg_lo) >> source & 1)) return from;
+  for (int l = 0; l < LANES; l++) buffer[l] = from[l] ^ 0x80000000u;
+  return buffer;
+}
+#define PACKED_32(name, sources, expression)      \
+  FUNCTION(name) {                                \
+    Lanes ba, bb, bc, d[2];                       \
+    for (int half = 0; half < 2; half++) {        \
+      const uint32_t *pa = packed_dword(w, i, 1, half, ba), *pb = packed_dword(w, i, 2, half, bb), *pc = pa; \
+      if (sources > 2) pc = packed_dword(w, i, 3, half, bc); \
+      EACH {                                      \
+        float a = f32_of_bits(pa[l]), b = f32_of_bits(pb[l]), c = f32_of_bits(pc[l]); \
+        (void)c;                                  \
+        d[half][l] = bits_of_f32(with_output_f32(i, expression)); \
+      }                                           \
+    }                                             \
+    put_lanes(w, i->operand[0].index, d[0]);      \
+    put_lanes(w, i->operand[0].index + 1u, d[1]); \
+  }
+PACKED_32(v_pk_add_f32, 2, a + b)
+PACKED_32(v_pk_mul_f32, 2, a * b)
+PACKED_32(v_pk_fma_f32, 3, __builtin_fmaf(a, b, c))
+FUNCTION(v_pk_mov_b32) {
+  Lanes ba, bb, low, high;
+  const uint32_t *a = packed_dword(w, i, 1, 0, ba), *b = packed_dword(w, i, 2, 1, bb);
+  memcpy(low, a, sizeof low);
+  memcpy(high, b, sizeof high);
+  put_lanes(w, i->operand[0].index, low);
+  put_lanes(w, i->operand[0].index + 1u, high);
+}
+
+/* v_fma_mix: op_sel_hi says that a source is f16, op_sel which half. */
+static inline void load_mixed(const Wave *w, const Instruction *i, int n, float *values) {
+  const Operand *o = &i->operand[n];
+  int source = source_number(i, n);
+  bool is_f16 = i->has_op_sel_hi && i->op_sel_hi >> source & 1, upper = i->op_sel >> source & 1;
+  Lanes buffer;
+  if (o->kind == LITERAL && is_f16) {
+    EACH buffer[l] = literal_16(o) * 0x10001u;
+  } else {
+    const uint32_t *from = fetch(w, i, o, 0, buffer);
+    if (from != buffer) memcpy(buffer, from, sizeof buffer);
+  }
+  EACH {
+    float x = is_f16 ? (float)f16_of_bits(buffer[l] >> (upper ? 16 : 0)) : f32_of_bits(buffer[l]);
+    if (o->abs || i->neg_hi >> source & 1) x = fabsf(x);
+    if (o->neg || i->neg_lo >> source & 1) x = -x;
+    values[l] = x;
+  }
+}
+static inline void mixed_sum(const Wave *w, const Instruction *i, float *sums) {
+  float a[LANES], b[LANES], c[LANES];
+  load_mixed(w, i, 1, a);
+  load_mixed(w, i, 2, b);
+  load_mixed(w, i, 3, c);
+  EACH sums[l] = with_output_f32(i, __builtin_fmaf(a[l], b[l], c[l]));
+}
+FUNCTION(v_fma_mix_f32) {
+  float sums[LANES];
+  Lanes d;
+  mixed_sum(w, i, sums);
+  EACH d[l] = bits_of_f32(sums[l]);
+  put_lanes(w, i->operand[0].index, d);
+}
+static inline void put_half(Wave *w, const Instruction *i, const uint32_t *halves, bool upper) {
+  Lanes d;
+  const uint32_t *row = w->v[i->operand[0].index];
+  EACH d[l] = upper ? (row[l] & 0xffff) | halves[l] << 16 : (row[l] & 0xffff0000u) | (halves[l] & 0xffff);
+  put_lanes(w, i->operand[0].index, d);
+}
+static inline void mix_half(Wave *w, const Instruction *i, bool upper) {
+  float sums[LANES];
+  Lanes d;
+  mixed_sum(w, i, sums);
+  EACH d[l] = bits_of_f16((_Float16)sums[l]);
+  put_half(w, i, d, upper);
+}
+FUNCTION(v_fma_mixlo_f16) { mix_half(w, i, false); }
+FUNCTION(v_fma_mixhi_f16) { mix_half(w, i, true); }
+
+/* ---- Small floats --------------------------------------------------------------------------------------------------- */
+
+#define SATURATES (w->mode >> 23 & 1) /* MODE.FP16_OVFL */
+static SmallFormat format_of(const Wave *w, bool is_bf8) { return is_bf8 ? bf8_of(w->launch->arch) : fp8_of(w->launch->arch); }
+
+static inline void widen_pair(Wave *w, const Instruction *i, bool is_bf8) {
+  Source s; Result d;
+  SmallFormat format = format_of(w, is_bf8);
+  load_32(w, i, 1, &s);
+  int shift = i->op_sel & 1 ? 16 : 0;
+  EACH {
+    d.low[l] = bits_of_f32(f32_of_small(format, s.low[l] >> shift & 255));
+    d.high[l] = bits_of_f32(f32_of_small(format, s.low[l] >> (shift + 8) & 255));
+  }
+  put_64(w, i, &d);
+}
+FUNCTION(v_cvt_pk_f32_fp8) { widen_pair(w, i, false); }
+FUNCTION(v_cvt_pk_f32_bf8) { widen_pair(w, i, true); }
+static inline void narrow_pair(Wave *w, const Instruction *i, bool is_bf8) {
+  Source sa, sb;
+  Lanes d;
+  SmallFormat format = format_of(w, is_bf8);
+  load_F32(w, i, 1, &sa);
+  load_F32(w, i, 2, &sb);
+  EACH d[l] = small_of_f32(format, VALUE_F32(sa), SATURATES) | small_of_f32(format, VALUE_F32(sb), SATURATES) << 8;
+  put_half(w, i, d, i->op_sel >> 2 & 1);
+}
+FUNCTION(v_cvt_pk_fp8_f32) { narrow_pair(w, i, false); }
+FUNCTION(v_cvt_pk_bf8_f32) { narrow_pair(w, i, true); }
+static inline void narrow_stochastic(Wave *w, const Instruction *i, bool is_bf8) {
+  Source sa, sb;
+  Lanes d;
+  SmallFormat format = format_of(w, is_bf8);
+  const uint32_t *row = w->v[i->operand[0].index];
+  int shift = (i->op_sel >> 2 & 3) * 8;
+  load_F32(w, i, 1, &sa);
+  load_32(w, i, 2, &sb);
+  EACH d[l] = (row[l] & ~(255u << shift)) | small_of_f32_stochastic(format, VALUE_F32(sa), sb.low[l], SATURATES) << shift;
+  put_lanes(w, i->operand[0].index, d);
+}
+FUNCTION(v_cvt_sr_fp8_f32) { narrow_stochastic(w, i, false); }
+FUNCTION(v_cvt_sr_bf8_f32) { narrow_stochastic(w, i, true); }
+
+/* Stochastic rounding: as many upper bits of the random number as the mantissa loses are added, the sum is cut off. */
+static uint32_t f16_of_f32_stochastic(float x, uint32_t random) {
+  uint32_t u = bits_of_f32(x), sign = u >> 16 & 0x8000, exponent = u >> 23 & 255, significand = u & 0x7fffff;
+  if (exponent == 255) return bits_of_f16((_Float16)x);
+  if (exponent) significand |= 0x800000;
+  else exponent = 1;
+  significand += random >> 19;
+  if (significand >> 24) significand >>= 1, exponent++;
+  int above = (int)exponent - 127 + 14, shift = 13 + (above < 0 ? -above : 0);
+  uint32_t magnitude = (above > 0 ? (uint32_t)above << 10 : 0) + (shift > 31 ? 0 : significand >> shift);
+  return sign | (magnitude > 0x7c00 ? 0x7c00 : magnitude);
+}
+static uint32_t bf16_of_f32_stochastic(float x, uint32_t random) {
+  return isfinite(x) ? (bits_of_f32(x) + (random >> 16)) >> 16 : bf16_of_f32(x);
+}
+#define STOCHASTIC_16(name, convert)              \
+  FUNCTION(name) {                                \
+    Source sa, sb;                                \
+    Lanes d;                                      \
+    load_F32(w, i, 1, &sa);                       \
+    load_32(w, i, 2, &sb);                        \
+    EACH d[l] = convert(VALUE_F32(sa), sb.low[l]); \
+    put_half(w, i, d, i->op_sel >> 2 & 1);        \
+  }
+STOCHASTIC_16(v_cvt_sr_f16_f32, f16_of_f32_stochastic)
+STOCHASTIC_16(v_cvt_sr_bf16_f32, bf16_of_f32_stochastic)
+
+FUNCTION(v_mqsad_u32_u8) {
+  Source sa, sb;
+  Lanes buffer[4], d[4];
+  load_64(w, i, 1, &sa, false);
+  load_32(w, i, 2, &sb);
+  for (int n = 0; n < 4; n++) {
+    const uint32_t *c = fetch(w, i, &i->operand[3], (uint32_t)n, buffer[n]);
+    EACH d[n][l] = sad_u8((uint32_t)(VALUE_U64(sa) >> 8 * n), sb.low[l], true) + c[l];
+  }
+  for (uint32_t n = 0; n < 4; n++) put_lanes(w, i->operand[0].index + n, d[n]);
+}
+
+/* ---- Conversions with a scale: v_cvt_scalef32_… of gfx950 ----------------------------------------------------------- */
+
+/* The exponent of the last source is the scale: what is widened is multiplied by it, what is narrowed divided. Of detail:
+ * the small format, the wide one, how many elements, and the rest. */
+enum { WIDE_F32, WIDE_F16, WIDE_BF16 };
+enum { NARROWS = 1 << 16, STOCHASTIC = 1 << 17, INTERLEAVED = 1 << 18 };
+#define SCALED(small, wide, count) ((uint32_t)(small) | (uint32_t)(wide) << 4 | (uint32_t)(count) << 8)
+
+static inline uint32_t next_random(uint32_t x) { return x << 1 ^ (x >> 31 ? 197u : 0u); } /* v_prng_b32 */
+
+static inline double scale_of(uint32_t bits, int direction) {
+  int exponent = (int)(bits >> 23 & 255);
+  return exponent == 255 ? (double)NAN : ldexp(1, direction * (exponent - 127));
+}
+
+/* Element n of the sources in the wide format. */
+static inline float wide_element(const Wave *w, const Instruction *i, uint32_t wide, uint32_t n, int l) {
+  uint32_t count = i->row->detail >> 8 & 255;
+  const Operand *o = &i->operand[1];
+  uint32_t at = n;
+  if (i->row->detail & INTERLEAVED) o = &i->operand[1 + n % 2], at = n / 2;
+  else if (wide == WIDE_F32 && count == 2 && !(i->row->detail & STOCHASTIC)) o = &i->operand[1 + n], at = 0;
+  uint32_t part = wide == WIDE_F32 ? at : at / 2, bits;
+  if (o->kind == VECTOR) bits = w->v[o->index + part][l];
+  else if (o->kind == SCALAR) bits = scalar_of(w, o->index + (o->count > 1 ? part : 0));
+  else bits = wide == WIDE_F16 ? literal_16(o) : literal_32(o);
+  float x = wide == WIDE_F32 ? f32_of_bits(bits)
+            : wide == WIDE_F16 ? (float)f16_of_bits(bits >> 16 * (at & 1)) : f32_of_bf16(bits >> 16 * (at & 1) & 0xffff);
+  if (o->abs) x = fabsf(x);
+  return o->neg ? -x : x;
+}
+
+FUNCTION(scaled_narrowing) {
+  uint32_t detail = i->row->detail, wide = detail >> 4 & 15, count = detail >> 8 & 255;
+  SmallFormat format = (SmallFormat)(detail & 15);
+  uint32_t width = parts_of_small(format).width, registers = count == 32 ? 6 : 1;
+  bool stochastic = detail & STOCHASTIC;
+  Lanes scale_buffer, seed_buffer, d[6];
+  const uint32_t *scale = fetch(w, i, &i->operand[i->operand_count - 1], 0, scale_buffer), *seed = NULL;
+  if (stochastic) seed = fetch(w, i, &i->operand[2], 0, seed_buffer);
+  uint32_t shift = 0; /* where in the register it goes */
+  if (count * width == 8) shift = (i->op_sel >> 2 & 3) * 8;
+  else if (count * width == 16) shift = (i->op_sel >> (wide == WIDE_F32 ? 3 : 2) & 1) * 16;
+  EACH {
+    double factor = scale_of(scale[l], -1);
+    uint32_t random = seed ? seed[l] : 0;
+    uint64_t packed[4] = {0};
+    for (uint32_t n = 0; n < count; n++) {
+      float x = (float)((double)wide_element(w, i, wide, n, l) * factor);
+      uint64_t code = stochastic ? small_of_f32_stochastic(format, x, random, SATURATES) : small_of_f32(format, x, SATURATES);
+      uint32_t bit = n * width;
+      packed[bit / 64] |= code << bit % 64;
+      if (bit % 64 + width > 64) packed[bit / 64 + 1] |= code >> (64 - bit % 64);
+      random = next_random(random);
+    }
+    if (registers == 1) {
+      uint32_t mask = ((1u << count * width) - 1) << shift;
+      d[0][l] = (w->v[i->operand[0].index][l] & ~mask) | (uint32_t)packed[0] << shift;
+    } else {
+      for (uint32_t n = 0; n < 6; n++) d[n][l] = (uint32_t)(packed[n / 2] >> 32 * (n % 2));
+    }
+  }
+  for (uint32_t n = 0; n < registers; n++) put_lanes(w, i->operand[0].index + n, d[n]);
+}
+
+FUNCTION(scaled_widening) {
+  uint32_t detail = i->row->detail, wide = detail >> 4 & 15, count = detail >> 8 & 255;
+  SmallFormat format = (SmallFormat)(detail & 15);
+  uint32_t width = parts_of_small(format).width, shift = 0;
+  uint32_t registers = wide == WIDE_F32 ? count : (count + 1) / 2;
+  if (count * width == 8) shift = (i->op_sel & 3) * 8;
+  else if (count * width == 16) shift = (i->op_sel & 1) * 16;
+  Lanes scale_buffer, buffer[6], d[32];
+  const uint32_t *scale = fetch(w, i, &i->operand[2], 0, scale_buffer), *from[6];
+  for (uint32_t n = 0; n < (count == 32 ? 6 : 1); n++) from[n] = fetch(w, i, &i->operand[1], n, buffer[n]);
+  EACH {
+    double factor = scale_of(scale[l], 1);
+    for (uint32_t n = 0; n < count; n++) {
+      uint32_t bit = n * width + shift, code = from[bit / 32][l] >> bit % 32;
+      if (bit % 32 + width > 32) code |= from[bit / 32 + 1][l] << (32 - bit % 32);
+      double x = (double)f32_of_small(format, code) * factor;
+      if (wide == WIDE_F32) {
+        d[n][l] = bits_of_f32((float)x);
+      } else {
+        uint32_t half = wide == WIDE_F16 ? bits_of_f16((_Float16)x) : bf16_of_f32((float)x);
+        d[n / 2][l] = n % 2 ? d[n / 2][l] | half << 16 : half;
+      }
+    }
+  }
+  if (count == 1 && wide == WIDE_F16) put_half(w, i, d[0], i->op_sel >> 2 & 1);
+  else for (uint32_t n = 0; n < registers; n++) put_lanes(w, i->operand[0].index + n, d[n]);
+}
+
+/* ---- The table ------------------------------------------------------------------------------------------------------ */
+
+#define TYPE_F32 RESULT_F32
+#define TYPE_F64 RESULT_F64
+#define TYPE_F16 RESULT_F16
+#define TYPE_U32 PLAIN_BITS
+#define TYPE_I32 PLAIN_BITS
+#define TYPE_U16 PLAIN_BITS
+#define TYPE_I16 PLAIN_BITS
+#define TYPE_U64 PLAIN_BITS
+#define TYPE_I64 PLAIN_BITS
+#define V1(name, D, A, expression) {#name, execute_##name, 1, 0, TYPE_##D, 0},
+#define M1(name, D, A, expression) {#name, execute_##name, 1, MOVES, TYPE_##D, 0},
+#define V2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, 0},
+#define V3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, 0},
+#define K2(name, D, A, B, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF},
+#define K3(name, D, A, B, C, expression) {#name, execute_##name, 1, 0, TYPE_##D, KEEPS_UPPER_HALF},
+#define A2(name, D, A, B, expression) {#name, execute_##name, 1, READS_RESULT, TYPE_##D, 0},
+#define COMPARISON_ROW(name, T, expression) \
+  {"v_cmp_" #name, execute_v_cmp_##name, 1, 0, PLAIN_BITS, 0}, {"v_cmpx_" #name, execute_v_cmpx_##name, 1, 0, PLAIN_BITS, 0},
+#define PACKED_ROW(name, sources, T, expression) {#name, execute_##name, 1, 0, PACKED_TYPE_##T, 0},
+#define PACKED_TYPE_F16 RESULT_PACKED_F16
+#define PACKED_TYPE_I16 PLAIN_BITS
+#define PACKED_TYPE_U16 PLAIN_BITS
+#define ROW(name, results, flags, type) {#name, execute_##name, results, flags, type, 0}
+
+const Row vector_rows[] = {
+#include "vector_instructions.inc"
+    ALL_COMPARISONS(COMPARISON_ROW)
+    PACKED_16_ROWS(PACKED_ROW)
+    ROW(v_cmp_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmp_class_f64, 1, 0, PLAIN_BITS),
+    ROW(v_cmpx_class_f16, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f32, 1, 0, PLAIN_BITS), ROW(v_cmpx_class_f64, 1, 0, PLAIN_BITS),
+    ROW(v_cndmask_b32, 1, 0, PLAIN_BITS),
+    ROW(v_add_co_u32, 2, 0, PLAIN_BITS), ROW(v_sub_co_u32, 2, 0, PLAIN_BITS), ROW(v_subrev_co_u32, 2, 0, PLAIN_BITS),
+    ROW(v_addc_co_u32, 2, 0, PLAIN_BITS), ROW(v_subb_co_u32, 2, 0, PLAIN_BITS), ROW(v_subbrev_co_u32, 2, 0, PLAIN_BITS),
+    ROW(v_mad_u64_u32, 2, 0, PLAIN_BITS), ROW(v_mad_i64_i32, 2, 0, PLAIN_BITS),
+    ROW(v_div_scale_f32, 2, 0, PLAIN_BITS), ROW(v_div_scale_f64, 2, 0, PLAIN_BITS),
+    ROW(v_div_fmas_f32, 1, READS_VCC, RESULT_F32), ROW(v_div_fmas_f64, 1, READS_VCC, RESULT_F64),
+    ROW(v_readfirstlane_b32, 1, COPIES_SCALAR | MOVES, PLAIN_BITS), ROW(v_readlane_b32, 1, COPIES_SCALAR | MOVES | IGNORES_EXEC, PLAIN_BITS),
+    ROW(v_writelane_b32, 1, READS_RESULT | MOVES | IGNORES_EXEC, PLAIN_BITS),
+    ROW(v_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
+    ROW(v_permlane32_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS), ROW(v_permlane16_swap_b32, 2, ALL_RESULTS_READ | MOVES, PLAIN_BITS),
+    ROW(v_nop, 0, 0, PLAIN_BITS),
+    ROW(v_pk_fmac_f16, 1, READS_RESULT, RESULT_PACKED_F16),
+    ROW(v_pk_add_f32, 1, 0, RESULT_PACKED_F32), ROW(v_pk_mul_f32, 1, 0, RESULT_PACKED_F32), ROW(v_pk_fma_f32, 1, 0, RESULT_PACKED_F32),
+    ROW(v_pk_mov_b32, 1, MOVES, PLAIN_BITS),
+    ROW(v_fma_mix_f32, 1, 0, RESULT_F32), ROW(v_fma_mixlo_f16, 1, READS_RESULT, PLAIN_BITS), ROW(v_fma_mixhi_f16, 1, READS_RESULT, PLAIN_BITS),
+    {"v_mad_mix_f32", execute_v_fma_mix_f32, 1, 0, RESULT_F32, 0},
+    ROW(v_cvt_pk_f32_fp8, 1, 0, RESULT_PACKED_F32), ROW(v_cvt_pk_f32_bf8, 1, 0, RESULT_PACKED_F32),
+    ROW(v_cvt_pk_fp8_f32, 1, READS_RESULT, PLAIN_BITS), ROW(v_cvt_pk_bf8_f32, 1, READS_RESULT, PLAIN_BITS),
+    ROW(v_cvt_sr_fp8_f32, 1, READS_RESULT, PLAIN_BITS), ROW(v_cvt_sr_bf8_f32, 1, READS_RESULT, PLAIN_BITS),
+    ROW(v_cvt_sr_f16_f32, 1, READS_RESULT, PLAIN_BITS), ROW(v_cvt_sr_bf16_f32, 1, READS_RESULT, PLAIN_BITS),
+    ROW(v_mqsad_u32_u8, 1, 0, PLAIN_BITS),
+#define NARROW(name, small, wide, count, more) \
+  {"v_cvt_scalef32_" name, execute_scaled_narrowing, 1, (count) == 32 ? 0 : READS_RESULT, PLAIN_BITS, SCALED(small, wide, count) | NARROWS | (more)}
+#define NARROW_8(small, format) \
+  NARROW("pk_" small "_f32", format, WIDE_F32, 2, 0), NARROW("pk_" small "_f16", format, WIDE_F16, 2, 0), \
+  NARROW("pk_" small "_bf16", format, WIDE_BF16, 2, 0), NARROW("sr_" small "_f32", format, WIDE_F32, 1, STOCHASTIC), \
+  NARROW("sr_" small "_f16", format, WIDE_F16, 1, STOCHASTIC), NARROW("sr_" small "_bf16", format, WIDE_BF16, 1, STOCHASTIC)
+#define NARROW_6(small, format) \
+  NARROW("2xpk16_" small "_f32", format, WIDE_F32, 32, INTERLEAVED), NARROW("pk32_" small "_f16", format, WIDE_F16, 32, 0), \
+  NARROW("pk32_" small "_bf16", format, WIDE_BF16, 32, 0), NARROW("sr_pk32_" small "_f32", format, WIDE_F32, 32, STOCHASTIC), \
+  NARROW("sr_pk32_" small "_f16", format, WIDE_F16, 32, STOCHASTIC), NARROW("sr_pk32_" small "_bf16", format, WIDE_BF16, 32, STOCHASTIC)
+    NARROW_8("fp8", E4M3), NARROW_8("bf8", E5M2), NARROW_6("fp6", E2M3), NARROW_6("bf6", E3M2),
+    NARROW("pk_fp4_f32", E2M1, WIDE_F32, 2, 0), NARROW("pk_fp4_f16", E2M1, WIDE_F16, 2, 0), NARROW("pk_fp4_bf16", E2M1, WIDE_BF16, 2, 0),
+    NARROW("sr_pk_fp4_f32", E2M1, WIDE_F32, 2, STOCHASTIC), NARROW("sr_pk_fp4_f16", E2M1, WIDE_F16, 2, STOCHASTIC),
+    NARROW("sr_pk_fp4_bf16", E2M1, WIDE_BF16, 2, STOCHASTIC),
+#define WIDEN(name, small, wide, count) {"v_cvt_scalef32_" name, execute_scaled_widening, 1, 0, PLAIN_BITS, SCALED(small, wide, count)}
+#define WIDEN_8(small, format) \
+  WIDEN("f32_" small, format, WIDE_F32, 1), WIDEN("pk_f32_" small, format, WIDE_F32, 2), WIDEN("pk_f16_" small, format, WIDE_F16, 2), \
+  WIDEN("pk_bf16_" small, format, WIDE_BF16, 2), \
+  {"v_cvt_scalef32_f16_" small, execute_scaled_widening, 1, READS_RESULT, PLAIN_BITS, SCALED(format, WIDE_F16, 1)}
+#define WIDEN_6(small, format) \
+  WIDEN("pk32_f32_" small, format, WIDE_F32, 32), WIDEN("pk32_f16_" small, format, WIDE_F16, 32), WIDEN("pk32_bf16_" small, format, WIDE_BF16, 32)
+    WIDEN_8("fp8", E4M3), WIDEN_8("bf8", E5M2), WIDEN_6("fp6", E2M3), WIDEN_6("bf6", E3M2),
+    WIDEN("pk_f32_fp4", E2M1, WIDE_F32, 2), WIDEN("pk_f16_fp4", E2M1, WIDE_F16, 2), WIDEN("pk_bf16_fp4", E2M1, WIDE_BF16, 2),
+    {NULL, NULL, 0, 0, PLAIN_BITS, 0},
+};
