@@ -1,9 +1,10 @@
-"""What a worker is asked to measure. A `Job` goes to a worker, as JSON (`worker_protocol`)."""
+"""What a worker is asked to measure, or to verify. A job goes to a worker, as JSON (`worker_protocol`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ckwatch.emulation.problems import Trial
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.roofline import CacheState
 
@@ -66,3 +67,20 @@ class Job:
     lease_wait_s: float = 600.0
     shared: bool = False
     threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyJob:
+    """The verification of one artifact by the emulator, without any timing.
+
+    `library` is the emulator's libamdhip64 on this machine and `objdump` the disassembler that it runs. `checked`: look
+    at memory, races and waits too, which takes twice as long.
+    """
+
+    arch: str
+    symbol: str
+    trials: tuple[Trial, ...]
+    library: str
+    objdump: str
+    checked: bool = True
+    seed: int = 1

@@ -63,7 +63,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class NumericsVerification:
     """How the numerics were verified, before and after timing. `compared` elements of each seed's output.
 
     `worst_error` is the largest |y - reference| / (absolute_tolerance + relative_tolerance * |reference|): up to 1 is
@@ -85,7 +85,7 @@ class ContestantResult:
     contestant: str
     samples: tuple[Samples, ...]
     workspace_bytes: int = 0
-    verification: Verification | None = None
+    verification: NumericsVerification | None = None
 
     def of(self, cache: CacheState) -> Samples | None:
         """The samples of a cache state."""

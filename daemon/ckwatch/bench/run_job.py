@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
-from ckwatch.bench.job import Contestant, Job
+from ckwatch.bench.job import Contestant, Job, VerifyJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.inputs import make_inputs
@@ -35,15 +35,15 @@ from ckwatch.bench.report import (
     DeviceReading,
     Devices,
     FailureKind,
+    NumericsVerification,
     Samples,
-    Verification,
 )
 from ckwatch.bench.runtimes import processors
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime, Launch
 from ckwatch.bench.runtimes.selection import find_all_devices, runtime_module, select_device
 from ckwatch.bench.sampling import ContestantRunner, Sampler
 from ckwatch.bench.stats.summary import summarize
-from ckwatch.bench.worker_protocol import WaitingForDevice, WorkerStage
+from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone, WaitingForDevice, WorkerStage
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
@@ -52,7 +52,7 @@ from ckwatch.model.tensors import DTYPES
 from ckwatch.model.version import __version__
 
 _Answer = TypeVar("_Answer")
-SendMessage = Callable[[WorkerStage | WaitingForDevice], None]
+SendMessage = Callable[[WorkerStage | WaitingForDevice | TrialVerified], None]
 
 _OTHERS_POLL_S = 0.25
 
@@ -83,6 +83,14 @@ def run_job(job: Job, artifacts: Sequence[bytes], tell: SendMessage) -> Benchmar
     """Measure `job`. The device and its lease stay this process's until it ends."""
     whereabouts = _Progress(tell)
     return _or_failure(whereabouts, lambda: _run(job, artifacts, whereabouts))
+
+
+def verify(job: VerifyJob, artifacts: Sequence[bytes], tell: SendMessage) -> VerificationDone | BenchmarkFailure:
+    """Verify on the emulator; each problem's result is told at once."""
+    from ckwatch.bench.verify_job import verify_job
+
+    whereabouts = _Progress(tell)
+    return _or_failure(whereabouts, lambda: verify_job(job, artifacts[0], whereabouts.at, tell))
 
 
 _HELD_DEVICES: list[
@@ -518,11 +526,11 @@ class _Measurement:
             if not np.array_equal(_as_bytes(found), _as_bytes(array)):
                 raise BenchmarkError(FailureKind.OUT_OF_BOUNDS, f"the kernel wrote to its input {name}")
 
-    def _verification(self, entrant: _LoadedContestant) -> Verification | None:
+    def _verification(self, entrant: _LoadedContestant) -> NumericsVerification | None:
         if not entrant.checked:
             return None
         worst = max(entrant.checked, key=lambda checked: checked.worst_error)
-        return Verification(
+        return NumericsVerification(
             seeds=self._job.seeds,
             compared=worst.compared,
             worst_error=worst.worst_error,

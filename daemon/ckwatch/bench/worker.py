@@ -22,6 +22,7 @@ from ckwatch.bench.worker_protocol import (
     GarbledError,
     Message,
     PipeFrame,
+    VerificationDone,
     WorkerHello,
     WorkerRequest,
     message,
@@ -49,7 +50,9 @@ def main() -> None:
     os._exit(0)
 
 
-def _answer(questions: BinaryIO, answers: BinaryIO) -> BenchmarkReport | Devices | BenchmarkFailure | None:
+def _answer(
+    questions: BinaryIO, answers: BinaryIO
+) -> BenchmarkReport | Devices | VerificationDone | BenchmarkFailure | None:
     try:
         frames = _receive(questions)
         ask = frames[0].message() if frames else None
@@ -75,9 +78,11 @@ def _answer(questions: BinaryIO, answers: BinaryIO) -> BenchmarkReport | Devices
         processors.occupy(processors.choose(ask.job.threads))
     from ckwatch.bench import run_job
 
+    artifacts = [frame.content for frame in frames[1:]]
+    if ask.verify is not None:
+        return run_job.verify(ask.verify, artifacts, lambda answer: _send(answers, answer))
     if ask.job is None:
         return run_job.list_devices(lambda answer: _send(answers, answer))
-    artifacts = [frame.content for frame in frames[1:]]
     return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))
 
 

@@ -18,8 +18,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
-from ckwatch.bench.job import Job
+from ckwatch.bench.job import Job, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
+from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
 PROTOCOL = 1
 """Grows with every change that the other side would not understand."""
@@ -51,15 +52,40 @@ class WorkerStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialVerified:
+    """One problem of a `VerifyJob`, by its number: a worker that ends later has not lost it."""
+
+    number: int
+    problem: VerifiedProblem
+    findings: tuple[EmulatedFinding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationDone:
+    """All problems of a `VerifyJob` were told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """The session's first word, followed by `artifacts` frames of bytes: shared objects. `job` None: which devices?"""
+    """The session's first word, followed by `artifacts` frames of bytes: shared objects. `job` and `verify` None: which
+    devices?"""
 
     protocol: int
     job: Job | None
     artifacts: int = 0
+    verify: VerifyJob | None = None
 
 
-WorkerMessage = WorkerHello | WaitingForDevice | WorkerStage | Devices | BenchmarkReport | BenchmarkFailure
+WorkerMessage = (
+    WorkerHello
+    | WaitingForDevice
+    | WorkerStage
+    | Devices
+    | TrialVerified
+    | VerificationDone
+    | BenchmarkReport
+    | BenchmarkFailure
+)
 
 
 MARK = b"\x89CKW\r\n\x1a\n"
@@ -80,11 +106,13 @@ _MESSAGE_TYPES: dict[str, type] = {
     "Devices": Devices,
     "Report": BenchmarkReport,
     "Failure": BenchmarkFailure,
+    "TrialVerified": TrialVerified,
+    "VerificationDone": VerificationDone,
 }
 """By their tags on the pipe. A tag that changes needs another `PROTOCOL`, and then kept timings are measured again."""
 _TAGS = {type_: tag for tag, type_ in _MESSAGE_TYPES.items()}
 
-Message = WorkerHello | WaitingForDevice | WorkerStage | WorkerRequest | Devices | BenchmarkReport | BenchmarkFailure
+Message = WorkerMessage | WorkerRequest
 
 
 class GarbledError(Exception):

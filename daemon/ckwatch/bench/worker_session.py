@@ -16,7 +16,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from ckwatch.bench.job import Job
+from ckwatch.bench.job import Job, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
 from ckwatch.bench.worker_protocol import (
@@ -26,6 +26,8 @@ from ckwatch.bench.worker_protocol import (
     GarbledError,
     Message,
     PipeFrame,
+    TrialVerified,
+    VerificationDone,
     WaitingForDevice,
     WorkerHello,
     WorkerMessage,
@@ -35,6 +37,8 @@ from ckwatch.bench.worker_protocol import (
     message,
     tag,
 )
+from ckwatch.emulation.findings import merged
+from ckwatch.model.verification import ProblemOutcome, Verification, VerifiedProblem, emulated_device
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
 from ckwatch.system.processes import PIPE, ProcessEnd, ProcessStartError, signal_name, signal_of
@@ -61,7 +65,7 @@ _FAULT_SIGNALS = frozenset(
 """Signals that a process brings upon itself."""
 
 _MANGLED = MARK[:4]
-_Answer = TypeVar("_Answer", BenchmarkReport, Devices)
+_Answer = TypeVar("_Answer", BenchmarkReport, Devices, VerificationDone)
 
 
 async def measure(
@@ -104,6 +108,53 @@ async def find_devices(
     """Ask a worker which devices there are on its machine."""
     session = _Session(WorkerRequest(protocol=PROTOCOL, job=None), (), None, time_limit_s, GRACE_S)
     return await session.run([*launcher, *command], bool(launcher), environment, folder, Devices)
+
+
+async def verify(
+    job: VerifyJob,
+    artifact: bytes,
+    *,
+    command: Sequence[str] = WORKER,
+    time_limit_s: float,
+    on_message: OnMessage | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path("/"),
+    grace_s: float = GRACE_S,
+) -> Verification:
+    """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
+
+    As `measure`. Problems that a worker which crashed, hung or could not begin has not told are not verified, and the
+    first of them says why.
+    """
+    told: dict[int, TrialVerified] = {}
+
+    def take(said: WorkerMessage) -> None:
+        if isinstance(said, TrialVerified):
+            told[said.number] = said
+        if on_message is not None:
+            on_message(said)
+
+    request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=job)
+    session = _Session(request, [artifact], take, time_limit_s, grace_s)
+    answer = await session.run([*command], False, environment, folder, VerificationDone)
+    message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
+    problems = []
+    for number, trial in enumerate(job.trials):
+        if number in told:
+            problems.append(told[number].problem)
+            continue
+        problems.append(
+            VerifiedProblem(
+                name=trial.name, shape=trial.shape, outcome=ProblemOutcome.NOT_VERIFIED, message=message, share=0.0
+            )
+        )
+        message = "the worker had ended before it came to this"
+    return Verification(
+        device=emulated_device(job.arch) or job.arch,
+        problems=tuple(problems),
+        findings=merged(finding for number in sorted(told) for finding in told[number].findings),
+        checked=job.checked,
+    )
 
 
 class _Session:
@@ -239,6 +290,8 @@ class _Session:
             self._on_message(said)
         elif isinstance(said, WorkerStage):
             self._enter(said)
+        elif isinstance(said, TrialVerified):
+            self._on_message(said)
         elif isinstance(said, WorkerHello | WorkerRequest):
             raise GarbledError(f"the worker said {tag(said)} in the middle of its work")
         else:

@@ -21,14 +21,14 @@ from itertools import combinations
 from math import exp, log
 from statistics import fmean, median
 
+from ckwatch.checks.supported_shapes import slices_of, unsupported_reason
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
-from ckwatch.codeobject.supported_shapes import slices_of, unsupported_reason
-from ckwatch.codeobject.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.roofline import Bound, CacheState, bound
 from ckwatch.model.tensors import DTYPES
+from ckwatch.model.tiles import LaunchGrid, WorkgroupSpread, threads_of, tile_of
 
 SIMDS_PER_CU = 4
 """Of every CDNA compute unit (AMD Instinct MI200, MI300 and CDNA4 instruction set architecture manuals)."""

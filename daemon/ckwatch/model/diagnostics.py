@@ -31,6 +31,7 @@ class Source(StrEnum):
     HOST = "host"
     PERFORMANCE = "performance"
     BENCHMARK = "benchmark"
+    VERIFY = "verify"
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,20 @@ class BenchSection(Section):
     shared: bool = Field(False, description="measure also beside other processes on the device")
 
 
+class VerifySection(Section):
+    """`[verify]`. `automatic` None is "looked-at" for archs of which this machine has no GPU, else "off"."""
+
+    automatic: Literal["looked-at", "off"] | None = Field(
+        None,
+        description="verify by itself what is edited or looked at, after each build; by default where the machine has "
+        "no AMD GPU of the arch",
+    )
+    checks: bool = Field(
+        True, description="look for misuse of memory, races and missing waits too, not at results alone"
+    )
+    time_limit_s: Seconds = Field(120.0, description="after which the emulator is ended")
+
+
 class LimitsSection(Section):
     """`[limits]`."""
 
@@ -296,6 +310,9 @@ class Settings(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection, description="how much a kernel file may ask for")
     daemon: DaemonSection = Field(default_factory=DaemonSection, description="the background process")
     bench: BenchSection = Field(default_factory=BenchSection, description="how units are timed")
+    verify: VerifySection = Field(
+        default_factory=VerifySection, description="how units are verified without a GPU, by an emulator"
+    )
 
 
 def parse_byte_size(text: str) -> int:

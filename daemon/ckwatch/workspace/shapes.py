@@ -155,7 +155,7 @@ def _leading_dimensions(problems: Problems, sizes: dict[str, int], path: KeyPath
     tensors = dict(operation.inputs) | dict(operation.outputs)
     for key, name in GEMM_LEADING.items():
         tensor = tensors.get(name)
-        least = _least_leading(tensor, sizes)
+        least = least_leading(tensor, sizes)
         if key not in sizes:
             sizes[key] = least
         elif tensor is not None and sizes[key] < least and not (key == "LDD" and sizes[key] == 0):
@@ -164,7 +164,8 @@ def _leading_dimensions(problems: Problems, sizes: dict[str, int], path: KeyPath
             problems.at_value((*path, key), "out-of-range", message)
 
 
-def _least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
+def least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
+    """The leading dimension of a matrix without gaps; 0 for a vector and for none."""
     if tensor is None or len(tensor.sizes) < 2:
         return 0
     return sizes[tensor.sizes[1 if tensor.layout == "row" else 0]]
@@ -205,7 +206,7 @@ def ragged_shapes(operation: Operation, shape: Shape) -> tuple[Shape, ...]:
     for m, n, k in RAGGED_SIZES:
         sizes = {"M": m, "N": n, "K": k} if len(set(buffers)) == len(buffers) else dict.fromkeys("MNK", m)
         name = "x".join(map(str, sizes.values()))
-        sizes |= {key: _least_leading(tensors.get(tensor), sizes) for key, tensor in GEMM_LEADING.items()}
+        sizes |= {key: least_leading(tensors.get(tensor), sizes) for key, tensor in GEMM_LEADING.items()}
         found.append(Shape(name, sizes, shape.runtime, shape.span))
     return tuple(found)
 

@@ -321,19 +321,25 @@ F64_BLOCK = 64
 class Reference:
     """The right values of a GEMM's output, or of a sample of it; made once, then used for every run.
 
-    `inputs` are the stored elements of each buffer that is read (`make_inputs`); they are not kept. Raises ValueError
-    for a problem that is no GEMM, and KeyError for an unknown activation.
+    `inputs` are the stored elements of each buffer that is read (`make_inputs`); they are not kept. `lines`: the rows
+    and columns to compare, instead of a sample. Raises ValueError for a problem that is no GEMM, and KeyError for an
+    unknown activation.
     """
 
     def __init__(
-        self, problem: KernelProblem, inputs: Mapping[str, Storage], full_check_macs: int = 1 << 29, seed: int = 0
+        self,
+        problem: KernelProblem,
+        inputs: Mapping[str, Storage],
+        full_check_macs: int = 1 << 29,
+        seed: int = 0,
+        lines: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None,
     ) -> None:
         if problem.gemm is None:
             raise ValueError("what the kernel computes is not known")
         self._problem = problem
         self._gemm = problem.gemm
         self._y = problem.buffer(self._gemm.y.buffer)
-        self._rows, self._columns = sampled_rows_and_columns(self._gemm, full_check_macs, seed)
+        self._rows, self._columns = lines or sampled_rows_and_columns(self._gemm, full_check_macs, seed)
         tolerance = tolerance_of(problem)
         product = self._product(inputs)
         before = self._before_activation(product, inputs)
@@ -371,9 +377,19 @@ class Reference:
         reference).
         """
         check_written(self._problem, outputs, self._gemm.fnuz, again)
+        return self._compare(outputs, None)
+
+    def check_part(self, outputs: Mapping[str, Storage], written: Mask) -> OutputCheck:
+        """Compare those elements alone that were written, a mask of the output's shape; as `check`."""
+        return self._compare(outputs, written[np.ix_(self._rows, self._columns)])
+
+    def _compare(self, outputs: Mapping[str, Storage], written: Mask | None) -> OutputCheck:
         stored = tensor_elements(outputs[self._y.name][: self._y.elements], self._gemm.y)
         found = widen(_of_lines(stored, self._rows, self._columns), self._y.dtype, self._gemm.fnuz)
         differences, errors = self._errors(found)
+        if written is not None:  # NaN was not looked for
+            errors = np.where(written, np.where(np.isnan(found), math.inf, errors), 0.0)
+            differences = differences[written]
         wrong = errors > 1
         if wrong.any():
             raise self._wrong(found, errors, wrong)
@@ -385,7 +401,7 @@ class Reference:
                 f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
             )
         return OutputCheck(
-            compared=errors.size,
+            compared=errors.size if written is None else int(np.count_nonzero(written)),
             worst_error=float(errors.max()),
             rtol=self._relative,
             atol=self._absolute,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm
 
-from ckwatch.codeobject.tiles import LaunchGrid, tile_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem, TensorView
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES
+from ckwatch.model.tiles import LaunchGrid, tile_of
 
 PREFETCH_STAGES: Mapping[str, int] = {"v3": 2, "v4": 3, "v5": 3}
 """PrefetchStages in blockwise_gemm_pipeline_xdlops_v*.hpp. v1 has a form without a main loop, v2 works it out."""

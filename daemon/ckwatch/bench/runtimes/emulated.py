@@ -1,0 +1,142 @@
+"""The emulated device: our libamdhip64, loaded into this process before the artifact that is linked with it.
+
+It is no `DeviceRuntime`, and no kind of device that `selection` knows: nothing on it can be timed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes
+from ckwatch.bench.runtimes.hip_api import kind_of
+
+_TO_DEVICE, _FROM_DEVICE = 1, 2  # hipMemcpyKind
+OBJDUMP_VARIABLE = "CKWATCH_EMULATOR_OBJDUMP"
+ARCH_VARIABLE = "CKWATCH_EMULATOR_ARCH"
+
+
+class EmulatedDevice:
+    """The loaded library: memory of the device, and what its checks found. Raises BenchmarkError.
+
+    `objdump` is the disassembler that it runs, `arch` the device that it says it is.
+    """
+
+    def __init__(self, library: str, objdump: str, arch: str) -> None:
+        os.environ |= {OBJDUMP_VARIABLE: objdump, ARCH_VARIABLE: arch.partition(":")[0]}
+        try:
+            # An artifact asks for it by its name, and gets what has this name and is loaded, whatever the machine has.
+            self._library = ctypes.CDLL(library)
+            self._declare()
+        except (OSError, AttributeError) as error:
+            raise BenchmarkError(FailureKind.BROKEN, f"the emulator cannot be loaded: {error}") from None
+
+    def _declare(self) -> None:
+        library, pointer, size = self._library, ctypes.c_void_p, ctypes.c_size_t
+        counter = ctypes.POINTER(ctypes.c_uint64)
+        for name, result, arguments in (
+            ("hipMalloc", ctypes.c_int, (ctypes.POINTER(pointer), size)),
+            ("hipFree", ctypes.c_int, (pointer,)),
+            ("hipMemcpy", ctypes.c_int, (pointer, pointer, size, ctypes.c_int)),
+            ("hipDeviceSynchronize", ctypes.c_int, ()),
+            ("hipGetLastError", ctypes.c_int, ()),
+            ("hipGetErrorName", ctypes.c_char_p, (ctypes.c_int,)),
+            ("ckwatch_emulator_mark_undefined", None, (pointer, ctypes.c_uint64)),
+            ("ckwatch_emulator_undefined", None, (pointer, ctypes.c_uint64, pointer)),
+            ("ckwatch_emulator_set_checked", None, (ctypes.c_int,)),
+            ("ckwatch_emulator_set_traced", None, (ctypes.c_int,)),
+            ("ckwatch_emulator_choose", None, (ctypes.c_uint32, ctypes.c_uint64)),
+            ("ckwatch_emulator_counts", None, (counter, counter, counter)),
+            ("ckwatch_emulator_clear", None, ()),
+            ("ckwatch_emulator_problem", ctypes.c_char_p, ()),
+            ("ckwatch_emulator_finding_count", ctypes.c_uint32, ()),
+            ("ckwatch_emulator_finding", pointer, (ctypes.c_uint32,)),
+            ("ckwatch_emulator_free", None, (pointer,)),
+        ):
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+
+    def allocate(self, size_bytes: int) -> int:
+        """Memory of exactly this size, aligned to 256 bytes."""
+        address = ctypes.c_void_p()
+        self._call("hipMalloc", ctypes.byref(address), max(size_bytes, 1))
+        return address.value or 0
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self._call("hipFree", address)
+
+    def upload(self, address: int, data: Bytes) -> None:
+        """Write memory, which defines it."""
+        self._call("hipMemcpy", address, data.ctypes.data, data.nbytes, _TO_DEVICE)
+
+    def download(self, address: int, data: Bytes) -> None:
+        """Read memory, written or not."""
+        self._call("hipMemcpy", data.ctypes.data, address, data.nbytes, _FROM_DEVICE)
+
+    def mark_undefined(self, address: int, size_bytes: int) -> None:
+        """From now on a kernel must write this memory before it reads it."""
+        self._library.ckwatch_emulator_mark_undefined(address, size_bytes)
+
+    def undefined(self, address: int, size_bytes: int) -> npt.NDArray[np.bool_]:
+        """Which bytes nothing has written since they were marked."""
+        found = np.empty(size_bytes, np.uint8)
+        self._library.ckwatch_emulator_undefined(address, size_bytes, found.ctypes.data)
+        return found.astype(np.bool_)
+
+    def configure(self, *, checked: bool, traced: bool, workgroups: int | None, seed: int) -> None:
+        """How launches run from now on; `traced`: report where non-finite values arise."""
+        self._library.ckwatch_emulator_set_checked(checked)
+        self._library.ckwatch_emulator_set_traced(traced)
+        self._library.ckwatch_emulator_choose(workgroups or 0, seed)
+
+    def synchronize(self) -> None:
+        """Wait for launches. Raises what they ended with."""
+        self._call("hipDeviceSynchronize")
+        error = self._library.hipGetLastError()
+        if error:
+            raise self._failure("a launch", error)
+
+    def share(self) -> float:
+        """The part of the workgroups of all launches since `clear` that were computed."""
+        computed, all_of_them = ctypes.c_uint64(), ctypes.c_uint64()
+        self._library.ckwatch_emulator_counts(None, ctypes.byref(computed), ctypes.byref(all_of_them))
+        return computed.value / all_of_them.value if all_of_them.value else 0.0
+
+    def problem(self) -> str:
+        """Why the artifact's device code cannot be executed at all; empty if it can."""
+        said: bytes | None = self._library.ckwatch_emulator_problem()
+        return (said or b"").decode(errors="replace")
+
+    def findings(self) -> list[Mapping[str, Any]]:
+        """What was found since `clear`, as native/findings.c tells it."""
+        found = []
+        for number in range(self._library.ckwatch_emulator_finding_count()):
+            text = self._library.ckwatch_emulator_finding(number)
+            if text:
+                found.append(json.loads(ctypes.string_at(text)))
+                self._library.ckwatch_emulator_free(text)
+        return found
+
+    def clear(self) -> None:
+        """Forget findings, counts and errors."""
+        self._library.ckwatch_emulator_clear()
+        self._library.hipGetLastError()
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        error = getattr(self._library, function)(*arguments)
+        if error:
+            self._library.hipGetLastError()
+            raise self._failure(function, error)
+
+    def _failure(self, function: str, error: int) -> BenchmarkError:
+        name = (self._library.hipGetErrorName(error) or b"?").decode(errors="replace")
+        kind, meaning = kind_of(name)
+        return BenchmarkError(kind, f"{meaning} ({function}: {name})")

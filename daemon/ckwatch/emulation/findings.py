@@ -1,0 +1,152 @@
+"""What the emulator found, as values: its JSON and the tensors' addresses → `EmulatedFinding` with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ckwatch.model.verification import EmulatedFinding, FindingKind
+
+NEAR_BYTES = 1 << 24
+"""An address farther from every tensor than this belongs to none."""
+
+_CONSEQUENCES = frozenset({FindingKind.UNDEFINED_VALUE, FindingKind.NON_FINITE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRange:
+    """What lies at an address: an argument, or the workspace."""
+
+    name: str
+    address: int
+    size_bytes: int
+
+    def distance(self, address: int, size_bytes: int) -> int:
+        """Bytes between an access and this memory; 0 where they touch."""
+        return max(self.address - (address + size_bytes), address - (self.address + self.size_bytes), 0)
+
+
+def finding_of(told: Mapping[str, Any], problem: str, memory: Sequence[MemoryRange]) -> EmulatedFinding:
+    """One finding, from the JSON of `native/findings.c`. Raises ValueError, KeyError and TypeError for what is none."""
+    text_address = int(told["text_address"])
+    workgroup = told["workgroup"]
+    finding = EmulatedFinding(
+        kind=FindingKind(told["kind"]),
+        message="",
+        problem=problem,
+        kernel=told["kernel"],
+        workgroup=(workgroup[0], workgroup[1], workgroup[2]),
+        wave=told["wave"],
+        lane=told["lane"],
+        instruction=told["instruction"],
+        code_address=None if told["pc"] is None else text_address + told["pc"],
+        other_instruction=told["other_instruction"],
+        other_code_address=None if told["other_pc"] is None else text_address + told["other_pc"],
+        other_wave=told["other_wave"],
+        other_lane=told["other_lane"],
+        address=None if told["address"] is None else int(told["address"]),
+        size_bytes=told["bytes"] or 0,
+        note=told["note"],
+        count=told["count"],
+    )
+    return replace(finding, message=message_of(finding, memory))
+
+
+def merged(findings: Iterable[EmulatedFinding]) -> tuple[EmulatedFinding, ...]:
+    """Each mistake once, where it showed first; instructions that show it in several problems are counted together.
+    What may only follow from others comes last."""
+    found: dict[tuple[FindingKind, str, int | None, int | None], EmulatedFinding] = {}
+    for one in findings:
+        key = one.kind, one.kernel, one.code_address, one.other_code_address
+        first = found.get(key)
+        found[key] = one if first is None else replace(first, count=first.count + one.count)
+    return tuple(sorted(found.values(), key=lambda one: one.kind in _CONSEQUENCES))
+
+
+def message_of(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    """What was found, in one sentence without an end."""
+    return _SENTENCES[finding.kind](finding, memory)
+
+
+Sentence = Callable[[EmulatedFinding, Sequence[MemoryRange]], str]
+
+
+def _access(verb: str) -> Sentence:
+    def sentence(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+        size = _bytes(finding.size_bytes)
+        address = finding.address or 0
+        nearest = min(memory, key=lambda one: one.distance(address, finding.size_bytes), default=None)
+        if nearest is None or nearest.distance(address, finding.size_bytes) > NEAR_BYTES:
+            return f"{verb} {size} at {address:#x}, where nothing is allocated"
+        end, behind = nearest.address + nearest.size_bytes, address + finding.size_bytes
+        whole = f"{nearest.name} ({_bytes(nearest.size_bytes)})"
+        if address < nearest.address:
+            before = nearest.address - address
+            return f"{verb} {size} that begin {_bytes(before)} before {whole}"
+        if address < end < behind:
+            return f"{verb} {size}, {behind - end} of them beyond the end of {whole}"
+        if address == end:
+            return f"{verb} {size} beyond the end of {whole}"
+        return f"{verb} {size} that begin {_bytes(address - end)} beyond the end of {whole}"
+
+    return sentence
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte" if count == 1 else f"{count:,} bytes"
+
+
+def _noted(text: str) -> Sentence:
+    def sentence(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+        return f"{text}: {finding.note}" if finding.note else text
+
+    return sentence
+
+
+def _lds_race(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+    waves = f"waves {finding.other_wave} and {finding.wave}" if finding.other_wave is not None else "two waves"
+    where = "" if finding.address is None else f" at offset {finding.address:,}"
+    note = f" ({finding.note})" if finding.note else ""
+    return f"{waves} access the same bytes of LDS{where} without a barrier between them, and one writes{note}"
+
+
+def _lds_bounds(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+    where = "" if finding.address is None else f" at offset {finding.address:,}"
+    note = f": {finding.note}" if finding.note else ""
+    return f"accesses {_bytes(finding.size_bytes)} of LDS{where}, beyond what the workgroup has{note}"
+
+
+def _misaligned(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    address = finding.address or 0
+    inside = next((one for one in memory if one.address <= address < one.address + one.size_bytes), None)
+    where = f"{address:#x}" if inside is None else f"byte {address - inside.address:,} of {inside.name}"
+    return f"accesses {_bytes(finding.size_bytes)} at {where}, which is not aligned as the instruction needs"
+
+
+def _conflict(finding: EmulatedFinding, memory: Sequence[MemoryRange]) -> str:
+    address = finding.address or 0
+    inside = next((one for one in memory if one.address <= address < one.address + one.size_bytes), None)
+    where = "to one address" if inside is None else f"to byte {address - inside.address:,} of {inside.name}"
+    return f"lanes of one instruction write different values {where}"
+
+
+def _unknown(finding: EmulatedFinding, _memory: Sequence[MemoryRange]) -> str:
+    return f"the emulator does not know `{finding.instruction or finding.note}`"
+
+
+_SENTENCES: Mapping[FindingKind, Sentence] = {
+    FindingKind.OUT_OF_BOUNDS_READ: _access("reads"),
+    FindingKind.OUT_OF_BOUNDS_WRITE: _access("writes"),
+    FindingKind.LDS_OUT_OF_BOUNDS: _lds_bounds,
+    FindingKind.LDS_RACE: _lds_race,
+    FindingKind.UNDEFINED_VALUE: _noted("uses a value that nothing has written"),
+    FindingKind.MISSING_WAIT: _noted("uses what a load has not brought yet, s_waitcnt is missing"),
+    FindingKind.DIVERGENT_BARRIER: _noted("not all waves of the workgroup arrive at this barrier"),
+    FindingKind.MISALIGNED: _misaligned,
+    FindingKind.NON_FINITE: _noted("an infinity or NaN arises here from finite values"),
+    FindingKind.WRITE_CONFLICT: _conflict,
+    FindingKind.TRAP: _noted("the kernel stops at a trap, as a failed assertion does"),
+    FindingKind.UNKNOWN_INSTRUCTION: _unknown,
+    FindingKind.NO_END: _noted("a wave does not end within the limit of instructions"),
+}

@@ -1,0 +1,135 @@
+"""Builds the emulator, a libamdhip64 of ours, once for this machine: its sources ship as C, in `native`.
+
+It is compiled for this very processor, by the toolchain's clang or else the host's compiler, and kept in a folder whose
+name says what it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
+from ckwatch.system.user_files import read_file
+
+SOURCES = Path(__file__).parent / "native"
+LIBRARY = "libamdhip64.so.7"
+"""The name that hipcc's shared objects ask for."""
+
+COMPILE_FLAGS = (
+    *("-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-fPIC", "-fno-math-errno", "-fno-strict-aliasing"),
+    *("-ffp-contract=off", "-fvisibility=hidden"),
+)
+LINK_FLAGS = (
+    *("-shared", f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={SOURCES / 'hip.map'}", "-Wl,-z,nodelete"),
+    *("-Wl,-z,defs", "-lm", "-lpthread", "-ldl"),
+)
+
+HOST_COMPILERS = ("clang", "gcc", "cc")
+
+_TIME_LIMIT_S = 600.0
+_CPU = re.compile(r"^(?:model name|flags|Features|CPU part)\s*:.*$", re.MULTILINE)
+
+
+async def build_library(
+    folder: Path,
+    clang: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    launch: Launcher = run_process,
+) -> Path:
+    """The emulator's library below `folder`, built when it is not there: by `clang`, or else a compiler of the host.
+
+    Raises CkwatchError when there is no compiler, or it fails.
+    """
+    environment = os.environ if environment is None else environment
+    compilers = [str(clang)] if clang is not None else []
+    compilers += [found for name in HOST_COMPILERS if (found := shutil.which(name, path=environment.get("PATH")))]
+    if not compilers:
+        raise CkwatchError("there is no C compiler to build the emulator with", "install clang or gcc")
+    libraries = {
+        compiler: folder / await to_thread.run_sync(_key, compiler) / LIBRARY for compiler in dict.fromkeys(compilers)
+    }
+    for library in libraries.values():
+        if await to_thread.run_sync(library.is_file):
+            return library
+    failures = []
+    for compiler, library in libraries.items():
+        try:
+            await _build(compiler, library, environment, launch)
+        except CkwatchError as error:
+            failures.append(error)
+        else:
+            return library
+    raise failures[0]
+
+
+async def _build(compiler: str, library: Path, environment: Mapping[str, str], launch: Launcher) -> None:
+    work = library.parent.with_name(f".{os.urandom(8).hex()}.partial")
+    try:
+        await to_thread.run_sync(lambda: work.mkdir(parents=True))
+        sources = sorted(SOURCES.glob("*.c"))
+        limiter = anyio.CapacityLimiter(len(os.sched_getaffinity(0)))
+        done: list[ProcessResult] = []
+
+        async def run(*arguments: str) -> None:
+            async with limiter:
+                done.append(
+                    await launch([compiler, *arguments], environment=environment, folder=work, timeout_s=_TIME_LIMIT_S)
+                )
+
+        async with anyio.create_task_group() as tasks:
+            for source in sources:
+                tasks.start_soon(run, *COMPILE_FLAGS, "-c", str(source), "-o", f"{source.stem}.o")
+        _require(compiler, done)
+        await run(*(f"{source.stem}.o" for source in sources), "-o", LIBRARY, *LINK_FLAGS)
+        _require(compiler, done)
+        await to_thread.run_sync(_take, work, library.parent)
+    except OSError as error:
+        raise CkwatchError(f"the emulator cannot be stored in {library.parent}: {error}") from error
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(lambda: shutil.rmtree(work, ignore_errors=True))
+
+
+def _require(compiler: str, done: list[ProcessResult]) -> None:
+    for result in done:
+        if result.exit_reason is not ExitReason.EXITED or result.exit_status != 0:
+            first = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr[-400:].strip())
+            raise CkwatchError(f"{compiler} cannot build the emulator: {first or result.exit_reason.value}")
+
+
+def _take(work: Path, folder: Path) -> None:
+    """Put the finished folder in place in one step; another process may have been first."""
+    for entry in work.glob("*.o"):
+        entry.unlink()
+    with suppress(FileExistsError, OSError):
+        work.rename(folder)
+    if not (folder / LIBRARY).is_file():
+        raise OSError(f"{folder} cannot be made")
+
+
+def _key(compiler: str) -> str:
+    """Of the sources, the compiler and the processor."""
+    digest = hashlib.sha256()
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(f"{source.name}\n".encode())
+        digest.update(read_file(source))
+    status = Path(compiler).resolve().stat()
+    digest.update(
+        "\n".join([compiler, str(status.st_size), str(status.st_mtime_ns), *COMPILE_FLAGS, *LINK_FLAGS]).encode()
+    )
+    with suppress(OSError):
+        first = read_file("/proc/cpuinfo").decode(errors="replace").partition("\n\n")[0]
+        digest.update("\n".join(_CPU.findall(first)).encode())
+    return f"{platform.machine()}-{digest.hexdigest()[:24]}"

@@ -1,0 +1,170 @@
+"""What executing a kernel's compiled code on the CPU showed: right or wrong on some problems, and misuse of memory.
+
+It never holds a time: an emulated launch takes as long as the machine at hand needs, which says nothing of a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ckwatch.model.text import Span
+
+EMULATED = "emulated"
+"""The kind of device, as in `emulated:gfx942`."""
+
+EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950")
+
+
+def emulated_device(arch: str) -> str | None:
+    """`emulated:gfx942` for `gfx942:xnack-`; None for an arch that is not emulated."""
+    processor = arch.partition(":")[0]
+    return f"{EMULATED}:{processor}" if processor in EMULATED_ARCHS else None
+
+
+class ProblemOutcome(StrEnum):
+    """How a problem ended. `refused`: the kernel's own check does not take this shape. `not verified`: nothing was
+    learned of the kernel, as of an instruction that the emulator does not know."""
+
+    RIGHT = "right"
+    REFUSED = "refused"
+    WRONG = "wrong"
+    NOT_VERIFIED = "not verified"
+
+
+class VerificationOutcome(StrEnum):
+    """`verified`: every problem is right or refused, at least one is right, and nothing was found."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    NOT_VERIFIED = "not verified"
+
+
+class FindingKind(StrEnum):
+    """What was found, by the names of `emulation/native/machine.h`."""
+
+    OUT_OF_BOUNDS_READ = "out-of-bounds-read"
+    OUT_OF_BOUNDS_WRITE = "out-of-bounds-write"
+    LDS_OUT_OF_BOUNDS = "lds-out-of-bounds"
+    LDS_RACE = "lds-race"
+    UNDEFINED_VALUE = "undefined-value"
+    MISSING_WAIT = "missing-wait"
+    DIVERGENT_BARRIER = "divergent-barrier"
+    MISALIGNED = "misaligned"
+    NON_FINITE = "non-finite"
+    WRITE_CONFLICT = "write-conflict"
+    TRAP = "trap"
+    UNKNOWN_INSTRUCTION = "unknown-instruction"
+    NO_END = "no-end"
+
+
+EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.NO_END})
+"""Findings that say that the emulator stopped, not that the kernel is wrong."""
+
+EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
+"""Findings that explain a wrong result and are no mistakes by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedProblem:
+    """One launch of the kernel. `name`: what its shape tries ("exact", "ragged", "NaN in the padding", …, or the kernel
+    file's name of it); `shape`: its sizes, `M=256 N=256 K=64`; `message`: None when it is right; `share`: the part of
+    the output's workgroups that were computed and compared."""
+
+    name: str
+    shape: str
+    outcome: ProblemOutcome
+    message: str | None = None
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatedFinding:
+    """One mistake, at the first place and time that it showed; `count` times in all.
+
+    `message` is a sentence. `kernel` is the device function's symbol; `workgroup`, `wave` and `lane` say who did it
+    (None: no lane in particular), `instruction` and `code_address`, as the disassembler prints them, where. The
+    `other_…` are the other side of a race, the load that was not waited for, or where an undefined value came from.
+    `address` is one of memory, or an offset in LDS; None where there is none. `place` is the line of the template or
+    header, once line tables are known.
+    """
+
+    kind: FindingKind
+    message: str
+    problem: str
+    kernel: str
+    workgroup: tuple[int, int, int]
+    wave: int
+    lane: int | None
+    instruction: str | None
+    code_address: int | None
+    other_instruction: str | None = None
+    other_code_address: int | None = None
+    other_wave: int | None = None
+    other_lane: int | None = None
+    address: int | None = None
+    size_bytes: int = 0
+    note: str = ""
+    count: int = 1
+    place: Span | None = None
+    other_place: Span | None = None
+
+
+NOT_MODELLED = (
+    "the matrix units' internal rounding and order of sums; results are compared within a tolerance",
+    "f32 denormals where an instruction flushes them",
+    "time: waves of a workgroup run one after the other from barrier to barrier, and nothing is a timing",
+    "caches and their coherence between workgroups",
+    "hazards between instructions that the compiler separates by s_nop",
+)
+"""Where a real GPU may differ from what was verified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A unit's verification on `device` (`emulated:gfx942`). `checked`: memory, races and waits were looked at too,
+    not the results alone."""
+
+    device: str
+    problems: tuple[VerifiedProblem, ...]
+    findings: tuple[EmulatedFinding, ...] = ()
+    not_modelled: tuple[str, ...] = NOT_MODELLED
+    checked: bool = True
+
+    @property
+    def mistakes(self) -> tuple[EmulatedFinding, ...]:
+        """The findings that say that the kernel is wrong."""
+        return tuple(one for one in self.findings if one.kind not in EMULATOR_LIMITS | EXPLANATIONS)
+
+    @property
+    def outcome(self) -> VerificationOutcome:
+        """What all problems together say."""
+        outcomes = {problem.outcome for problem in self.problems}
+        if self.mistakes or ProblemOutcome.WRONG in outcomes:
+            return VerificationOutcome.FAILED
+        if ProblemOutcome.RIGHT in outcomes and ProblemOutcome.NOT_VERIFIED not in outcomes:
+            return VerificationOutcome.VERIFIED
+        return VerificationOutcome.NOT_VERIFIED
+
+    @property
+    def summary(self) -> str:
+        """One line: `✓ verified (emulated gfx942)`, or what is wrong."""
+        where = self.device.replace(":", " ")
+        if self.outcome is VerificationOutcome.VERIFIED:
+            return f"✓ verified ({where})"
+        if self.outcome is VerificationOutcome.FAILED:
+            return f"✗ {self._first_mistake()} ({where})"
+        return f"cannot verify ({where}): {self._why_not()}"
+
+    def _first_mistake(self) -> str:
+        if self.mistakes:
+            return self.mistakes[0].message
+        return next(
+            f"{one.name}: {one.message or 'wrong'}" for one in self.problems if one.outcome is ProblemOutcome.WRONG
+        )
+
+    def _why_not(self) -> str:
+        for problem in self.problems:
+            if problem.outcome is ProblemOutcome.NOT_VERIFIED and problem.message:
+                return problem.message
+        return "the kernel refuses every shape that was tried" if self.problems else "no shape could be tried"
