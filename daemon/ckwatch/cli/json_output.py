@@ -12,6 +12,7 @@ from ckwatch.codeobject.report_diff import FigureChange, KernelWarning
 from ckwatch.compile.toolchain.devices import DetectedDevice
 from ckwatch.compile.toolchain.doctor import CheckState
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.verification import Verification
 from ckwatch.wire.analysis import Isa, ShapePrediction
 from ckwatch.wire.benchmarks import Baseline, Compared, Devices, RankedTiming, Samples, Timing
 from ckwatch.wire.messages import PassTime, RenderedText, Status
@@ -159,6 +160,50 @@ class BenchSummary(Printed):
     seconds: float
     exit_status: int
     warning: str
+
+
+class VerifyStarted(Answer):
+    """The first line."""
+
+    event: Literal["start"] = "start"
+    units: int
+
+
+class VerifyStage(Printed):
+    """What is being done with a unit: it `began`, or is at a `stage`, which `text` names."""
+
+    event: Literal["began", "stage"]
+    unit: str
+    text: str
+
+
+class VerifiedUnit(Printed):
+    """What came of a unit; `built` or why there was nothing to verify is in `built_as`.
+
+    `known`: it was verified before. `verification`: each shape that was tried, and each finding with its place (lines
+    and columns from zero); null where nothing was executed, as `summary` explains.
+    """
+
+    event: Literal["unit"] = "unit"
+    unit: str
+    built_as: str
+    known: bool
+    outcome: Literal["verified", "failed", "not verified"]
+    summary: str
+    verification: Verification | None
+
+
+class VerifySummary(Printed):
+    """The last line: how many units are verified, wrong, and not verified. There is no time: an emulator's says nothing
+    of a GPU. `not_modelled`: where a GPU may differ from what was verified."""
+
+    event: Literal["summary"] = "summary"
+    verified: int
+    failed: int
+    not_verified: int
+    skipped: int
+    exit_status: int
+    not_modelled: tuple[str, ...]
 
 
 class DeviceList(Answer, Devices):
@@ -464,6 +509,7 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "render": (RenderedUnit,),
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
+    "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),
     "history": (UnitTimings,),
     "compare": (ComparedTimings,),
     "best": (RankedTimings,),

@@ -12,12 +12,12 @@ import anyio
 from ckwatch.cli.output import Output, aligned
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
-from ckwatch.wire.figures_text import figures_words, state_of, timing_words
+from ckwatch.wire.figures_text import figures_words, state_of, timing_words, verification_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Unit
 
-HEADING = ("UNIT", "STATE", "TIME", "CODE OBJECT")
+HEADING = ("UNIT", "STATE", "TIME", "RESULTS", "CODE OBJECT")
 STYLES = {"built": "green", "failed": "red", "faulted": "magenta"}
 
 
@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> int:
     if not units:
         output.text("no units: kernel files are called NAME.kernel.toml and have [[instance]] tables")
         return 0
-    rows = [[unit.id, state_of(unit), timing_words(unit), figures_words(unit.figures)] for unit in units]
+    rows = [
+        [unit.id, state_of(unit), timing_words(unit), verification_words(unit), figures_words(unit.figures)]
+        for unit in units
+    ]
     heading, *lines = aligned(rows, heading=HEADING)
     output.text(heading, "bold")
     for unit, line in zip(units, lines, strict=True):

@@ -282,6 +282,21 @@ def _add_timings(parser: ProgramParser) -> None:
     bench.add_argument("--devices", action="store_true", help="only list the devices")
     bench.add_argument("--force", action="store_true", help="time units again that have a timing")
 
+    verify = parser.add(
+        "verify",
+        command("verify:run"),
+        "Build kernels and see whether they are right, without a GPU",
+        "An emulator on this machine's processor runs what was compiled for gfx90a, gfx942 or gfx950: many small "
+        "shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, 2 if it "
+        "cannot be verified.",
+    )
+    verify.add_patterns()
+    verify.add_argument(
+        "--shape", action="append", default=[], metavar="SHAPE", help="report on this shape only; may be repeated"
+    )
+    verify.add_argument("--details", action="store_true", help="print every shape that was tried")
+    verify.add_argument("--force", action="store_true", help="execute again what was verified already")
+
     history = parser.add("history", command("history:run"), "Show the timings of a unit")
     history.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)
     history.add_argument("-n", "--limit", type=positive, default=50, metavar="N", help="how many (default: 50)")
@@ -311,7 +326,7 @@ def _add_timings(parser: ProgramParser) -> None:
         sub.add_argument("--shape", metavar="SHAPE", help="only on this shape")
     for sub in (history, best):
         sub.add_argument("--plot", type=Path, metavar="FILE", help="write a plot to FILE.svg or FILE.png")
-    for sub in (bench, history, compare, best):
+    for sub in (bench, verify, history, compare, best):
         sub.add_json()
         sub.set_defaults(arch=[])
         sub.add_daemon()
@@ -409,7 +424,7 @@ def _add_daemon(parser: ProgramParser) -> None:
     cancel = parser.add(
         "cancel",
         command("cancel:run"),
-        "End what the daemon compiles and times",
+        "End what the daemon compiles, times and verifies",
         "It stays cancelled until it is edited, or a command asks for it.",
     )
     cancel.add_patterns()

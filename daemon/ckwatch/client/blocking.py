@@ -295,6 +295,8 @@ class SyncClient:
     set_baseline = _Method(Client.set_baseline)
     baselines = _Method(Client.baselines)
     remove_baseline = _Method(Client.remove_baseline)
+    verifying = _Context(Client.verifying, Items)
+    verify = _Method(Client.verify)
     analysis = _Method(Client.analysis)
     isa = _Method(Client.isa)
     calibration = _Method(Client.calibration)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         WorkspaceDetail,
     )
     from ckwatch.wire.state import Diagnostic, Unit
+    from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 
 class Client:
@@ -406,7 +407,27 @@ class Client:
         """Remove a baseline; the number of its units."""
         return int(await self._connection.request("DELETE", ("baselines", name), []))
 
-    # Performance without a GPU.
+    # Without a GPU.
+
+    @asynccontextmanager
+    async def verifying(self, *patterns: str, force: bool = False) -> AsyncIterator[LineIterator[VerifyLine]]:
+        """Build units and have an emulator execute them: lines `start`, `began` and `stage`, `unit` for each, `done`.
+
+        Leaving the context before the end cancels what no other client waits for. `force` executes again what is
+        known.
+        """
+        from ckwatch.wire.verification import VerifyLine, VerifyRequest
+
+        request = VerifyRequest.model_construct(units=list(patterns) or None, force=force, client=await self._viewer())
+        retry: Retry = "unsent" if force else "always"
+        async with self._connection.answer("POST", ("verifications",), body=request, retry=retry) as exchange:
+            yield LineIterator(exchange, VerifyLine, "verification")
+
+    async def verify(self, *patterns: str, force: bool = False) -> list[UnitVerification]:
+        """Build units, have an emulator execute them, and wait: what is known of each, those that cannot be verified
+        too, with the reason. Being cancelled cancels what no other client waits for."""
+        async with self.verifying(*patterns, force=force) as lines:
+            return [line.result async for line in lines if line.result is not None]
 
     async def analysis(self, unit: str | Unit) -> Analysis:
         """Resources, occupancy and main loop of a unit's code object, which must be built."""

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from ckwatch.wire.benchmarks import BenchLine
     from ckwatch.wire.messages import BuildLine, SlowAnswer
+    from ckwatch.wire.verification import VerifyLine
 
 Model = TypeVar("Model", bound="BaseModel")
 Result = TypeVar("Result", bound="BaseModel")
-Line = TypeVar("Line", bound="BuildLine | BenchLine")
+Line = TypeVar("Line", bound="BuildLine | BenchLine | VerifyLine")
 Item = TypeVar("Item")
 
 Reach = Callable[[bool], Awaitable[Path]]
@@ -173,10 +174,11 @@ def parsed_list(kind: type[list[Item]], data: bytes) -> list[Item]:
 
 
 class LineIterator(Generic[Line]):
-    """Iterates over the lines of a build or a benchmark (`action`), the last one `done`. Waiting may have a time limit.
+    """Iterates over the lines of a build, benchmark or verification (`action`), the last one `done`. Waiting may have a
+    time limit.
 
     A build has `start`, and `unit` for each unit that settles; a benchmark `began`, `stage`, `timing` and `skipped` for
-    each unit and shape.
+    each unit and shape; a verification `began`, `stage` and `unit` for each unit.
     """
 
     def __init__(self, exchange: Exchange, model: type[Line], action: str) -> None:

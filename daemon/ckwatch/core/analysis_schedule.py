@@ -128,18 +128,13 @@ def start(state: State, out: Effects) -> None:
             continue
         if state.measuring is not None and state.measuring.exclusive:
             return
-        if unit.figures.depth is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and _is_compiling(state):
+        if unit.figures.depth is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and state.is_compiling:
             return
         state.analyze_queue.remove(key)
         work = begin(state, WorkKind.ANALYZE, key, unit.input.generation, unit.compile.result.artifact)
         unit.figures.work = state.analyzing = work
         before = "" if unit.figures.latest is None else unit.figures.latest.artifact
         out.append(Analyze(work, unit.unit, unit.compile.result, unit.figures.depth, before))
-
-
-def _is_compiling(state: State) -> bool:
-    running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in state.running.values())
-    return running or bool(state.compile_queue or state.render_queue or state.look_queue)
 
 
 def analyze_finished(state: State, out: Effects, event: AnalyzeFinished) -> None:

@@ -1,7 +1,7 @@
 """The effects that the core asks for: a closed union.
 
-Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Record`) runs as a task and ends
-in exactly one event, also when it fails or is cancelled. All other effects are done at once.
+Work (`Load`, `Scan`, `Render`, `LookUp`, `Check`, `Compile`, `Analyze`, `Measure`, `Verify`, `Record`) runs as a task
+and ends in exactly one event, also when it fails or is cancelled. All other effects are done at once.
 """
 
 from __future__ import annotations
@@ -105,6 +105,19 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Verify:
+    """Execute what a unit compiled to on this machine's processor, and see whether it is right."""
+
+    work: Work
+    unit: Unit
+    result: CompileFacts
+    force: bool
+    """Although the result is kept."""
+    awaited: bool = False
+    """A client waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Write results to the history: ids of units whose state changed, and of removed ones."""
 
@@ -152,6 +165,6 @@ class Continue:
 
 
 Effect = (
-    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record | Cancel | Changed | Notify
+    Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record | Cancel | Changed | Notify
     | UpdateWatches | Continue
 )  # fmt: skip

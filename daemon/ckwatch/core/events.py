@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.model.diagnostics import Diagnostic
-from ckwatch.model.kernels import Kernel, Outcome, Unit
+from ckwatch.model.kernels import Kernel, Outcome, Shape, Unit
+from ckwatch.model.verification import Verification
 
 MAIN = ""
 """The name of the workspace's own view, the files on disk. Every other view has its client's name. A `scope` is such a
@@ -55,6 +56,7 @@ class WorkKind(StrEnum):
     COMPILE = "compile"
     ANALYZE = "analyze"
     MEASURE = "measure"
+    VERIFY = "verify"
     RECORD = "record"
 
 
@@ -70,7 +72,7 @@ class Work:
     generation: int = 0
     """The unit's when it began."""
     tokens: str = ""
-    """What is compiled; of an analysis or a measurement, the artifact."""
+    """What is compiled; of an analysis, a measurement or a verification, the artifact."""
     expected_memory_bytes: int = 0
     """Set aside for it."""
     exclusive: bool = False
@@ -87,6 +89,16 @@ class BenchmarkPolicy:
     """Device time that all units of one save may take then."""
     elsewhere: bool = False
     """On another machine, so that nothing here disturbs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationPolicy:
+    """How a workspace wants its units verified by an emulator."""
+
+    archs: frozenset[str] = frozenset()
+    """After every build of an edited or focused unit for one of these, without target features."""
+    checks: bool = True
+    """Look at memory, races and waits too, not at results alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +146,7 @@ class LoadedWorkspace:
     passes_apart: bool = False
     """The compiler can run its host pass before the device pass."""
     benchmarks: BenchmarkPolicy = BenchmarkPolicy()
+    verification: VerificationPolicy = VerificationPolicy()
     edits_unwatched: bool = True
     """Edited units are compiled without a request also while no client looks at anything."""
 
@@ -206,6 +219,20 @@ class ShapeTiming:
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
     """The device time that it took; 0 where an earlier measurement held."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactVerification:
+    """The verification of an artifact, and whose text its places belong to."""
+
+    artifact: str
+    """`CompileFacts.artifact`."""
+    verification: Verification
+    key: UnitKey
+    generation: int
+    """The unit's when the places of findings were looked for; 0: they were not yet, which takes a compile."""
+    shapes: tuple[Shape, ...] = ()
+    """The kernel file's then."""
 
 
 class AnalysisDepth(StrEnum):
@@ -338,6 +365,35 @@ class MeasureRequested(Event):
 @dataclass(frozen=True, slots=True)
 class MeasureDropped(Event):
     """A request for timings was dropped. Automatic ones go on, unless `everything` is dropped."""
+
+    units: tuple[str, ...]
+    everything: bool = False
+    scope: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyFinished(Event):
+    """The end of `Verify`; `found` is None when the machine, not the kernel, is why there is none (`problem`)."""
+
+    work: Work
+    found: ArtifactVerification | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequested(Event):
+    """A client wants units that are built verified; with `force` also where the result is known. Requests are numbered
+    from 1."""
+
+    number: int
+    units: tuple[str, ...]
+    force: bool = False
+    scope: str = MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyDropped(Event):
+    """A request for verifications was dropped. Automatic ones go on, unless `everything` is dropped."""
 
     units: tuple[str, ...]
     everything: bool = False
@@ -490,8 +546,8 @@ class Continued(Event):
 
 AnyEvent = (
     LoadFinished | ScanFinished | RenderFinished | LookUpFinished | CheckFinished | CompileFinished
-    | AnalyzeFinished | MeasureFinished | RecordFinished | WorkAborted | CompileStarted | CompilerOutput
-    | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested | RequestDropped
-    | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped | MemoryMeasured
-    | WarningChanged | ArtifactsLost | Continued
+    | AnalyzeFinished | MeasureFinished | VerifyFinished | RecordFinished | WorkAborted | CompileStarted
+    | CompilerOutput | PassFinished | FilesChanged | OverlayChanged | OptionsChanged | FocusChanged | BuildRequested
+    | RequestDropped | CancelRequested | ClientLost | AnalyzeRequested | MeasureRequested | MeasureDropped
+    | VerifyRequested | VerifyDropped | MemoryMeasured | WarningChanged | ArtifactsLost | Continued
 )  # fmt: skip

@@ -34,6 +34,7 @@ def check_invariants(state: State) -> None:
     _check_work(state)
     _check_analyzing(state)
     _check_measuring(state)
+    _check_verifying(state)
     _check_requests(state)
     _check_views(state)
 
@@ -135,6 +136,21 @@ def _check_measuring(state: State) -> None:
             _require(waits or unit.timing.work is not None, "what is to be timed is queued or at work", unit)
     _require(not state.newly_settled, "settled units have been considered")
     _require(state.measure_queue.keys <= {unit.key for unit in state.all_units()}, "only units wait for a device")
+
+
+def _check_verifying(state: State) -> None:
+    work = state.verifying
+    _require(state.at_work(WorkKind.VERIFY) == (work is not None), "one verification at a time")
+    for unit in state.all_units():
+        mine = unit.verification.work
+        _require(mine is None or mine is work, "is verified by the one verification", unit)
+        _require((mine is None) == (unit.verification.serving is None), "is verified for a request", unit)
+        waits = unit.key in state.verify_queue
+        _require(not waits or unit.verification.request is not None, "waits to be verified", unit)
+        if unit.settled and unit.verification.request is not None:
+            _require(waits or mine is not None, "what is to be verified is queued or at work", unit)
+            _require(unit.built is not None, "is verified with an artifact", unit)
+    _require(state.verify_queue.keys <= {unit.key for unit in state.all_units()}, "only units are verified")
 
 
 def _check_requests(state: State) -> None:

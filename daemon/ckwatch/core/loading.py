@@ -5,6 +5,7 @@ Kernels that differ (`View.pending`) are taken over one after the other, their u
 
 from __future__ import annotations
 
+from ckwatch.core import verification_schedule
 from ckwatch.core.effects import Changed, Load
 from ckwatch.core.events import MAIN, Cause, LoadedWorkspace, LoadFinished, UnitKey, WorkKind
 from ckwatch.core.notify import publish, reconsider
@@ -77,6 +78,10 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
             state.newly_settled.extend(
                 unit.key for unit in state.main.units.values() if unit.input.last_edit or unit.timing.requested
             )
+        if state.verification != workspace.verification:
+            state.verification = workspace.verification
+            for unit in state.main.units.values():
+                verification_schedule.consider(state, out, unit)
         state.edits_unwatched = workspace.edits_unwatched
         _build_everything(state, workspace.build_everything, at)
     _show_diagnostics(out, view, workspace)
@@ -250,6 +255,7 @@ def _take_shapes(state: State, out: Effects, unit: UnitState, old: Unit) -> None
     }
     unit.input.last_edit = state.next()
     state.newly_settled.append(unit.key)
+    verification_schedule.consider(state, out, unit)
     publish(out, unit)
 
 

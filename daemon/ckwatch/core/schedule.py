@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckwatch.core import analysis_schedule, timing_schedule
+from ckwatch.core import analysis_schedule, timing_schedule, verification_schedule
 from ckwatch.core.demand import REQUESTED, priority
 from ckwatch.core.effects import Check, Compile, LookUp, Record, Render
 from ckwatch.core.events import UnitKey, Work, WorkKind
@@ -43,6 +43,7 @@ def start_work(state: State, out: Effects) -> None:
         publish(out, unit)
     analysis_schedule.start(state, out)
     timing_schedule.start(state, out)
+    verification_schedule.start(state, out)
     if (state.unrecorded or state.removed) and state.recording is None:
         units = tuple(state.unrecorded)[:RECORDED_AT_ONCE]
         for name in units:

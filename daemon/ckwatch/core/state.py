@@ -22,6 +22,7 @@ from ckwatch.core.events import (
     RememberedUnit,
     ShapeTiming,
     UnitKey,
+    VerificationPolicy,
     ViewOverrides,
     Work,
     WorkKind,
@@ -260,6 +261,7 @@ class State:
     passes_apart: bool = False
     """The compiler can run its host pass before the device pass, or both at a time."""
     benchmarks: BenchmarkPolicy = field(default_factory=BenchmarkPolicy)
+    verification: VerificationPolicy = field(default_factory=VerificationPolicy)
 
     # From earlier runs of the daemon, by unit id.
     remembered: Mapping[str, RememberedUnit] = field(default_factory=dict)
@@ -293,6 +295,7 @@ class State:
     compile_queue: WorkQueue = field(default_factory=WorkQueue)
     analyze_queue: WorkQueue = field(default_factory=WorkQueue)
     measure_queue: WorkQueue = field(default_factory=WorkQueue)
+    verify_queue: WorkQueue = field(default_factory=WorkQueue)
 
     # News that is still to be acted upon.
     changed: deque[tuple[str, str | None, float]] = field(default_factory=deque)
@@ -330,6 +333,9 @@ class State:
     """Device time that automatic benchmarks have used since the last edit."""
     measure_requests: int = 0
     """The number of the last request for timings that was seen."""
+    verifying: Work | None = None
+    verify_requests: int = 0
+    """The number of the last request for verifications that was seen."""
     recording: Work | None = None
     unrecorded: dict[str, None] = field(default_factory=dict)
     """Units whose results are to be written to the history."""
@@ -391,6 +397,12 @@ class State:
         return sum(work.kind is kind for work in self.running.values())
 
     @property
+    def is_compiling(self) -> bool:
+        """Whether a compiler is at work, or a unit is on its way to one."""
+        running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in self.running.values())
+        return running or bool(self.compile_queue or self.render_queue or self.look_queue)
+
+    @property
     def has_news(self) -> bool:
         """Whether there is news that has not been acted upon."""
         return bool(
@@ -406,7 +418,8 @@ class State:
     @property
     def busy(self) -> bool:
         """Whether anything runs or waits to run."""
-        queues = (self.render_queue, self.look_queue, self.compile_queue, self.analyze_queue, self.measure_queue)
+        before = (self.render_queue, self.look_queue, self.compile_queue)
+        queues = (*before, self.analyze_queue, self.measure_queue, self.verify_queue)
         return bool(self.running or any(queues) or self.has_news)
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ckwatch.core import analysis_schedule, build_requests, clients, files, loading, timing_schedule, units, views
+from ckwatch.core import (
+    analysis_schedule,
+    build_requests,
+    clients,
+    files,
+    loading,
+    timing_schedule,
+    units,
+    verification_schedule,
+    views,
+)
 from ckwatch.core.effects import Changed, Continue, Effect, UpdateWatches
 from ckwatch.core.events import (
     MAIN,
@@ -36,6 +46,9 @@ from ckwatch.core.events import (
     RenderFinished,
     RequestDropped,
     ScanFinished,
+    VerifyDropped,
+    VerifyFinished,
+    VerifyRequested,
     WarningChanged,
     Work,
     WorkAborted,
@@ -70,6 +83,7 @@ def step(state: State, event: AnyEvent) -> tuple[Effect, ...]:
     build_requests.ask_some(state, out, event.at)
     build_requests.resolve(state, out)
     analysis_schedule.stop_useless(state, out)
+    verification_schedule.stop_useless(state, out)
     timing_schedule.consider_settled(state, out)
     if state.has_news and not state.continuing:
         state.continuing = True
@@ -195,6 +209,8 @@ def _work_aborted(state: State, out: Effects, event: WorkAborted) -> None:
             analysis_schedule.analyze_aborted(state, out, event, ran=ran)
         case WorkKind.MEASURE:
             timing_schedule.measure_aborted(state, out, event, ran=ran)
+        case WorkKind.VERIFY:
+            verification_schedule.verify_aborted(state, out, event, ran=ran)
         case WorkKind.RECORD:
             state.recording = None
             _set_warning(state, out, "history", fault or None)
@@ -264,6 +280,9 @@ HANDLERS: dict[type, Callable[[State, Effects, Any], None]] = {
     MeasureFinished: timing_schedule.measure_finished,
     MeasureRequested: timing_schedule.measure_requested,
     MeasureDropped: timing_schedule.measure_dropped,
+    VerifyFinished: verification_schedule.verify_finished,
+    VerifyRequested: verification_schedule.verify_requested,
+    VerifyDropped: verification_schedule.verify_dropped,
     RecordFinished: _record_finished,
     WorkAborted: _work_aborted,
     CompileStarted: _compile_started,

@@ -17,7 +17,7 @@ from ckwatch.core.unit_state import TimingRequest, UnitState
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.targets import Language
 
-DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE)
+DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE, WorkKind.VERIFY)
 """Work that would disturb a measurement on this machine's processor."""
 
 OVER_BUDGET = "the time that one save may take for benchmarks is used up"

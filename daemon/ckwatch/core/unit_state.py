@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ckwatch.checks.verification_diagnostics import verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
 from ckwatch.core.events import (
     AnalysisDepth,
     ArtifactFigures,
+    ArtifactVerification,
     Cause,
     CompileFacts,
     RenderFacts,
@@ -32,6 +34,16 @@ class TimingRequest:
     """Measure again what the history has."""
     device: str | None = None
     """None: the workspace's choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationRequest:
+    """How the artifact is to be verified."""
+
+    requested: bool = False
+    """A client asked for it."""
+    force: bool = False
+    """Although the result is kept."""
 
 
 NO_TIMINGS: Mapping[str, ShapeTiming] = MappingProxyType({})
@@ -120,6 +132,24 @@ class FigureState:
 
 
 @dataclass(slots=True)
+class VerificationState:
+    """Changes when the artifact is to be verified, and with verifications."""
+
+    latest: ArtifactVerification | None = None
+    """The verification of the present artifact or an earlier one."""
+    request: VerificationRequest | None = None
+    """How to verify the present artifact; None when that is not needed."""
+    work: Work | None = None
+    """The running verification."""
+    serving: VerificationRequest | None = None
+    """The request that it runs for."""
+    unverified_because: str = ""
+    """Why there is none although there was to be."""
+    given_up_artifact: str = ""
+    """The artifact that is not verified again without a request."""
+
+
+@dataclass(slots=True)
 class UnitState:
     """A unit in a view."""
 
@@ -138,6 +168,7 @@ class UnitState:
     compile: CompileState = field(default_factory=CompileState)
     timing: TimingState = field(default_factory=TimingState)
     figures: FigureState = field(default_factory=FigureState)
+    verification: VerificationState = field(default_factory=VerificationState)
 
     @property
     def settled(self) -> bool:
@@ -185,7 +216,8 @@ class UnitState:
             return (*found, *live)
         if self.phase is Phase.IDLE or result is None:
             return found
-        return (*found, *result.diagnostics, *self._figure_diagnostics, *self._timing_diagnostics)
+        known = (*self._figure_diagnostics, *self._timing_diagnostics, *self._verification_diagnostics)
+        return (*found, *result.diagnostics, *known)
 
     def is_at_work(self, work: Work) -> bool:
         """Whether this is the unit's render, look-up or compiler."""
@@ -207,6 +239,7 @@ class UnitState:
         self.timing.by_shape = main.timing.by_shape
         self.figures.latest = main.figures.latest
         self.figures.unreadable_artifact = main.figures.unreadable_artifact
+        self.verification.latest = main.verification.latest
 
     @property
     def _figure_diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -226,3 +259,19 @@ class UnitState:
         return tuple(
             one for timing in timings.values() if timing.artifact == result.artifact for one in timing.diagnostics
         )
+
+    @property
+    def has_placed_findings(self) -> bool:
+        """Whether the places of the last verification belong to the present text."""
+        latest = self.verification.latest
+        return latest is not None and (latest.key, latest.generation) == (self.key, self.input.generation)
+
+    @property
+    def _verification_diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What the verification of the last artifact has found, at the instance wherever it stands now; at lines of
+        templates only where they are those of the present text, or the unit is at work."""
+        latest, result = self.verification.latest, self.compile.result
+        if latest is None or result is None or latest.artifact != result.artifact:
+            return ()
+        placed = self.has_placed_findings or not self.settled
+        return verification_diagnostics(latest.verification, self.unit.id, self.unit.instance.span, placed=placed)

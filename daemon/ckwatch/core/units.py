@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ckwatch.core import analysis_schedule
+from ckwatch.core import analysis_schedule, verification_schedule
 from ckwatch.core.demand import auto_build_of, is_wanted, priority
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
@@ -157,10 +157,11 @@ def _want_edited(state: State, unit: UnitState) -> None:
 def remove(state: State, out: Effects, view: View, name: str, at: float) -> None:
     """Remove the unit from the view. A client sees the workspace's unit from now on, if there is one."""
     unit = view.units.pop(name)
-    for work in (unit.render.work, unit.compile.look_up, unit.compile.compiler, unit.figures.work, unit.timing.work):
+    building = (unit.render.work, unit.compile.look_up, unit.compile.compiler)
+    for work in (*building, unit.figures.work, unit.timing.work, unit.verification.work):
         stop(state, out, work)
-    queues = (state.render_queue, state.look_queue, state.compile_queue, state.analyze_queue, state.measure_queue)
-    for queue in queues:
+    before = (state.render_queue, state.look_queue, state.compile_queue)
+    for queue in (*before, state.analyze_queue, state.measure_queue, state.verify_queue):
         queue.remove(unit.key)
     state.invalidated.pop(unit.key, None)
     state.graph.remove(unit.key)
@@ -179,6 +180,7 @@ def settle(state: State, out: Effects, unit: UnitState, phase: Phase, cause: Cau
     unit.demand.force = unit.compile.host_pass_done = False
     unit.compile.live_diagnostics = ()
     analysis_schedule.consider(state, unit)
+    verification_schedule.consider(state, out, unit)
     publish(out, unit)
     for request in awaiting(state, unit):
         if not awaits_figures(request, unit):
@@ -317,6 +319,7 @@ def want(state: State, out: Effects, unit: UnitState, cause: Cause) -> None:
         queue_look_up(state, out, unit)
     elif unit.phase is Phase.DONE:
         analysis_schedule.consider(state, unit)
+        verification_schedule.consider(state, out, unit)
     for queue in (state.render_queue, state.look_queue, state.compile_queue):
         if unit.key in queue:
             queue.add(unit.key, priority(state, unit))

@@ -14,7 +14,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan
+from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan, Verify
 from ckwatch.core.events import MAIN, ViewOverrides, WarningChanged
 from ckwatch.core.state import State
 from ckwatch.engine.background_pch import BackgroundPch
@@ -30,6 +30,7 @@ from ckwatch.engine.handlers.look_up import LookUpHandler, RecentSnapshot
 from ckwatch.engine.handlers.measure import MeasureRunner
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.handlers.scan import ScanHandler
+from ckwatch.engine.handlers.verify import Emulate, VerifyRunner
 from ckwatch.engine.loop import EngineLoop, Handlers
 from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.queries.benchmarks import BenchmarkQueries, FollowedBenchmarks
@@ -40,9 +41,11 @@ from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.engine.restore import remembered_figures, remembered_timings
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.watched_files import start_watching
+from ckwatch.engine.worker_emulator import WorkerEmulator
 from ckwatch.model.errors import plain_errors
 from ckwatch.model.garbage_collection import collect_when_idle, young_only
 from ckwatch.model.version import __version__
@@ -52,7 +55,9 @@ from ckwatch.wire.endpoint import endpoint_of
 from ckwatch.workspace.trust import require_trusted
 
 if TYPE_CHECKING:
+    from ckwatch.core.unit_state import UnitState
     from ckwatch.engine.queries.listings import IsaListings
+    from ckwatch.model.verification import Verification
 
 HISTORY_FILE_NAME = "history.sqlite"
 
@@ -77,12 +82,13 @@ async def open_engine(
     launch: Launcher = run_process,
     find_toolchain: FindToolchain = discover,
     history: Path | None = None,
+    emulate: Emulate | None = None,
 ) -> AsyncIterator[DaemonApi]:
     """The daemon for the workspace in the folder `root`, running until the context is left.
 
     Raises UntrustedError for a workspace whose code may not run here, and CkwatchError when there is no `ckwatch.toml`.
     Everything that opens an engine calls this: a daemon, a command with `--no-daemon`, a script. `launch` starts
-    compilers, `find_toolchain` finds them; tests pass others.
+    compilers, `find_toolchain` finds them, and `emulate` is the emulator; tests pass others.
     """
     await to_thread.run_sync(require_trusted, root)
     with young_only():
@@ -92,7 +98,7 @@ async def open_engine(
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
         try:
-            parts = _Parts(root, loop, tools, recorder)
+            parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
             view_loader = parts.view_loader
             await to_thread.run_sync(partial(view_loader.load, MAIN, {}, ViewOverrides()))
             if tools.store is not None:
@@ -131,7 +137,9 @@ async def open_engine(
 class _Parts:
     """The handlers, in a table by the effects that they perform, and the queries."""
 
-    def __init__(self, root: Path, loop: EngineLoop, tools: BuildTools, recorder: HistoryRecorder) -> None:
+    def __init__(
+        self, root: Path, loop: EngineLoop, tools: BuildTools, recorder: HistoryRecorder, emulate: Emulate
+    ) -> None:
         state, post, threads, snapshot = loop.state, loop.post_soon, CapacityLimiter(4), RecentSnapshot()
         self._loop, self._tools, self._recorder = loop, tools, recorder
         self.view_loader = ViewLoader(root, tools, threads)
@@ -141,6 +149,11 @@ class _Parts:
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads)
         self._analyzer = ArtifactAnalyzer(ReportCache(tools), recorder)
         self._measure = MeasureRunner(root, self.view_loader, tools, recorder)
+        self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
+        self._side_work = SideWork()
+        self._lookup = UnitLookup(loop)
+        self._analyses = AnalysisQueries(loop, self._analyzer, recorder, self._lookup)
+        self._listings: IsaListings | None = None
         self.handlers: Handlers = {
             Load: self.view_loader.run,
             Scan: ScanHandler(state, tools, snapshot, threads).run,
@@ -150,6 +163,7 @@ class _Parts:
             Compile: self.compiles.run,
             Analyze: self._analyzer.analyze,
             Measure: self._measure.measure,
+            Verify: self._verify.verify,
             Record: recorder.record,
         }
         loop.on_unit_removed = self.renders.text_cache.drop
@@ -157,18 +171,10 @@ class _Parts:
     def daemon(self, log_file: Path | None) -> DaemonApi:
         """The queries and requests."""
         loop, tools, view_loader, renders = self._loop, self._tools, self.view_loader, self.renders
-        lookup, sent = UnitLookup(loop), SentUnitCache(loop)
-        side_work = SideWork()
+        lookup, sent, side_work = self._lookup, SentUnitCache(loop), self._side_work
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
-        analyses = AnalysisQueries(loop, self._analyzer, self._recorder, lookup)
         benchmarks = FollowedBenchmarks(loop, builds, self._measure)
-
-        def make_listings() -> IsaListings:
-            from ckwatch.engine.queries.listings import IsaListings
-
-            return IsaListings(loop, tools, view_loader, renders, analyses, side_work)
-
         return DaemonApi(
             loop=loop,
             lookup=lookup,
@@ -179,14 +185,29 @@ class _Parts:
             ),
             snapshots=SnapshotQueries(loop, lookup, sent),
             unit_queries=UnitQueries(loop, tools, view_loader, renders, self._recorder, lookup),
-            analyses=analyses,
-            make_listings=make_listings,
+            analyses=self._analyses,
+            make_listings=self._make_listings,
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),
             builds=builds,
             requests=requests,
             benchmarks=BenchmarkQueries(loop, benchmarks, self._measure, self._recorder, lookup),
+            verifications=FollowedVerifications(loop, builds, self._verify),
             language=LanguageQueries(loop, tools, view_loader, renders, lookup),
         )
+
+    def _make_listings(self) -> IsaListings:
+        """For a thread: its modules take a while to load."""
+        from ckwatch.engine.queries.listings import IsaListings
+
+        if self._listings is None:
+            self._listings = IsaListings(
+                self._loop, self._tools, self.view_loader, self.renders, self._analyses, self._side_work
+            )
+        return self._listings
+
+    async def _place(self, unit: UnitState, found: Verification) -> Verification:
+        listings = await to_thread.run_sync(self._make_listings)
+        return await listings.placed(unit, found)
 
 
 def priority_warning(own_niceness: int) -> str | None:

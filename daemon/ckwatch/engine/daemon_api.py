@@ -21,6 +21,7 @@ from ckwatch.engine.queries.status import StatusQueries
 from ckwatch.engine.queries.time_trace import TimeTraceQuery
 from ckwatch.engine.queries.unit import UnitQueries
 from ckwatch.engine.queries.unit_lookup import UnitLookup
+from ckwatch.engine.queries.verifications import FollowedVerifications
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
 from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import Change, File, Snapshot, Unit
@@ -47,6 +48,7 @@ class DaemonApi:
     builds: FollowedBuilds
     requests: ClientRequests
     benchmarks: BenchmarkQueries
+    verifications: FollowedVerifications
     language: LanguageQueries
     listings: IsaListings | None = None
 

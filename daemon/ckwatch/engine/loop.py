@@ -34,6 +34,7 @@ from ckwatch.core.effects import (
     Render,
     Scan,
     UpdateWatches,
+    Verify,
 )
 from ckwatch.core.events import MAIN, AnyEvent, ArtifactsLost, Continued, MemoryMeasured, UnitKey, WorkAborted
 from ckwatch.core.state import State
@@ -50,7 +51,7 @@ MEMORY_INTERVAL_S = 2.0
 TIME_SLICE_S = 0.004
 """How long steps may follow one another before other tasks get the event loop."""
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 """Effects that run as tasks."""
 
 Handlers = Mapping[type[WorkEffect], Callable[[Any], Awaitable[AnyEvent]]]
@@ -133,7 +134,18 @@ class EngineLoop:
             match effect:
                 case Changed(scope, topic):
                     self._mark(scope, topic)
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Analyze() | Measure() | Record():
+                case (
+                    Load()
+                    | Scan()
+                    | Render()
+                    | LookUp()
+                    | Check()
+                    | Compile()
+                    | Analyze()
+                    | Measure()
+                    | Verify()
+                    | Record()
+                ):
                     cancel_scope = self._cancel_scopes[effect.work.number] = CancelScope()
                     self._tasks.start_soon(self._work, effect, cancel_scope)
                 case Cancel(work):

@@ -13,6 +13,7 @@ from ckwatch.model import diagnostics as model
 from ckwatch.model.text import Span
 from ckwatch.wire import state as wire
 from ckwatch.wire.benchmarks import Timing
+from ckwatch.wire.verification import UnitVerification
 
 # Shared by all objects: a set for each would double the memory of thousands of units.
 _UNIT_FIELDS = set(wire.Unit.model_fields)
@@ -54,6 +55,9 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         to_measure=tuple(unit.timing.requested),
         unmeasured=unit.timing.untimed_because,
         figures=unit_figures_to_wire(unit),
+        verification=verification_brief(unit),
+        verifying=unit.verification.request is not None,
+        unverified=unit.verification.unverified_because,
     )
 
 
@@ -89,6 +93,38 @@ def unit_figures_to_wire(unit: UnitState) -> wire.Figures | None:
         **{**values, **changes},
         artifact_key=figures.artifact,
         standing="fresh" if fresh else "stale",
+    )
+
+
+def verification_brief(unit: UnitState) -> wire.VerificationBrief | None:
+    """The unit's last verification, and whether it is of the present artifact."""
+    latest, built = unit.verification.latest, unit.built
+    if latest is None:
+        return None
+    found = latest.verification
+    return wire.VerificationBrief(
+        artifact_key=latest.artifact,
+        standing="fresh" if built is not None and built.artifact == latest.artifact else "stale",
+        outcome=found.outcome.value,
+        device=found.device,
+        summary=found.summary,
+        problems=len(found.problems),
+        findings=len(found.findings),
+    )
+
+
+def verification_to_wire(unit: UnitState) -> UnitVerification | None:
+    """The verification of the unit's present artifact with everything in it; None without one."""
+    latest, built = unit.verification.latest, unit.built
+    if latest is None or built is None or latest.artifact != built.artifact:
+        return None
+    found = latest.verification
+    return UnitVerification(
+        unit=unit.key.unit,
+        outcome=found.outcome.value,
+        summary=found.summary,
+        artifact_key=latest.artifact,
+        verification=found,
     )
 
 

@@ -35,6 +35,7 @@ from ckwatch.wire.messages import (
     WorkspaceDetail,
 )
 from ckwatch.wire.state import Change, File, Snapshot, Unit
+from ckwatch.wire.verification import VerifyLine
 
 PREFIX = "/v1"
 
@@ -77,6 +78,7 @@ ROUTES = (
     Route("POST", "/values", "values", list[ParameterValue]),
     Route("GET", "/devices", "devices", Devices),
     Route("POST", "/benchmarks", "bench", BenchLine, NDJSON),
+    Route("POST", "/verifications", "verify", VerifyLine, NDJSON),
     Route("GET", "/timings", "timings", list[Timing]),
     Route("GET", "/timings/{number}", "timing", list[TimingDetail]),
     Route("GET", "/ranking", "ranking", list[RankedTiming]),

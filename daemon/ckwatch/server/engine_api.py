@@ -13,6 +13,7 @@ from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, Rank
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.wire.messages import Artifact, BuildLine, RenderedText, Run, Status, TimeTrace, UnitDetail, WorkspaceDetail
 from ckwatch.wire.state import Change, File, Snapshot, Unit
+from ckwatch.wire.verification import VerifyLine
 
 
 class BenchmarkEngine(Protocol):
@@ -41,6 +42,16 @@ class BenchmarkEngine(Protocol):
     async def remove_baseline(self, name: str) -> int: ...
 
 
+class VerificationEngine(Protocol):
+    """Verifications by an emulator. Raises as `Engine`."""
+
+    def verify(
+        self, patterns: Sequence[str] | None, *, force: bool = False, client: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[VerifyLine]]:
+        """The lines of a verification; leaving the context before `done` gives up what no other client wants."""
+        ...
+
+
 class LanguageEngine(Protocol):
     """What editors ask besides states. Raises as `Engine`."""
 
@@ -61,6 +72,8 @@ class Engine(Protocol):
 
     @property
     def benchmarks(self) -> BenchmarkEngine: ...
+    @property
+    def verifications(self) -> VerificationEngine: ...
     @property
     def language(self) -> LanguageEngine: ...
 

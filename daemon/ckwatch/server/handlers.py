@@ -36,6 +36,7 @@ from ckwatch.wire.messages import (
     ViewRequest,
 )
 from ckwatch.wire.schema import ClientId, FilePath, Name
+from ckwatch.wire.verification import VerifyLine, VerifyRequest
 
 
 class NoQuery(BaseModel):
@@ -167,6 +168,7 @@ class Handlers:
         self._clients = clients
         self._shared = StreamContext(limits)
         self._benchmarks = engine.benchmarks
+        self._verifications = engine.verifications
         self._language = engine.language
         self._stop = stop
 
@@ -342,6 +344,12 @@ class Handlers:
             client=request.client,
         )
         return LineStream(begin, BenchLine(event="heartbeat"), self._clients, self._shared, request.client)
+
+    async def verify(self, request: VerifyRequest) -> Response:
+        """Build units, have an emulator verify them and follow that; closing the connection gives up what no other
+        client wants."""
+        begin = partial(self._verifications.verify, request.units, force=request.force, client=request.client)
+        return LineStream(begin, VerifyLine(event="heartbeat"), self._clients, self._shared, request.client)
 
     async def timings(self, query: Annotated[TimingsQuery, Query()]) -> Response:
         """A unit's timings, the newest first."""

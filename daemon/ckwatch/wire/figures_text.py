@@ -134,6 +134,18 @@ def timing_words(unit: Unit) -> str:
     return f"{' '.join(filter(None, words))} ({first.shape}{others}{standing})"
 
 
+def verification_words(unit: Unit) -> str:
+    """`✓ verified (emulated gfx942)` or what is wrong, in one line; `… verifying` while that is found out. Empty for a
+    unit that was not verified."""
+    found = unit.verification
+    if unit.verifying:
+        return "… verifying"
+    if found is None:
+        return ""
+    line = found.summary.partition("\n")[0]
+    return line if found.standing == "fresh" else f"· {line}, stale"
+
+
 def spilled(figures: Figures) -> int:
     """Registers that are spilled."""
     return figures.vgpr_spills + figures.sgpr_spills

@@ -100,6 +100,22 @@ class Figures(Value):
     headline: str = ""
 
 
+class VerificationBrief(Value):
+    """The last verification of a unit by an emulator (`Client.verify` has all of it).
+
+    `standing`: whether it belongs to the unit's present artifact. `summary` is one line, `problems` counts the shapes
+    that were tried, `findings` what was found besides results. It has no time: an emulator's says nothing of a GPU.
+    """
+
+    artifact_key: str
+    standing: Literal["fresh", "stale"]
+    outcome: Literal["verified", "failed", "not verified"]
+    device: str
+    summary: str
+    problems: int
+    findings: int
+
+
 Phase = Literal["waiting", "rendering", "looking", "idle", "queued", "compiling", "done"]
 """`waiting` to be rendered, `looking` in the store, `idle`: neither built nor requested, `queued` for a compiler."""
 
@@ -115,7 +131,8 @@ class Unit(Value):
     events that led to the present state, newest first. `seconds` is the compile time. `edited` counts edits: higher is
     more recent. `timings` are the last ones of each shape, including stale ones; `measuring` is the shape that is being
     timed, `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed automatically.
-    `figures` are those of the last artifact's code object, None when it was not analyzed.
+    `figures` are those of the last artifact's code object, None when it was not analyzed. `verification` is the last
+    one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none.
     """
 
     kind: Literal["unit"] = "unit"
@@ -143,6 +160,9 @@ class Unit(Value):
     to_measure: tuple[str, ...] = ()
     unmeasured: str = ""
     figures: Figures | None = None
+    verification: VerificationBrief | None = None
+    verifying: bool = False
+    unverified: str = ""
 
 
 class File(Value):

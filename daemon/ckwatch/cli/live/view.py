@@ -23,7 +23,7 @@ from ckwatch.cli.diagnostic_text import count_summary, format_diagnostic
 from ckwatch.cli.live.board import Board
 from ckwatch.cli.output import diagnostic_of
 from ckwatch.model.amounts import clock, count, duration, elapsed
-from ckwatch.wire.figures_text import AT_WORK, figures_words, state_of, timing_words
+from ckwatch.wire.figures_text import AT_WORK, figures_words, state_of, timing_words, verification_words
 
 if TYPE_CHECKING:  # the wire types load pydantic
     from ckwatch.wire.state import Diagnostic, Unit
@@ -92,6 +92,8 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
         why.append(count(unit.warnings, "warning"), style="yellow")
     if state == "not built":
         return state, "", why
+    if verified := verification_words(unit):
+        why.append((", " if why else "") + verified)
     words = timing_words(unit)
     if words:
         why.append((", " if why else "") + words)

@@ -12,13 +12,22 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 
 from ckwatch.core.effects import Load
-from ckwatch.core.events import MAIN, BenchmarkPolicy, KernelUnits, LoadedWorkspace, LoadFinished, ViewOverrides
+from ckwatch.core.events import (
+    MAIN,
+    BenchmarkPolicy,
+    KernelUnits,
+    LoadedWorkspace,
+    LoadFinished,
+    VerificationPolicy,
+    ViewOverrides,
+)
 from ckwatch.engine.build_tools import BuildTools, default_jobs
 from ckwatch.model.delays import LOAD, URGENT_LOAD_WAIT
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Kernel, units_of
 from ckwatch.model.targets import HOST, NATIVE, Language, arch_has_language, language_of
+from ckwatch.model.verification import EMULATED_ARCHS
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.reloading import WorkspaceLoader
 
@@ -34,6 +43,7 @@ class ViewLoader:
         self._urgent: dict[int, anyio.Event] = {}
         self._kernels: dict[tuple[int, tuple[str, ...]], KernelUnits] = {}
         self._native: dict[Language, str | None] = {}
+        self._gpu_archs: frozenset[str] | None = None
         self.workspaces: dict[str, Workspace] = {}
 
     async def run(self, effect: Load) -> LoadFinished:
@@ -95,6 +105,7 @@ class ViewLoader:
                 workspace.settings.daemon.build == "everything",
                 self._tools.runs_passes_apart,
                 _benchmarks(workspace),
+                self._verification(workspace),
                 workspace.settings.daemon.build != "wanted",
             )
 
@@ -131,6 +142,17 @@ class ViewLoader:
             )
             return tuple(arch for arch in archs if arch != NATIVE)
         return tuple(dict.fromkeys(native if arch == NATIVE else arch for arch in archs))
+
+    def _verification(self, workspace: Workspace) -> VerificationPolicy:
+        settings = workspace.settings.verify
+        archs = frozenset(EMULATED_ARCHS) if settings.automatic != "off" else frozenset()
+        if settings.automatic is None:
+            if self._gpu_archs is None:
+                from ckwatch.compile.toolchain.devices import amd_devices  # looks at the machine
+
+                self._gpu_archs = frozenset(device.arch for device in amd_devices())
+            archs -= self._gpu_archs
+        return VerificationPolicy(archs, settings.checks)
 
     def _settings(self, workspace: Workspace) -> str:
         compiling, rendering = workspace.settings.compile, workspace.settings.render

@@ -21,6 +21,7 @@ from ckwatch.core.events import (
     CompileFacts,
     MeasureDropped,
     RequestDropped,
+    VerifyDropped,
 )
 from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.background_pch import BackgroundPch
@@ -98,7 +99,8 @@ class FollowedBuilds:
             receive.close()
 
     async def cancel(self, client: str | None, patterns: Sequence[str] | None) -> list[str]:
-        """Stop compiling and timing units, in the client's view, or without one in every view; those that were stopped.
+        """Stop compiling, timing and verifying units, in the client's view, or without one in every view; those that
+        were stopped.
 
         Time traces, listings and, without a view, precompiled headers are compiled for units, too.
 
@@ -108,6 +110,7 @@ class FollowedBuilds:
         await self._lookup.loaded()
         names = await self._lookup.names(client or MAIN, patterns)
         timed = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.timing.requested]
+        verified = [name for name in names if (unit := state.seen(client or MAIN, name)) and unit.verification.request]
         stopped: dict[str, None] = {}
         scopes = [client] if client else [MAIN, *(view.name for view in state.client_views)]
         meant = {unit.key: unit.unit for scope in scopes for unit in self._meant(scope, patterns)}
@@ -118,10 +121,12 @@ class FollowedBuilds:
                 await self._loop.post(CancelRequested(scope, frozenset(here), at=time.time()))
         if timed:
             await self._loop.post(MeasureDropped(tuple(timed), everything=True, scope=client or MAIN, at=time.time()))
+        if verified:
+            await self._loop.post(VerifyDropped(tuple(verified), everything=True, scope=client or MAIN, at=time.time()))
         beside = self._side_work.cancel(meant.__contains__)
         if client is None:
             beside += self._background_pch.cancel({(unit.kernel.name, unit.arch) for unit in meant.values()})
-        return list(stopped | dict.fromkeys([*timed, *beside]))
+        return list(stopped | dict.fromkeys([*timed, *verified, *beside]))
 
     def _meant(self, scope: str, patterns: Sequence[str] | None) -> list[UnitState]:
         state = self._loop.state

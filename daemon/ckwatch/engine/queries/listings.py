@@ -5,6 +5,7 @@ Source lines take a second compile of the device code, with line tables. Loaded 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from anyio import to_thread
 from ckwatch.checks.places import RenderedFile
 from ckwatch.checks.rebase import position_rebaser
 from ckwatch.codeobject.disassembly import DisassembledFunction
+from ckwatch.codeobject.finding_places import place_findings
 from ckwatch.codeobject.listing import listing_of
 from ckwatch.codeobject.listing_text import IsaView, isa_view
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, main_kernel
@@ -39,11 +41,14 @@ from ckwatch.engine.queries.analysis import AnalysisQueries
 from ckwatch.engine.side_work import SideWork
 from ckwatch.engine.to_wire import span_to_wire
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.verification import Verification
 from ckwatch.render.outcome import Rendered
 from ckwatch.wire.analysis import Isa, IsaFold, IsaLine
 
 if TYPE_CHECKING:
     from ckwatch.compile.staged_build import StagedCompiler
+
+log = logging.getLogger(__name__)
 
 STALE = "the kernel was built from an earlier input: build it to see its source lines"
 DOES_NOT_COMPILE = "no source lines: the device code does not compile with line tables"
@@ -226,14 +231,7 @@ class IsaListings:
             raise CkwatchError(self._tools.problem or "there is no ROCm here, whose tools read code objects")
         toolchain = compiler.toolchain
         kernel = _chosen_kernel(report, name, unit.key.unit)
-        key = (result.artifact, kernel.resources.symbol)
-        known = self._known.pop(key, None)
-        if known is None:
-            await to_thread.run_sync(self._tools.load_product, Path(path))
-            known = KnownKernel(await disassemble(Path(path), toolchain, key[1]))
-        self._known[key] = known
-        if len(self._known) > KERNELS_KEPT:
-            del self._known[next(iter(self._known))]
+        known = await self._kernel(result.artifact, kernel.resources.symbol, Path(path), toolchain)
         why_not = await self._lines.add(known, unit, result, Path(path), compile_it=lines)
         workspace = self._view_loader.workspace(unit.key.scope)
         folders = (Path(self._state.root), *workspace.template_folders, *toolchain.roots.values())
@@ -242,6 +240,37 @@ class IsaListings:
         notes = (*((why_not,) if why_not else ()), *known.notes)
         answer = partial(_answer, found, kernel, notes)
         return await to_thread.run_sync(partial(answer, unit.key.unit, result.key, report, fresh=fresh))
+
+    async def placed(self, unit: UnitState, found: Verification) -> Verification:
+        """A verification of the unit's artifact with the lines of its findings in the present text, as far as they are
+        known; it may take a compile."""
+        result, compiler = unit.compile.result, self._tools.compiler
+        path = None if result is None else result.products.get(ProductKind.CODE_OBJECT.value)
+        if result is None or path is None or compiler is None or isinstance(compiler.toolchain, NvccToolchain):
+            return found
+        for symbol in dict.fromkeys(one.kernel for one in found.findings):
+            known = await self._kernel(result.artifact, symbol, Path(path), compiler.toolchain)
+            why_not = await self._lines.add(known, unit, result, Path(path), compile_it=True)
+            if why_not:
+                log.info("findings of %s stand at its instance: %s", unit.key, why_not)
+            found = await to_thread.run_sync(_with_places, found, symbol, known)
+        return found
+
+    async def _kernel(self, artifact: str, symbol: str, path: Path, toolchain: Toolchain) -> KnownKernel:
+        key = (artifact, symbol)
+        known = self._known.pop(key, None)
+        if known is None:
+            await to_thread.run_sync(self._tools.load_product, path)
+            known = KnownKernel(await disassemble(path, toolchain, symbol))
+        self._known[key] = known
+        if len(self._known) > KERNELS_KEPT:
+            del self._known[next(iter(self._known))]
+        return known
+
+
+def _with_places(found: Verification, symbol: str, known: KnownKernel) -> Verification:
+    frames, rendered = known.lines()
+    return found if frames is None else place_findings(found, symbol, frames, rendered)
 
 
 def _chosen_kernel(report: CodeObjectReport, name: str | None, unit: str) -> KernelReport:

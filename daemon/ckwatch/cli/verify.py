@@ -1,0 +1,204 @@
+"""`ckwatch verify`: builds kernels, has an emulator execute them, and prints what is wrong and where."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+from rich.text import Text
+
+from ckwatch.checks.fold import fold
+from ckwatch.checks.verification_diagnostics import diagnostics_once
+from ckwatch.cli.build import NO_COMPILER
+from ckwatch.cli.mistakes import explained
+from ckwatch.cli.output import Output, aligned, span_of
+from ckwatch.cli.session import asked_patterns, asking
+from ckwatch.model.amounts import count
+from ckwatch.model.diagnostics import Diagnostic
+from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome
+
+if TYPE_CHECKING:  # the wire types load pydantic
+    from rich.status import Status
+
+    from ckwatch.wire.state import Unit
+    from ckwatch.wire.verification import VerifyLine
+
+MARKS = {"verified": ("✓", "green"), "failed": ("✗", "red"), "not verified": ("?", "yellow")}
+SKIPPED = "skipped"
+"""What becomes of an instance of a sweep that instance rules refuse: it is no mistake."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify units: 1 when a kernel is wrong or does not build, 2 when one cannot be verified."""
+    return anyio.run(partial(_run, options))
+
+
+async def _run(options: argparse.Namespace) -> int:
+    async with asking(options, options.words) as client:
+        patterns = await asked_patterns(client, options.words)
+        shown = _Verify(Output(options, client.root), options.shape)
+        async with explained(client, *patterns), client.verifying(*patterns, force=options.force) as lines:
+            await shown.follow(lines)
+        if NO_COMPILER in shown.reasons and (problem := (await client.workspace()).toolchain_problem):
+            message, _, hint = problem.rpartition("\n")
+            raise ToolchainError(message or hint, hint if message else None)
+        return shown.finish(await client.units(*patterns))
+
+
+class _Verify:
+    """What came of a verification so far. `shapes`: names of those that are reported; none: all."""
+
+    def __init__(self, output: Output, shapes: Sequence[str]) -> None:
+        self._output = output
+        self._shapes = frozenset(shapes)
+        self._known_shapes: dict[str, None] = {}
+        self._found: dict[str, Verification] = {}
+        self._outcomes: Counter[str] = Counter()
+        self._unbuilt: Counter[str] = Counter()
+        self._total = 0
+        self.reasons: set[str] = set()
+
+    async def follow(self, lines: AsyncIterator[VerifyLine]) -> None:
+        """Print each unit; what is being done is shown on a terminal."""
+        with ExitStack() as stack:
+            status: Status | None = None
+            if not self._output.json and sys.stdout.isatty():
+                status = stack.enter_context(self._output.console.status("building"))
+            async for line in lines:
+                self._take(line, status)
+
+    def _take(self, line: VerifyLine, status: Status | None) -> None:
+        if line.event == "start":
+            self._total = line.units
+            if self._output.json:
+                from ckwatch.cli.json_output import VerifyStarted
+
+                self._output.line(VerifyStarted(units=line.units))
+        elif line.event in ("began", "stage"):
+            self._stage(line, status)
+        elif line.event == "unit" and line.result is not None:
+            self._unit(line)
+
+    def _stage(self, line: VerifyLine, status: Status | None) -> None:
+        done = sum(self._outcomes.values()) + sum(self._unbuilt.values())
+        if status is not None and line.text:
+            status.update(Text(f"{done} of {self._total}  {line.unit}  {line.text}"))
+        if self._output.json and line.event in ("began", "stage"):
+            from ckwatch.cli.json_output import VerifyStage
+
+            event = "began" if line.event == "began" else "stage"
+            self._output.line(VerifyStage(event=event, unit=line.unit or "", text=line.text))
+
+    def _unit(self, line: VerifyLine) -> None:
+        result = line.result
+        assert result is not None  # noqa: S101  # the caller looked
+        outcome, summary, found = result.outcome, result.summary, self._chosen(result.verification)
+        if found is not None:
+            outcome, summary = found.outcome.value, found.summary
+            self._found[result.unit] = found
+        if line.outcome == "built":
+            self._outcomes[outcome] += 1
+        else:
+            self._unbuilt[line.outcome] += 1
+            self.reasons.add(line.text)
+        if self._output.json:
+            from ckwatch.cli.json_output import VerifiedUnit
+
+            self._output.line(
+                VerifiedUnit(
+                    unit=result.unit, built_as=line.outcome, known=line.known, outcome=outcome, summary=summary,
+                    verification=found,
+                )
+            )  # fmt: skip
+            return
+        self._print_unit(result.unit, outcome, summary, found)
+
+    def _chosen(self, found: Verification | None) -> Verification | None:
+        """What is known of the shapes that were asked for."""
+        if found is None or not self._shapes:
+            return found
+        self._known_shapes.update(dict.fromkeys(one.name for one in found.problems))
+        return replace(
+            found,
+            problems=tuple(one for one in found.problems if one.name in self._shapes),
+            findings=tuple(one for one in found.findings if one.problem in self._shapes),
+        )
+
+    def _print_unit(self, unit: str, outcome: str, summary: str, found: Verification | None) -> None:
+        mark, style = MARKS[outcome]
+        words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
+        tried = "" if found is None else f"  {tally(found)}"
+        self._output.console.print(Text.assemble((mark, style), f" {unit}  {words}{tried}"), soft_wrap=True)
+        if found is not None and self._output.details:
+            rows = [
+                [one.name, one.shape, one.outcome.value, share(one.share), one.message or ""] for one in found.problems
+            ]
+            for row in aligned(rows):
+                self._output.text(f"    {row}")
+
+    def finish(self, units: Sequence[Unit]) -> int:
+        """Print what was found, at its place, and the sum; the exit status.
+
+        Raises CkwatchError for a shape that no unit has.
+        """
+        known = self._known_shapes
+        if unknown := [shape for shape in self._shapes if self._found and shape not in known]:
+            raise CkwatchError(
+                f"none of these units is verified on a shape '{unknown[0]}'", f"there are {', '.join(known)}"
+            )
+        places = {unit.id: span_of(unit.place) for unit in units}
+        own: dict[str, tuple[Diagnostic, ...]] = {
+            unit: diagnostics_once(found, unit, places[unit])
+            for unit, found in self._found.items()
+            if unit in places and found.outcome is not VerificationOutcome.VERIFIED
+        }
+        if not self._output.json:
+            self._output.diagnostics(fold(own, max(self._total, 1)))
+        verified, failed, unknown_units = (self._outcomes[name] for name in ("verified", "failed", "not verified"))
+        skipped = self._unbuilt[SKIPPED]
+        unbuilt = sum(self._unbuilt.values()) - skipped
+        broken = self._unbuilt["failed"]
+        status = 1 if failed or broken else 2 if unknown_units or unbuilt else 0
+        if self._output.json:
+            from ckwatch.cli.json_output import VerifySummary
+
+            self._output.line(
+                VerifySummary(
+                    verified=verified, failed=failed, not_verified=unknown_units + unbuilt, skipped=skipped,
+                    exit_status=status, not_modelled=NOT_MODELLED,
+                )
+            )  # fmt: skip
+            return status
+        words = [f"{verified} verified"] if verified else []
+        words += [f"{failed} wrong"] if failed else []
+        words += [f"{unknown_units} not verified"] if unknown_units else []
+        words += [f"{unbuilt} not built"] if unbuilt else []
+        words += [f"{skipped} skipped"] if skipped else []
+        self._output.text(f"{count(self._total, 'unit')}: {', '.join(words) or 'nothing to do'}")
+        if self._found:
+            self._output.text(f"not modelled: {'; '.join(NOT_MODELLED)}", "dim")
+        return status
+
+
+def tally(found: Verification) -> str:
+    """`12 shapes right, 1 refused`; with how much of the outputs was computed where that is not all."""
+    counts = Counter(one.outcome for one in found.problems)
+    words = [f"{count(counts[ProblemOutcome.RIGHT], 'shape')} right"]
+    others = (ProblemOutcome.REFUSED, ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED)
+    words += [f"{counts[outcome]} {outcome.value}" for outcome in others if counts[outcome]]
+    sampled = sum(0 < one.share < 1 for one in found.problems)
+    words += [f"{sampled} computed in part"] if sampled else []
+    return ", ".join(words)
+
+
+def share(part: float) -> str:
+    """`whole`, or the part of the output's workgroups that were computed: `3 %`; empty for none."""
+    return "whole" if part >= 1 else f"{100 * part:.2g} %" if part else ""

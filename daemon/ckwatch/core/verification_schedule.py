@@ -1,0 +1,204 @@
+"""Decides when artifacts are verified by an emulator: after a build of an edited or focused unit, and on request.
+
+A verification takes this machine's cores for seconds, so one runs at a time, and one that no client asked for waits
+until no unit needs a compiler. Its result holds as long as the artifact and the kernel file's shapes. What was found
+belongs to lines of a text, which takes a compile with line tables to know: findings are shown at the instance first,
+and then verified once more, for their places, which executes nothing. The same when only the text changed.
+"""
+
+from __future__ import annotations
+
+from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
+from ckwatch.core.effects import Verify
+from ckwatch.core.events import (
+    MAIN,
+    ArtifactVerification,
+    CompileFacts,
+    VerifyDropped,
+    VerifyFinished,
+    VerifyRequested,
+    Work,
+    WorkAborted,
+    WorkKind,
+)
+from ckwatch.core.notify import publish
+from ckwatch.core.state import Effects, Priority, State, begin, release, stop
+from ckwatch.core.unit_state import UnitState, VerificationRequest
+from ckwatch.model.verification import VerificationOutcome
+
+RANKS = {REQUESTED: 0, IN_FOCUS: 1, EDITED: 2}
+"""What a client waits for comes first: it does not wait for compilers either."""
+
+
+def consider(state: State, out: Effects, unit: UnitState) -> None:
+    """The unit is settled, or the demand for it changed: decide whether its artifact is to be verified."""
+    if not unit.settled:
+        return
+    now = unit.verification
+    result, before = unit.built, now.request
+    if result is None:
+        now.request = None
+    elif now.request is None and _is_automatic(state, unit, result) and not _knows(state, unit, result):
+        now.request = VerificationRequest()
+    _queue(state, unit)
+    if now.request != before:
+        now.unverified_because = ""
+        publish(out, unit)
+
+
+def _is_automatic(state: State, unit: UnitState, result: CompileFacts) -> bool:
+    if unit.key.scope != MAIN or unit.unit.arch.partition(":")[0] not in state.verification.archs:
+        return False
+    cared_for = unit.input.last_edit or is_in_focus(state, unit)
+    return bool(cared_for) and unit.verification.given_up_artifact != result.artifact
+
+
+def _knows(state: State, unit: UnitState, result: CompileFacts) -> bool:
+    """Whether the last verification is of this artifact, these shapes and this text."""
+    latest = unit.verification.latest
+    return (
+        latest is not None
+        and latest.artifact == result.artifact
+        and latest.shapes == unit.unit.kernel.shapes
+        and latest.verification.checked == state.verification.checks
+        and (not latest.verification.findings or unit.has_placed_findings)
+    )
+
+
+def _queue(state: State, unit: UnitState) -> None:
+    if unit.verification.request is None:
+        state.verify_queue.remove(unit.key)
+    elif unit.verification.work is None:
+        state.verify_queue.add(unit.key, _priority(state, unit, unit.verification.request))
+
+
+def _priority(state: State, unit: UnitState, request: VerificationRequest) -> Priority:
+    rank = REQUESTED if request.requested else IN_FOCUS if is_in_focus(state, unit) else EDITED
+    return (RANKS[rank], -unit.input.last_edit, state.next())
+
+
+def verify_requested(state: State, out: Effects, event: VerifyRequested) -> None:
+    """A client wants verifications. Known ones are done again only by `force`."""
+    state.verify_requests = event.number
+    for name in event.units:
+        unit = state.seen(event.scope, name)
+        result = None if unit is None else unit.built
+        if unit is None or result is None:
+            continue
+        waiting = unit.verification.request
+        latest = unit.verification.latest
+        again = latest is not None and latest.verification.outcome is VerificationOutcome.NOT_VERIFIED
+        if event.force or again or waiting is not None or not _knows(state, unit, result):
+            force = event.force or again or (waiting is not None and waiting.force)
+            unit.verification.request = VerificationRequest(requested=True, force=force)
+            unit.verification.unverified_because = unit.verification.given_up_artifact = ""
+        _queue(state, unit)
+        publish(out, unit)  # also when it is known: the client that asked waits for it
+
+
+def verify_dropped(state: State, out: Effects, event: VerifyDropped) -> None:
+    """Drop requested verifications; of everything, until the artifact is another or a client asks again."""
+    for name in event.units:
+        unit = state.seen(event.scope, name)
+        request = None if unit is None else unit.verification.request
+        if unit is None or request is None or not (request.requested or event.everything):
+            continue
+        unit.verification.request = None
+        if event.everything and unit.compile.result is not None:
+            unit.verification.given_up_artifact = unit.compile.result.artifact
+        consider(state, out, unit)
+        _queue(state, unit)
+        publish(out, unit)
+
+
+def stop_useless(state: State, out: Effects) -> None:
+    """Stop a verification that is of no use any more."""
+    work = state.verifying
+    if work is None:
+        return
+    unit = state.find(work.key)
+    if (
+        unit is None
+        or unit.verification.work is not work
+        or unit.verification.request is None
+        or not unit.has_built(work.tokens)
+    ):
+        stop(state, out, work)
+
+
+def start(state: State, out: Effects) -> None:
+    """Verify the unit that is wanted most, if no verification is running."""
+    while state.verifying is None and (key := state.verify_queue.first()) is not None:
+        unit = state.find(key)
+        request = None if unit is None else unit.verification.request
+        result = None if unit is None else unit.built
+        if unit is None or request is None or result is None:
+            state.verify_queue.remove(key)  # it comes back when it is settled
+            continue
+        if state.measuring is not None and state.measuring.exclusive:
+            return
+        if not request.requested and state.is_compiling:
+            return
+        state.verify_queue.remove(key)
+        work = begin(state, WorkKind.VERIFY, key, unit.input.generation, result.artifact)
+        unit.verification.work = state.verifying = work
+        unit.verification.serving = request
+        out.append(Verify(work, unit.unit, result, request.force, request.requested))
+        publish(out, unit)
+
+
+def verify_finished(state: State, out: Effects, event: VerifyFinished) -> None:
+    """A verification has ended, with a result or without. That of an earlier artifact is kept on disk only."""
+    ran = release(state, event.work)
+    unit, serving = _end(state, event.work)
+    if unit is None:
+        return
+    if ran and unit.has_built(event.work.tokens):
+        if event.found is None:
+            _give_up(unit, event.work, event.problem)
+        else:
+            _take(unit, event.found, serving)
+    _go_on(state, out, unit)
+
+
+def _take(unit: UnitState, found: ArtifactVerification, serving: VerificationRequest | None) -> None:
+    unit.verification.latest = found
+    unit.verification.unverified_because = unit.verification.given_up_artifact = ""
+    request = unit.verification.request
+    if request is None or (request.force and request != serving):
+        return
+    unplaced = found.verification.findings and not found.generation
+    unit.verification.request = VerificationRequest(request.requested) if unplaced else None
+
+
+def verify_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool) -> None:
+    """A verification was stopped, and may still be wanted; or it failed."""
+    unit, _ = _end(state, event.work)
+    if unit is None:
+        return
+    if ran:
+        _give_up(unit, event.work, event.fault or "the verification was stopped from outside")
+    _go_on(state, out, unit)
+
+
+def _give_up(unit: UnitState, work: Work, why: str) -> None:
+    unit.verification.request = None
+    unit.verification.unverified_because, unit.verification.given_up_artifact = why, work.tokens
+
+
+def _end(state: State, work: Work) -> tuple[UnitState | None, VerificationRequest | None]:
+    """The unit that was verified, if there still is one, and for which request."""
+    verifying, state.verifying = state.verifying, None
+    assert verifying is work, "one verification at a time"  # noqa: S101
+    unit = state.find(work.key)
+    if unit is None or unit.verification.work is not work:
+        return None, None
+    serving = unit.verification.serving
+    unit.verification.work = unit.verification.serving = None
+    return unit, serving
+
+
+def _go_on(state: State, out: Effects, unit: UnitState) -> None:
+    consider(state, out, unit)
+    _queue(state, unit)
+    publish(out, unit)

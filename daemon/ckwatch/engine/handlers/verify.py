@@ -1,0 +1,232 @@
+"""Verify: has an emulator execute what a unit compiled to, and says whether it is right.
+
+A verification is kept on disk with its artifact, and evicted from the store with it. It is made again when the
+emulator's code, the problems or `[verify]` changed, or when it is damaged. The lines at which findings stand are looked
+for anew each time, in the present text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from anyio import to_thread
+from pydantic import TypeAdapter
+
+import ckwatch.bench
+import ckwatch.emulation
+import ckwatch.model
+from ckwatch.compile.request import ProductKind
+from ckwatch.core.effects import Verify
+from ckwatch.core.events import MAIN, ArtifactVerification, VerifyFinished
+from ckwatch.core.state import State
+from ckwatch.core.unit_state import UnitState
+from ckwatch.emulation.problems import Trial, trials_of
+from ckwatch.engine.build_tools import BuildTools
+from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.kernels import Unit
+from ckwatch.model.targets import Language, language_of
+from ckwatch.model.verification import (
+    EMULATED_ARCHS,
+    EMULATOR_LIMITS,
+    ProblemOutcome,
+    Verification,
+    emulated_device,
+)
+from ckwatch.system.user_files import read_file
+from ckwatch.workspace.settings import VerifySection
+
+VERIFICATION_FILE = "verification.json"
+
+RESULTS_KEPT = 100
+"""Verifications that are kept in memory; each has some kilobytes."""
+
+FINDING_LINES = "finding the lines"
+"""What is done when the emulator has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatorRun:
+    """What an emulator is to do: `symbol` of the shared object whose bytes are `artifact`, on these trials; with the
+    niceness `nice`."""
+
+    arch: str
+    symbol: str
+    trials: tuple[Trial, ...]
+    artifact: bytes
+    checked: bool
+    time_limit_s: float
+    nice: int = 0
+
+
+class Emulate(Protocol):
+    """Executes a run; `on_stage` gets what it does. Raises CkwatchError where there is no emulator. Cancelling ends
+    everything that it started."""
+
+    async def __call__(self, run: EmulatorRun, on_stage: Callable[[str], None]) -> Verification: ...
+
+
+Place = Callable[[UnitState, Verification], Awaitable[Verification]]
+"""Adds the lines of findings in the unit's present text, as far as they are known."""
+
+
+def why_not_emulated(unit: Unit) -> str:
+    """Why no emulator executes the unit; empty where one does."""
+    language = language_of(unit.kernel.template)
+    if language is not Language.HIP:
+        what = "the host's processor" if language is Language.CPP else "NVIDIA's GPUs"
+        return (
+            f"it is compiled for {what}; an emulator executes code of AMD's GPUs only, `ckwatch bench` verifies others"
+        )
+    if emulated_device(unit.arch) is None:
+        return f"{unit.arch} is not emulated; {', '.join(EMULATED_ARCHS[:-1])} and {EMULATED_ARCHS[-1]} are"
+    return ""
+
+
+class VerifyRunner:
+    """Verifies units, one at a time. `on_stage` gets the unit's id and what the emulator does."""
+
+    def __init__(
+        self, state: State, view_loader: ViewLoader, tools: BuildTools, emulate: Emulate, place: Place
+    ) -> None:
+        self._state = state
+        self._view_loader = view_loader
+        self._tools = tools
+        self._emulate = emulate
+        self._place = place
+        self._known: dict[str, tuple[str, Verification]] = {}
+        self.on_stage: Callable[[str, str], None] = lambda _unit, _stage: None
+
+    @property
+    def settings(self) -> VerifySection:
+        """`[verify]` of the workspace."""
+        return self._view_loader.workspace(MAIN).settings.verify
+
+    async def verify(self, effect: Verify) -> VerifyFinished:
+        """A verification; one that was executed just now still without the places of its findings.
+
+        Raises CkwatchError when the host cannot, LostArtifactError when the store lost the artifact.
+        """
+        unit, artifact = effect.unit, effect.result.artifact
+        problem = why_not_emulated(unit)
+        if problem:
+            return VerifyFinished(effect.work, None, problem, at=time.time())
+        trials = await to_thread.run_sync(trials_of, unit)
+        key = await to_thread.run_sync(verification_key, trials, self.settings)
+        found = None if effect.force else await self._kept(artifact, key)
+        if found is not None:
+            return await self._placed(effect, found)
+        run = EmulatorRun(
+            arch=unit.arch,
+            symbol=effect.result.tokens.partition(":")[0],
+            trials=trials,
+            artifact=await to_thread.run_sync(
+                self._tools.load_product, Path(effect.result.products[ProductKind.SHARED_OBJECT.value])
+            ),
+            checked=self.settings.checks,
+            time_limit_s=self.settings.time_limit_s,
+            nice=0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice,
+        )
+        self.on_stage(unit.id, "starting")
+        found = await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
+        self._remember(artifact, key, found)
+        if is_final(found):
+            await to_thread.run_sync(self._keep, artifact, key, found)
+        return self._finished(effect, found, 0 if found.findings else effect.work.generation)
+
+    def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
+        result = ArtifactVerification(
+            effect.result.artifact, found, effect.work.key, generation, effect.unit.kernel.shapes
+        )
+        return VerifyFinished(effect.work, result, at=time.time())
+
+    async def _placed(self, effect: Verify, found: Verification) -> VerifyFinished:
+        """The same with the lines of its findings, as far as they are known."""
+        unit = self._state.find(effect.work.key)
+        generation = effect.work.generation if unit is None else unit.input.generation
+        if unit is None or not found.findings:
+            return self._finished(effect, found, generation)
+        self.on_stage(effect.unit.id, FINDING_LINES)
+        return self._finished(effect, await self._place(unit, found), generation)
+
+    async def _kept(self, artifact: str, key: str) -> Verification | None:
+        known = self._known.get(artifact)
+        if known is not None and known[0] == key:
+            return known[1]
+        found = await to_thread.run_sync(self._read, artifact, key)
+        if found is not None:
+            self._remember(artifact, key, found)
+        return found
+
+    def _remember(self, artifact: str, key: str, found: Verification) -> None:
+        self._known.pop(artifact, None)
+        self._known[artifact] = (key, found)
+        if len(self._known) > RESULTS_KEPT:
+            del self._known[next(iter(self._known))]
+
+    def _read(self, artifact: str, key: str) -> Verification | None:
+        store = self._tools.store
+        content = None if store is None else store.derived(*_store_keys(artifact), VERIFICATION_FILE)
+        return None if content is None else verification_from_bytes(content, key)
+
+    def _keep(self, artifact: str, key: str, found: Verification) -> None:
+        if self._tools.store is not None:
+            content = verification_to_bytes(found, key)
+            self._tools.store.keep_derived(*_store_keys(artifact), VERIFICATION_FILE, content)
+
+
+def is_final(found: Verification) -> bool:
+    """Whether another try would find the same: what was not verified was left out by the emulator, not by a worker that
+    was killed or took too long."""
+    missing = any(one.outcome is ProblemOutcome.NOT_VERIFIED for one in found.problems)
+    return not missing or any(one.kind in EMULATOR_LIMITS for one in found.findings)
+
+
+@cache
+def code_version() -> str:
+    """Changes with the code that makes verifications; for a thread."""
+    rooms = (Path(room.__file__ or "").parent for room in (ckwatch.emulation, ckwatch.bench, ckwatch.model))
+    digest = hashlib.sha256()
+    for path in sorted(path for room in rooms for suffix in ("py", "c", "h") for path in room.rglob(f"*.{suffix}")):
+        digest.update(read_file(path))
+    return digest.hexdigest()
+
+
+def verification_key(trials: Sequence[Trial], settings: VerifySection) -> str:
+    """Equal where the same would be done with an artifact, by the same code; for a thread."""
+    return hashlib.sha256(repr((code_version(), settings.checks, tuple(trials))).encode()).hexdigest()
+
+
+def verification_to_bytes(found: Verification, key: str) -> bytes:
+    """A header line, and the verification as JSON."""
+    body = _adapter().dump_json(found)
+    head = {"key": key, "sha256": hashlib.sha256(body).hexdigest()}
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def verification_from_bytes(content: bytes, key: str) -> Verification | None:
+    """The verification; None when it is damaged, or was made in another way."""
+    head, _, body = content.partition(b"\n")
+    try:
+        if json.loads(head) != {"key": key, "sha256": hashlib.sha256(body).hexdigest()}:
+            return None
+        return _adapter().validate_json(body)
+    except ValueError:
+        return None
+
+
+def _store_keys(artifact: str) -> tuple[str, str]:
+    """The keys of what was compiled and of the headers."""
+    key, _, headers = artifact.partition(".")
+    return key, headers
+
+
+@cache
+def _adapter() -> TypeAdapter[Verification]:
+    return TypeAdapter(Verification)
