@@ -305,6 +305,12 @@ With a prefix argument, ask for it."
   (interactive (list (ckwatch--read-unit)))
   (apply #'ckwatch-start "build" (ckwatch--here :unit unit)))
 
+(defun ckwatch-verify (&optional unit)
+  "Build UNIT, by default the active instance, and verify it without a GPU.
+With a prefix argument, ask for it."
+  (interactive (list (ckwatch--read-unit)))
+  (apply #'ckwatch-start "verify" (ckwatch--here :unit unit)))
+
 (defun ckwatch-cancel (&optional unit)
   "Stop what runs for UNIT."
   (interactive (list (ckwatch--read-unit)))

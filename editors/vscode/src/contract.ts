@@ -19,6 +19,7 @@ export const EDITOR_SETTINGS = ["command", "linkedScrolling", "trace.server"] as
 export const SERVER_COMMANDS = [
   "ckwatch.run",
   "ckwatch.build",
+  "ckwatch.verify",
   "ckwatch.cancel",
   "ckwatch.setBaseline",
   "ckwatch.compare",

@@ -1,4 +1,4 @@
-"""`ckwatch.run`, `build` and `cancel`."""
+"""`ckwatch.run`, `build`, `verify` and `cancel`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class BuildCommands:
         self._tasks = tasks
         editor.add_command("ckwatch.run", self.run)
         editor.add_command("ckwatch.build", self.build)
+        editor.add_command("ckwatch.verify", self.verify)
         editor.add_command("ckwatch.cancel", self.cancel)
 
     async def run(self, argument: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +72,30 @@ class BuildCommands:
                     errors += sum(found.severity == "error" for found in line.diagnostics)
                     task.report(f"{settled} of {len(units)}: {line.id.partition('@')[0]}", settled, len(units))
         return {"units": outcomes, "errors": errors, "cancelled": task.cancelled}
+
+    async def verify(self, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Build units and have an emulator execute them: the outcome and a line about each."""
+        force = flag_in(argument, "force")
+        folder, units = await self._targets.units(argument)
+        outcomes: dict[str, str] = {}
+        summaries: dict[str, str] = {}
+        with self._tasks.begin(title_of("Verifying", units), folder, units) as task:
+            async with folder.ready.verifying(*(unit.id for unit in units), force=force) as lines:
+                async for line in lines:
+                    if line.result is not None:
+                        outcomes[line.result.unit] = line.result.outcome
+                        summaries[line.result.unit] = line.result.summary
+                    if line.unit is not None:
+                        about = line.unit.partition("@")[0] + (f", {line.text}" if line.event == "stage" else "")
+                        task.report(f"{len(outcomes)} of {len(units)}: {about}", len(outcomes), len(units))
+        wrong = [unit for unit, outcome in outcomes.items() if outcome != "verified"]
+        if not task.cancelled and summaries:
+            shown = wrong or list(outcomes)
+            more = f", and {len(shown) - 1} more" if len(shown) > 1 else ""
+            text = summaries[shown[0]].partition(chr(10))[0]
+            kind = types.MessageType.Warning if wrong else types.MessageType.Info
+            self._editor.show_message(kind, f"{shown[0]}: {text}{more}")
+        return {"units": outcomes, "summaries": summaries, "cancelled": task.cancelled}
 
     async def cancel(self, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Stop working on units until they are edited or asked for: which were being worked on."""

@@ -26,6 +26,8 @@ PAGES = {
     "figures/timing": "timing.md#a-measurement",
     "benchmark": "timing.md#the-worker",
     "benchmark/slower": "timing.md#faster-or-slower",
+    "figures/verification": "verifying.md",
+    "verify": "verifying.md#what-is-found",
     "host": "toolchain.md",
 }
 """By a code or what stands before its slash. What a compiler says is documented elsewhere."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ckwatch.model.amounts import change, count, time_of
+from ckwatch.model.verification import emulated_device
 from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.figures_text import rate_of, shown_timing, spilled
+from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_words
 from ckwatch.wire.state import Figures, Unit
 from ckwatch_lsp.figures.freshness import (
     Freshness,
@@ -36,8 +37,18 @@ STATES = {
 }
 
 
+VERIFIED_WIDTH = 60
+"""Characters of a verification's line; its end is cut off where it is longer."""
+
+
 def unit_label(unit: Unit, shape: str = "") -> str:
-    """The timing of `shape` (of the first with one if empty), else the code object's figures, else the state."""
+    """The timing of `shape` (of the first with one if empty), else the code object's figures, else the state; behind it
+    whether the unit is verified, if that is known."""
+    label, verified = _figures_label(unit, shape), _shortened(verification_words(unit), VERIFIED_WIDTH)
+    return f"{label}  {verified}" if verified else label
+
+
+def _figures_label(unit: Unit, shape: str) -> str:
     timing = shown_timing(unit, shape)
     if timing is not None:
         return _filled(MARKS[timing_freshness(unit, timing)] + timing_cells(timing))
@@ -172,9 +183,11 @@ def _left(value: str, width: int) -> str:
 
 
 def _filled(label: str, width: int = WIDTH) -> str:
-    if len(label) > width:
-        return label[: width - 1] + "…"
-    return _left(label, width)
+    return _left(_shortened(label, width), width)
+
+
+def _shortened(label: str, width: int) -> str:
+    return label if len(label) <= width else label[: width - 1] + "…"
 
 
 LENSES_LIMIT = 64
@@ -194,11 +207,14 @@ def unit_lenses(brief: UnitBrief, uri: str, *, choosable: bool = False) -> list[
     """Those of one unit: only what can be done. `choosable`: there are more to choose from."""
     about = {"uri": uri, "unit": brief.unit.id}
     lenses = [UnitLens("run", "ckwatch.run", about)]
-    if brief.running:
+    if brief.running or brief.unit.verifying:
         lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
     if brief.timing is not None:
         lenses.append(UnitLens("set baseline", "ckwatch.setBaseline", about))
         lenses.append(UnitLens("compare", "ckwatch.compare", about))
+    if emulated_device(brief.unit.arch) is not None:
+        words = _shortened(verification_words(brief.unit), VERIFIED_WIDTH)
+        lenses.append(UnitLens(words or "verify", "ckwatch.verify", about))
     lenses.append(UnitLens("source", "ckwatch.openSource", about))
     if brief.unit.arch.startswith("gfx"):
         lenses.append(UnitLens("ISA", "ckwatch.openIsa", about))

@@ -8,9 +8,16 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
 
-from ckwatch.model.amounts import digits, duration, sparkline, time_of
+from ckwatch.model.amounts import count, digits, duration, sparkline, time_of
 from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.figures_text import NO_FIGURES, comparison_with, error_of, is_figure, rate_of
+from ckwatch.wire.figures_text import (
+    NO_FIGURES,
+    comparison_with,
+    error_of,
+    is_figure,
+    rate_of,
+    verification_words,
+)
 from ckwatch.wire.state import Figures, Unit
 from ckwatch_lsp.figures.freshness import UnitBrief, figures_freshness, timing_freshness
 from ckwatch_lsp.figures.labels import change_cell, state_words, trimmed, unit_label
@@ -134,7 +141,7 @@ NO_HISTORY = UnitHistory()
 
 def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY) -> list[PageBlock]:
     """The page about a unit: its timings, their history, what its code object shows, and why something is missing."""
-    blocks: list[PageBlock] = [PageTitle(unit.id, _state(unit))]
+    blocks: list[PageBlock] = [PageTitle(unit.id, _state(unit)), *_verification(unit)]
     if unit.timings:
         blocks.append(timing_table(unit))
         blocks += [PageLine(f"{each.shape}: {_failure(each)}") for each in unit.timings if not is_figure(each)]
@@ -151,6 +158,16 @@ def about_unit(unit: Unit, past: UnitHistory = NO_HISTORY) -> list[PageBlock]:
     if unit.cause:
         blocks.append(PageLine(f"last change: {unit.cause[-1].what}"))
     return blocks
+
+
+def _verification(unit: Unit) -> list[PageBlock]:
+    """What an emulator says of it: never a time."""
+    words, found = verification_words(unit), unit.verification
+    if not words:
+        return [PageLine(f"not verified: {unit.unverified}")] if unit.unverified else []
+    tried = "" if found is None or unit.verifying else f": {count(found.problems, 'shape')} tried"
+    more = "" if found is None or not found.findings else f", {count(found.findings, 'finding')}"
+    return [PageLine(f"{words}{tried}{more}")]
 
 
 def about_sweep(name: str, briefs: Sequence[UnitBrief], shape: str = "") -> list[PageBlock]:

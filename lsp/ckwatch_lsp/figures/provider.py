@@ -13,7 +13,7 @@ from lsprotocol import types
 
 from ckwatch.model.delays import REFRESH
 from ckwatch.model.text import Position, Range
-from ckwatch.wire.figures_text import shown_timing
+from ckwatch.wire.figures_text import shown_timing, verification_words
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.affected_units import AFFECTED_TOPIC, AffectedUnits
 from ckwatch_lsp.figures.anchors import ANCHOR_TOPICS, FigureAnchor
@@ -38,7 +38,7 @@ from ckwatch_lsp.session.providers import HoverText, LanguageProvider, SessionLi
 from ckwatch_lsp.session.session import Session
 
 SOURCE = "ckwatch"
-TIMING, RESOURCES = "figures/timing", "figures/resources"
+TIMING, RESOURCES, VERIFICATION = "figures/timing", "figures/resources", "figures/verification"
 
 
 def is_wanted(session: Session) -> bool:
@@ -74,6 +74,8 @@ def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
         freshness = figures_freshness(unit)
         text = f"{unit.instance}: {resource_words(unit.figures)}"
         found.append((RESOURCES, text if freshness == "fresh" else f"{text} ({freshness})"))
+    if words := verification_words(unit):
+        found.append((VERIFICATION, f"{unit.instance}: {words}"))
     return found
 
 

@@ -59,6 +59,10 @@ PATIENT_TOPICS = frozenset({"units", "rendered", "workspace"})
 """Topics that change, beside those of units, while thousands of units are rendered."""
 
 
+SHOWN_AT_INSTANCES = ("verify",)
+"""Sources whose diagnostics the daemon gives at the instance, too."""
+
+
 class WorkspaceFolder:
     """The workspace at `root`. `on_change` is called soon after a change, with the topics that changed.
 
@@ -266,7 +270,7 @@ class WorkspaceFolder:
         for unit in concerned:
             self._elsewhere.get(unit, {}).pop(path, None)
         for one in now.diagnostics if now is not None else ():
-            for unit in one.units if one.severity == "error" else ():
+            for unit in one.units if one.severity == "error" and one.source not in SHOWN_AT_INSTANCES else ():
                 concerned[unit] = None
                 self._elsewhere.setdefault(unit, {}).setdefault(path, []).append(one)
         for unit in concerned:

@@ -42,6 +42,7 @@ end
 M.actions = {
   run = { command = 'run', takes = { 'unit' } },
   build = { command = 'build', takes = { 'unit' } },
+  verify = { command = 'verify', takes = { 'unit' } },
   cancel = { command = 'cancel', takes = { 'unit' } },
   baseline = { command = 'setBaseline', takes = { 'name', 'unit' } },
   compare = { command = 'compare', takes = { 'unit', 'against' }, done = show_text('compare') },
