@@ -14,7 +14,7 @@ WORDS ?=
 MINUTES ?= 10
 PARTS ?=
 
-.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes torture toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes planted-bugs torture toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -43,6 +43,11 @@ fast-test: .venv/.installed
 # WORDS="jinja linker": those that have one of these words in their kind or name.
 mistakes: toolchain
 	PYTHONPATH=tests $(BIN)/python -m mistakes $(WORDS)
+
+# Builds each planted bug and its correct twin with hipcc, verifies them on the emulator, and prints what was found where;
+# minutes. WORDS="barrier CK": those that have one of these words in their kind or name.
+planted-bugs: toolchain
+	PYTHONPATH=tests $(BIN)/python -m planted_bugs $(WORDS)
 
 # Kills, fuzzes and attacks ckwatch at random for MINUTES (10); PARTS="kill lsp": only these. What is found is saved with
 # the command that plays it again. `make test` plays a few rounds of each part.

@@ -18,6 +18,7 @@ from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
 from fake_compiler import OBJECT, FakeToolchain, dynamic_symbols, elf
+from fake_verifications import FakeEmulator
 from patience import PATIENCE_S
 from workspaces import gemm_kernel
 
@@ -71,6 +72,7 @@ class Bench:
         self.header = folder / "include/h.h"
         self.store = folder / "store"
         self.history = folder / "history.sqlite"
+        self.emulator = FakeEmulator()
         script = folder / "hipcc"
         self.toolchain = BenchToolchain(
             script, script, script, roots={"fake": self.header.parent}, include_folders=(self.header.parent,)
@@ -134,7 +136,9 @@ class Bench:
         """A daemon on the workspace."""
         await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
-        async with open_engine(self.root, environment={}, find_toolchain=find, history=self.history) as daemon:
+        async with open_engine(
+            self.root, environment={}, find_toolchain=find, history=self.history, emulate=self.emulator
+        ) as daemon:
             yield daemon
 
 

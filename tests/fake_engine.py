@@ -25,6 +25,7 @@ from ckwatch.wire.messages import (
 from ckwatch.wire.state import Change, Figures, File, Position, Snapshot, Span, Unit, Workspace
 from fake_benchmarks import FakeBenchmarks
 from fake_language import FakeLanguage
+from fake_verifications import FakeVerifications
 
 HERE = Span(path="/w/a b.kernel.toml", start=Position(line=1, column=2), end=Position(line=1, column=5))
 
@@ -77,6 +78,7 @@ class FakeEngine:
         self.idle_exit_s = 0.0
         self.listing = ""
         self.benchmarks = FakeBenchmarks(self._ask)
+        self.verifications = FakeVerifications(self._ask)
         self.language = FakeLanguage(self._ask)
         self.changed = anyio.Event()
         for name in names or ("gemm/m128@gfx942",):

@@ -107,7 +107,8 @@ def test_every_effect_that_is_work_is_run() -> None:
     """Work has a task of its own; `Cancel` names the work that it ends."""
     made = {one for one in get_args(effects.Effect) if "work" in {field.name for field in fields(one)}}
     assert set(get_args(loop.WorkEffect)) == made - {effects.Cancel}
-    started = re.search(r"^ +case (\w+\(\)(?: \| \w+\(\))+):$", Path(loop.__file__).read_text(), re.MULTILINE)
+    text = Path(loop.__file__).read_text()
+    started = re.search(r"^ +case \(?\s*(\w+\(\)(?:\s+\| \w+\(\))+)\s*\)?:$", text, re.MULTILINE)
     assert started is not None
     names = {one.__name__ for one in get_args(loop.WorkEffect)}
     assert set(re.findall(r"\w+", started[1])) == names

@@ -13,6 +13,7 @@ from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Devices, RankedTiming, Timing, TimingDetail
 from ckwatch.wire.messages import Status, WorkspaceDetail
 from ckwatch.wire.state import Unit
+from ckwatch.wire.verification import VerifyLine
 from fake_engine import unit_of
 
 
@@ -26,6 +27,8 @@ class TimingClient:
         self.there = [unit_of(unit) for unit in units]
         self.records: list[TimingRecord] = []
         self.lines: list[BenchLine] = []
+        self.verified: tuple[VerifyLine, ...] = ()
+        """Between `start` and `done`."""
         self.found = Devices(devices=())
         self.ranked: list[RankedTiming] = []
         self.compared: list[Compared] = []
@@ -81,6 +84,18 @@ class TimingClient:
             yield lines()
         finally:
             self.left_bench = True
+
+    @asynccontextmanager
+    async def verifying(self, *patterns: str, force: bool) -> AsyncIterator[AsyncIterator[VerifyLine]]:
+        self._ask("verify", patterns, force)
+
+        async def lines() -> AsyncIterator[VerifyLine]:
+            yield VerifyLine(event="start", units=len(self.there))
+            for line in self.verified:
+                yield line
+            yield VerifyLine(event="done")
+
+        yield lines()
 
     async def timings(self, unit: str, shape: str | None = None, limit: int = 50) -> list[Timing]:
         self._ask("timings", unit, shape, limit)

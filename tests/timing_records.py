@@ -12,9 +12,9 @@ from ckwatch.bench.report import (
     ContestantResult,
     DeviceReading,
     FailureKind,
+    NumericsVerification,
     Samples,
     StopReason,
-    Verification,
 )
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import Buffer, KernelProblem
@@ -45,7 +45,7 @@ def samples(cache: CacheState = CacheState.COLD, *times_us: float, **changes: An
 
 def measured(contestant: str, *every: Samples) -> ContestantResult:
     """The contestant, verified."""
-    verified = Verification(
+    verified = NumericsVerification(
         seeds=(1, 2), compared=10, worst_error=0.5, relative_tolerance=0.1, absolute_tolerance=0.2, reference="test"
     )
     return ContestantResult(contestant=contestant, samples=every or (samples(),), verification=verified)

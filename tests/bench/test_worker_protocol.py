@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench_kernels import job
+from bench_kernels import gemm_problem, job
+from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -15,10 +16,10 @@ from ckwatch.bench.report import (
     DeviceReading,
     Devices,
     FailureKind,
+    NumericsVerification,
     Samples,
     StopReason,
     UnavailableKind,
-    Verification,
 )
 from ckwatch.bench.worker_protocol import (
     BANNER_LIMIT_BYTES,
@@ -28,6 +29,8 @@ from ckwatch.bench.worker_protocol import (
     FrameSplitter,
     GarbledError,
     Message,
+    TrialVerified,
+    VerificationDone,
     WaitingForDevice,
     WorkerHello,
     WorkerRequest,
@@ -37,9 +40,13 @@ from ckwatch.bench.worker_protocol import (
     head,
     message,
 )
+from ckwatch.emulation.findings import finding_of
+from ckwatch.emulation.problems import GapFill, Trial
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import KernelArgument
 from ckwatch.model.roofline import CacheState
+from ckwatch.model.verification import ProblemOutcome, VerifiedProblem
+from emulator_findings import TOLD
 
 FACTS = DeviceFacts(name="hip:0", description="MI300X ü", arch="gfx942", pci="0000:c1:00.0", clock_mhz=2100.0)
 JOB = job("ours", "theirs", library=True)
@@ -49,6 +56,8 @@ ODD_ARGUMENTS = (
     KernelArgument(name="c", c_type="bool", value=True),
     KernelArgument(name="d", c_type="int64_t", value=-(2**63)),
 )
+TRIAL = Trial(name="ragged", shape="M=24", problem=gemm_problem(), gaps=GapFill.INFINITY, offset=1, workgroups=2)
+VERIFY_JOB = VerifyJob(arch="gfx942", symbol="k", trials=(TRIAL,), library="/l.so", objdump="/objdump")
 MESSAGES: list[Message] = [
     WorkerHello(protocol=PROTOCOL, version="0.1", pid=7, host="box"),
     WaitingForDevice(holder="somebody\n"),
@@ -59,6 +68,13 @@ MESSAGES: list[Message] = [
         protocol=PROTOCOL,
         job=replace(JOB, problem=replace(JOB.problem, arguments=ODD_ARGUMENTS, gemm=None, flops=None)),
     ),
+    WorkerRequest(protocol=PROTOCOL, job=None, verify=VERIFY_JOB, artifacts=1),
+    TrialVerified(
+        number=0,
+        problem=VerifiedProblem(name="ragged", shape="M=24", outcome=ProblemOutcome.WRONG, message="no", share=0.5),
+        findings=(finding_of(TOLD, "ragged", ()),),
+    ),
+    VerificationDone(),
     Devices(devices=(FACTS,), absent=(UnavailableKind(kind="cuda", why="no driver"),)),
     BenchmarkFailure(kind=FailureKind.REFUSED, message="no", detail="M = 1", contestant="ours", device=FACTS),
     BenchmarkReport(
@@ -77,7 +93,7 @@ MESSAGES: list[Message] = [
                     Samples(cache=CacheState.HOT, times_us=()),
                 ),
                 workspace_bytes=2**40,
-                verification=Verification(
+                verification=NumericsVerification(
                     seeds=(1, 2),
                     compared=9,
                     worst_error=0.1,

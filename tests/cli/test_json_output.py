@@ -27,9 +27,11 @@ from ckwatch.client import Client, connect
 from ckwatch.engine.queries.ranking import rank_units
 from ckwatch.engine.timings_to_wire import record_to_wire
 from ckwatch.wire.benchmarks import Baseline, BenchLine, Compared, Device, Devices
+from ckwatch.wire.verification import VerifyLine
 from ckwatch.workspace.trust import trust
 from daemon_bench import KERNEL
 from engine.code_workspace import CodeBench
+from fake_verifications import finding_of, unit_verification, verification_of
 from timing_client import TimingClient, connecting_to, numbered
 from timing_records import failed, record
 
@@ -195,6 +197,18 @@ def test_timings(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         *("BenchStarted", "BenchStage", "BenchTiming", "BenchSkipped", "BenchSummary", "DeviceList", "UnitTimings"),
         *("ComparedTimings", "RankedTimings", "BaselineSet", "BaselineList", "BaselineRemoved", "TimingExport"),
     }
+
+
+def test_verifications(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = TimingClient(tmp_path, A, B)
+    monkeypatch.setattr(session, "connected", connecting_to(client))
+    monkeypatch.chdir(tmp_path)
+    client.verified = (
+        VerifyLine(event="began", unit=A),
+        VerifyLine(event="unit", unit=A, outcome="built", result=unit_verification(verification_of(finding_of()), A)),
+    )
+    reader.run("verify", status=1)
+    assert reader.seen == {"VerifyStarted", "VerifyStage", "VerifiedUnit", "VerifySummary"}
 
 
 def test_the_daemon_and_the_environment(

@@ -24,6 +24,7 @@ COMMANDS = {
     "render": ["render", "k"],
     "build": ["build"],
     "bench": ["bench", "--devices"],
+    "verify": ["verify"],
     "history": ["history", UNIT],
     "compare": ["compare", UNIT, "previous"],
     "best": ["best", "k"],

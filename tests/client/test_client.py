@@ -11,6 +11,7 @@ from ckwatch.wire.language import ValuesRequest
 from ckwatch.wire.messages import BuildLine
 from client_bench import Bench
 from fake_engine import unit_of
+from fake_verifications import verification_of
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 
@@ -249,6 +250,16 @@ async def test_a_long_listing_arrives_whole(client: Client, daemon: Bench) -> No
     assert (await client.isa(ONE, name[:4000])).kernel == name[:4000]
     daemon.engine.listing = name
     assert (await client.isa(ONE)).text == name
+
+
+async def test_a_verification(client: Client, daemon: Bench) -> None:
+    (found,) = await client.verify("gemm")
+    assert (found.unit, found.outcome) == (ONE, "verified")
+    assert found.verification is not None
+    assert found.verification == verification_of()
+    async with client.verifying(force=True) as lines:
+        assert [line.event async for line in lines] == ["unit", "done"]
+    assert daemon.engine.of("verify") == [(None, ["gemm"], False), (None, None, True)]
 
 
 async def test_the_calibration(client: Client) -> None:

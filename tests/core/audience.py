@@ -84,6 +84,7 @@ def visible(unit: UnitState | None) -> object:
         unit.timing.work is not None,
         frozenset(unit.timing.requested),
         unit.timing.untimed_because,
+        (unit.verification.latest, unit.verification.request, unit.verification.unverified_because),
     )
     shown = (unit.diagnostics, unit.cause, unit.unit.instance.span, unit.figures.latest)
     return (unit.phase, unit.settled, unit.outcome, shown, timed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from ckwatch.core.events import BenchmarkPolicy, LoadedWorkspace
+from ckwatch.core.events import BenchmarkPolicy, LoadedWorkspace, VerificationPolicy
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
 from ckwatch.model.text import span
@@ -78,6 +78,7 @@ class Disk:
             build_everything="everything" in words,
             passes_apart="apart" in words,
             benchmarks=BenchmarkPolicy("bench" in words, float(words.get("bench", ["0"])[0])),
+            verification=VerificationPolicy(frozenset(words.get("verify", ())), "unchecked" not in words),
         )
 
     def units(self, overlays: Mapping[str, str], archs: tuple[str, ...]) -> dict[str, tuple[Unit, LoadedWorkspace]]:

@@ -52,6 +52,7 @@ def verify_rest(state: State, disk: Disk, clients: set[str], rested: dict[str, s
             _verify_analyzed(seen, broken)
             if client == MAIN:
                 _verify_timed(state, seen)
+            _verify_verified(state, seen)
 
 
 def _verify_analyzed(unit: UnitState, broken: set[str]) -> None:
@@ -80,6 +81,19 @@ def _verify_timed(state: State, unit: UnitState) -> None:
             shape for shape, timing in unit.timing.by_shape.items() if timing.artifact == unit.compile.result.artifact
         }
         assert timed >= {shape.name for shape in unit.unit.kernel.shapes}, f"{unit.key} was edited and not timed"
+
+
+def _verify_verified(state: State, unit: UnitState) -> None:
+    """What was edited is verified where that is wanted, or it is known why not; what was found stands where it is."""
+    now, built = unit.verification, unit.built
+    assert now.request is None, f"{unit.key} waits for ever to be verified"
+    if built is None or unit.key.scope != MAIN or unit.unit.arch not in state.verification.archs:
+        return
+    if unit.input.last_edit and now.given_up_artifact != built.artifact:
+        assert now.latest is not None, f"{unit.key} was edited and not verified"
+        assert now.latest.artifact == built.artifact, f"{unit.key} shows the verification of another artifact"
+        assert now.latest.shapes == unit.unit.kernel.shapes
+        assert not now.latest.verification.findings or unit.has_placed_findings, f"{unit.key} shows places of the past"
 
 
 def _verify_unit(unit: UnitState, disk: Disk, view: View, expected: Unit, workspace: LoadedWorkspace) -> None:

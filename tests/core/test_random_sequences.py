@@ -30,6 +30,8 @@ from ckwatch.core.events import (
     PassFinished,
     RememberedUnit,
     RequestDropped,
+    VerifyDropped,
+    VerifyRequested,
     ViewOverrides,
     WarningChanged,
     WorkKind,
@@ -76,6 +78,7 @@ TOML_TEXTS = (
     *("settings 0\njobs 2", "settings 1\njobs 2", "settings 0\njobs 1", "settings 1\njobs 3"),
     *("settings 0\njobs 2\nno-compiler", "settings 0\njobs 2\neverything"),
     *("settings 0\njobs 2\nbench 100", "settings 0\njobs 3\nbench 2\napart"),
+    *("settings 0\njobs 2\nverify gfx942", "settings 0\njobs 2\nbench 100\nverify gfx942\nunchecked"),
     *("settings 0\njobs 2\napart", "settings 0\njobs 3\napart", "settings 0\njobs 1\napart\neverything"),
 )
 
@@ -259,6 +262,16 @@ class Sequences(RuleBasedStateMachine):
     @rule(units=units)
     def drop_measurements(self, units: frozenset[str]) -> None:
         self.world.send(MeasureDropped(tuple(sorted(units))))
+
+    @rule(scope=scopes, units=units, force=st.booleans(), works=works)
+    def verify(self, scope: str, units: frozenset[str], force: bool, works: int) -> None:
+        number = self.world.state.verify_requests + 1
+        self.world.send(VerifyRequested(number, tuple(sorted(units)), force, scope))
+        self._go_on(works)
+
+    @rule(scope=scopes, units=units, everything=st.booleans())
+    def drop_verifications(self, scope: str, units: frozenset[str], everything: bool) -> None:
+        self.world.send(VerifyDropped(tuple(sorted(units)), everything, scope))
 
     # Clients.
 

@@ -6,13 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ckwatch.codeobject.report_diff import KernelWarning
-from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan
+from ckwatch.core.effects import Analyze, Check, Compile, Load, LookUp, Measure, Record, Render, Scan, Verify
 from ckwatch.core.events import (
     MAIN,
     AnalysisDepth,
     AnalyzeFinished,
     AnyEvent,
     ArtifactFigures,
+    ArtifactVerification,
     CheckFinished,
     CompileFacts,
     CompileFinished,
@@ -25,14 +26,23 @@ from ckwatch.core.events import (
     ScanFinished,
     ShapeTiming,
     UnitKey,
+    VerifyFinished,
     WorkAborted,
 )
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Outcome
+from ckwatch.model.text import span
+from ckwatch.model.verification import (
+    EmulatedFinding,
+    FindingKind,
+    ProblemOutcome,
+    Verification,
+    VerifiedProblem,
+)
 from core.disk import Disk, over
 from core.language import Read, Text, compile_text, render
 
-WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Record
+WorkEffect = Load | Scan | Render | LookUp | Check | Compile | Analyze | Measure | Verify | Record
 
 SPILLS = "p=5"
 """An artifact with this in its key has a spill."""
@@ -58,7 +68,7 @@ class Workers:
     """All workers, and what they keep: rendered texts, loaded workspaces, and the store.
 
     `compiled` are the units for which a compiler ran to its end; `not_found` the units and generations of which the
-    store had nothing; `kept` the artifacts whose figures are on disk.
+    store had nothing; `kept` the artifacts whose figures are on disk, `executed` those that the emulator has executed.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -69,6 +79,7 @@ class Workers:
         self.compiled: list[UnitKey] = []
         self.not_found: set[tuple[UnitKey, int]] = set()
         self.kept: set[str] = set()
+        self.executed: set[str] = set()
 
     def end(self, one: Outstanding, seed: int) -> AnyEvent:
         """The event in which a work ends that is neither cancelled nor breaks down."""
@@ -104,10 +115,23 @@ class Workers:
                 return MeasureFinished(
                     effect.work, ShapeTiming(effect.shape, effect.result.artifact, b"[]", seconds=1.0)
                 )
+            case Verify():
+                if seed % 7 == 6:
+                    return VerifyFinished(effect.work, None, "no emulator")
+                found = verified(effect, checks=self.checks(effect))
+                if effect.result.artifact not in self.executed:  # places are found the next time
+                    self.executed.add(effect.result.artifact)
+                    found = replace(found, generation=0)
+                return VerifyFinished(effect.work, found)
             case Check():
                 return CheckFinished(effect.work, self.reported(one, effect, read))
             case LookUp() | Compile():
                 return self._built(one, effect, read, seed)
+
+    def checks(self, effect: Verify) -> bool:
+        """The workspace's setting."""
+        workspace = self.loaded(effect.work.key.scope)
+        return workspace is None or workspace.verification.checks
 
     def reported(self, one: Outstanding, effect: Check | Compile, read: Read) -> tuple[Diagnostic, ...]:
         """What the compiler of the effect reports before its end: errors only."""
@@ -167,3 +191,21 @@ def figures(artifact: str) -> ArtifactFigures:
     """The figures of an artifact."""
     spill = KernelWarning(code="performance/spill", message="1 VGPR spilled", kernel="k")
     return ArtifactFigures(artifact, f'"figures of {artifact}"'.encode(), (spill,) if SPILLS in artifact else ())
+
+
+def verified(effect: Verify, *, checks: bool = True) -> ArtifactVerification:
+    """The verification of an artifact: one with spills has a race."""
+    artifact = effect.result.artifact
+    race = EmulatedFinding(
+        kind=FindingKind.LDS_RACE, message="reads what another wave writes", problem="exact", kernel="k",
+        workgroup=(0, 0, 0), wave=1, lane=3, instruction="ds_read_b32 v0, v1", code_address=64,
+        place=span("/ws/templates/m1", 0, 0, 0, 5),
+    )  # fmt: skip
+    found = Verification(
+        device="emulated:gfx942",
+        problems=(VerifiedProblem(name="exact", shape="M=64", outcome=ProblemOutcome.RIGHT),),
+        findings=(race,) if SPILLS in artifact else (),
+        checked=checks,
+    )
+    shapes = effect.unit.kernel.shapes
+    return ArtifactVerification(artifact, found, effect.work.key, effect.work.generation, shapes)

@@ -24,6 +24,7 @@ from ckwatch.core.effects import (
     Record,
     Render,
     Scan,
+    Verify,
 )
 from ckwatch.core.events import (
     MAIN,
@@ -127,7 +128,18 @@ class World:
         """What the machine asks for becomes outstanding; what it does is logged."""
         for effect in effects:
             match effect:
-                case Load() | Scan() | Render() | LookUp() | Check() | Compile() | Analyze() | Measure() | Record():
+                case (
+                    Load()
+                    | Scan()
+                    | Render()
+                    | LookUp()
+                    | Check()
+                    | Compile()
+                    | Analyze()
+                    | Measure()
+                    | Verify()
+                    | Record()
+                ):
                     self._begin(effect)
                 case Cancel(work):
                     assert not self.works[work.number].cancelled, "stopped twice"
@@ -154,7 +166,7 @@ class World:
         self.works[work.number] = Outstanding(effect, self.disk.version, known, disputed, workspace)
         if isinstance(effect, Check | Compile):
             self._verify_compiler(effect)
-        if isinstance(effect, Analyze | Measure):
+        if isinstance(effect, Analyze | Measure | Verify):
             self._verify_present(effect)
 
     def report_output(self, number: int) -> None:
@@ -181,12 +193,12 @@ class World:
             waiting = [key for key in self.state.compile_queue.keys if self._is_in_focus(key)]
             assert not waiting, "units in focus come first"
 
-    def _verify_present(self, effect: Analyze | Measure) -> None:
+    def _verify_present(self, effect: Analyze | Measure | Verify) -> None:
         unit = self.state.find(effect.work.key)
         assert unit is not None
         assert unit.settled, "the present artifact is analyzed or timed"
         assert unit.compile.result is effect.result
-        if isinstance(effect, Analyze):
+        if not isinstance(effect, Measure):
             assert unit.outcome is Outcome.BUILT
             return
         assert effect.shape in {shape.name for shape in unit.unit.kernel.shapes}

@@ -113,6 +113,9 @@ def test_settings_are_those_of_the_pages() -> None:
     assert described.pop("bench.…")
     for name, _default, meaning in rows((DOCS / "timing.md").read_text(), "## Settings", "## The worker"):
         described[f"bench.{name.strip('`')}"] = meaning
+    assert described.pop("verify.…")
+    for name, _default, meaning in rows((DOCS / "verifying.md").read_text(), "## Settings", "## Shapes"):
+        described[f"verify.{name.strip('`')}"] = meaning
     keys = {key.path: key for key in settings_keys()}
     assert set(described) == {path for path in keys if "." in path and "*" not in path}
     for path, meaning in described.items():

@@ -127,7 +127,7 @@ async def test_a_route_asks_the_engine_and_answers_with_what_it_returns(row: Row
 
 
 def test_every_route_has_a_row() -> None:
-    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "forget", "time_trace", "isa"}
+    asked = {row.asked[0] for row in ROWS} | {"changes", "build", "bench", "verify", "forget", "time_trace", "isa"}
     names = {"source": "rendered", "events": "changes", "leave": "forget", "ranking": "best", "comparison": "compare"}
     assert {names.get(route.handler, route.handler) for route in ROUTES} == asked
 

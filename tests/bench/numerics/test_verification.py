@@ -332,6 +332,22 @@ def test_a_wrong_tile_of_a_large_output_is_in_the_sample() -> None:
             assert trial.fails(trial.stored(values)).kind is WRONG
 
 
+def test_a_part_that_was_written_is_compared() -> None:
+    trial = Trial(CASES["f16"], Size(33, 17, 70))
+    lines = (np.arange(8, 16), np.arange(17))
+    reference = Reference(trial.problem, trial.run.buffers, lines=lines)
+    written = np.zeros((33, 17), np.bool_)
+    written[8:16, :9] = True
+    values = trial.before()
+    values[~written] = 1e4
+    checked = reference.check_part({"Y": trial.stored(values)}, written)
+    assert checked.compared == 72
+    for wrong in (1e4, np.nan):
+        values[9, 3] = wrong
+        with pytest.raises(WrongResultError, match="1 of 136 compared elements of Y are wrong"):
+            reference.check_part({"Y": trial.stored(values)}, written)
+
+
 def test_what_is_unwritten_beyond_the_sample_is_found() -> None:
     trial = Trial(GemmCase(), Size(512, 512, 64), full_check_macs=1 << 20)
     missing = next(row for row in range(512) if row not in trial.reference._rows)

@@ -228,6 +228,17 @@ async def test_what_cannot_be_timed_says_why(trusted: Path) -> None:
         assert [each["value"]["title"] for each in begun] in ([], ["Timing k/one"])
 
 
+async def test_what_cannot_be_verified_says_why(trusted: Path) -> None:
+    async with editor(trusted, settings={"buildFirst": "none"}) as made:
+        await made.open(trusted / "k.kernel.toml")
+        await known(made)
+        found = await made.command("ckwatch.verify", unit="k/one")
+        assert found["units"] == {"k/one@host": "not verified"}
+        assert found["summaries"]["k/one@host"]
+        shown = await made.heard_of("window/showMessage", lambda params: "k/one@host" in params["message"])
+        assert shown["message"] == f"k/one@host: {found['summaries']['k/one@host']}"
+
+
 async def test_a_daemon_is_trusted_restarted_and_its_log_shown(root: Path) -> None:
     async with editor(root, settings={"buildFirst": "none"}) as made:
         await made.open(root / "k.kernel.toml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckwatch.wire.benchmarks import Comparison, Timing
-from ckwatch.wire.state import Cause, Figures, Position, Span, Unit
+from ckwatch.wire.state import Cause, Figures, Position, Span, Unit, VerificationBrief
 
 PATH = "/ws/k.kernel.toml"
 
@@ -34,6 +34,15 @@ def figures(**changes: Any) -> Figures:
         "matrix_use": 0.5, "loop_clocks": 200.0,
     }  # fmt: skip
     return Figures(**(fields | changes))
+
+
+def verified(**changes: Any) -> VerificationBrief:
+    """Of a kernel that nobody executed."""
+    fields: dict[str, Any] = {
+        "artifact_key": "a1", "standing": "fresh", "outcome": "verified", "device": "emulated:gfx942",
+        "summary": "✓ verified (emulated gfx942)", "problems": 12, "findings": 0,
+    }  # fmt: skip
+    return VerificationBrief(**(fields | changes))
 
 
 def unit(name: str = "one", line: int = 0, **changes: Any) -> Unit:

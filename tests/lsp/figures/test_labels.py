@@ -6,8 +6,17 @@ import pytest
 
 from ckwatch.wire.state import Unit
 from ckwatch_lsp.figures.freshness import brief_of
-from ckwatch_lsp.figures.labels import FIGURE_SPACE, WIDTH, change_cell, error_cell, sweep_label, trimmed, unit_label
-from lsp.figures.made_up import compared, figures, timing, unit
+from ckwatch_lsp.figures.labels import (
+    FIGURE_SPACE,
+    WIDTH,
+    change_cell,
+    error_cell,
+    sweep_label,
+    trimmed,
+    unit_label,
+    unit_lenses,
+)
+from lsp.figures.made_up import compared, figures, timing, unit, verified
 
 SLOWER = timing(123456.0, comparisons=(compared(1.5, "SLOW"),))
 
@@ -109,3 +118,26 @@ def test_a_sweep_without_times() -> None:
 def test_a_sweep_with_long_names_keeps_its_own_width() -> None:
     units = [unit("s_" + "9" * 60), unit("s_1", timings=(timing(),))]
     assert len(label_of(units)) == len(label_of([*units[:1], unit("s_1")])) > WIDTH
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (unit(verification=verified()), "✓ verified (emulated gfx942)"),
+        (unit(verification=verified(standing="stale")), "· ✓ verified (emulated gfx942), stale"),
+        (unit(verification=verified(), verifying=True), "… verifying"),
+        (unit(verification=verified(summary="✗ " + 80 * "x", outcome="failed")), "✗ " + 57 * "x" + "…"),
+        (unit(figures=figures(), verification=verified()), "✓ verified (emulated gfx942)"),
+        (unit(unverified="there is no compiler"), ""),
+    ],
+)
+def test_whether_it_is_verified_stands_behind_the_figures(given: Unit, text: str) -> None:
+    label = unit_label(given)
+    assert label[WIDTH:].strip() == text
+    title = next(lens.title for lens in unit_lenses(brief_of(given), "file:///k") if lens.command == "ckwatch.verify")
+    assert title == (text or "verify")
+
+
+def test_what_is_not_emulated_has_no_lens_for_it() -> None:
+    lenses = unit_lenses(brief_of(unit(arch="gfx1100")), "file:///k")
+    assert "ckwatch.verify" not in {lens.command for lens in lenses}

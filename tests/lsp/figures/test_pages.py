@@ -15,7 +15,7 @@ from ckwatch_lsp.figures.pages import (
     markdown,
     plain,
 )
-from lsp.figures.made_up import compared, figures, timing, unit
+from lsp.figures.made_up import compared, figures, timing, unit, verified
 
 WHOLE = unit(
     timings=(
@@ -90,3 +90,13 @@ def test_markdown_is_escaped() -> None:
 def test_tables_without_anything_are_left_out() -> None:
     for table in (PageTable(("a",), ()), PageTable(("a", "b"), (("", ""),))):
         assert markdown([table, PageLine("x")]) == plain([table, PageLine("x")]) == "x"
+
+
+def test_what_an_emulator_says_comes_first() -> None:
+    for given, text in (
+        (unit(verification=verified()), "✓ verified (emulated gfx942): 12 shapes tried"),
+        (unit(verification=verified(findings=2)), "✓ verified (emulated gfx942): 12 shapes tried, 2 findings"),
+        (unit(verifying=True), "… verifying"),
+        (unit(unverified="there is no compiler"), "not verified: there is no compiler"),
+    ):
+        assert lines(given, UnitHistory())[1] == text

@@ -79,7 +79,7 @@ async def test_the_active_instance_of_a_template() -> None:
         assert await shown(made, uri) == {2: "41.57 µs ±1.00 %  100 TFLOP/s  50 %"}
         assert await made.lenses(uri) == {
             1: ["affects 2 units"],
-            2: ["run", "set baseline", "compare", "source", "ISA", "choose instance"],
+            2: ["run", "set baseline", "compare", "verify", "source", "ISA", "choose instance"],
         }
         assert (await made.hover(uri, 2, 10)).startswith("k/one@gfx942")
         assert await made.hover(uri, 2, 0) == ""
@@ -111,8 +111,8 @@ async def test_lenses_offer_what_can_be_done() -> None:
     async with desk() as made:
         uri = await opened(made)
         assert await made.lenses(uri) == {
-            1: ["run", "set baseline", "compare", "source", "ISA"],
-            4: ["run", "source", "ISA"],
+            1: ["run", "set baseline", "compare", "verify", "source", "ISA"],
+            4: ["run", "verify", "source", "ISA"],
             6: ["run", "cancel"],
         }
         assert await made.arguments(uri, "run") == [
@@ -226,4 +226,4 @@ async def test_a_file_with_many_instances_has_few_lenses() -> None:
         uri = made.open("k.kernel.toml", text)
         await made.report(*(unit(f"i{at}") for at in range(count)))
         found = await made.lenses(uri)
-        assert found == {0: ["run", "source", "ISA", "choose instance"]}
+        assert found == {0: ["run", "verify", "source", "ISA", "choose instance"]}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckwatch.codeobject.tiles import LaunchGrid, Tile, WorkgroupSpread, threads_of, tile_of
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.tiles import LaunchGrid, Tile, WorkgroupSpread, threads_of, tile_of
 
 TILE = Tile(m=128, n=128, k=64)
 

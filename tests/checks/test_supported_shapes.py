@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckwatch.codeobject.supported_shapes import unsupported_reason
+from ckwatch.checks.supported_shapes import unsupported_reason
 from ckwatch.model.kernels import ParameterValue
 from gemm_case import GemmCase
 from kernel_reports import problem

@@ -1,0 +1,261 @@
+"""What a verification finds in kernels on a fake of the emulator."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench_kernels import LDC, K, M, N, gemm_problem
+from ckwatch.bench import verify_job as module
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.report import FailureKind
+from ckwatch.bench.runtimes.device_runtime import BenchmarkError
+from ckwatch.bench.verify_job import UNKNOWN_OPERATION, verify_job
+from ckwatch.bench.worker_protocol import TrialVerified
+from ckwatch.emulation.problems import GapFill, Trial
+from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
+from emulator_findings import told
+from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
+
+Sizes = Any
+TRIAL = Trial(name="ragged", shape="M=24 N=20 K=32", problem=gemm_problem())
+
+
+def matrices(arrays: Arrays, sizes: Sizes) -> tuple[Any, Any, Any]:
+    x = arrays["X"].reshape(sizes["M"], sizes["K"])
+    w = arrays["W"].reshape(sizes["K"], sizes["N"])
+    y = np.lib.stride_tricks.as_strided(arrays["Y"], (sizes["M"], sizes["N"]), (4 * sizes["LDC"], 4))
+    return x, w, y
+
+
+def right(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+    x, w, y = matrices(arrays, sizes)
+    y[...] = x @ w
+    define(device, arrays, sizes, sizes["M"])
+    return 0
+
+
+def define(device: FakeEmulator, arrays: Arrays, sizes: Sizes, rows: int) -> None:
+    for row in range(rows):
+        device.wrote(arrays["Y"].ctypes.data + 4 * row * sizes["LDC"], 4 * sizes["N"])
+
+
+def verified(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Kernel,
+    trial: Trial = TRIAL,
+    device: FakeEmulator | None = None,
+    **job: Any,
+) -> tuple[VerifiedProblem, tuple[EmulatedFinding, ...]]:
+    device = device or FakeEmulator()
+    monkeypatch.setattr(module, "EmulatedDevice", lambda *_: device)
+    monkeypatch.setattr(module, "ArtifactLoader", lambda: FakeLoader(device, kernel))
+    usual = VerifyJob(arch="gfx942", symbol="gemm", trials=(trial,), library="/l.so", objdump="/objdump")
+    heard: list[TrialVerified] = []
+    stages: list[str] = []
+    verify_job(replace(usual, **job), b"", stages.append, heard.append)
+    assert stages == ["loading the emulator", f"verifying {trial.name} ({trial.shape})"]
+    assert device.is_empty
+    assert [one.number for one in heard] == [0]
+    return heard[0].problem, heard[0].findings
+
+
+def changed(change: Any) -> Kernel:
+    """The right kernel, then `change` of its arrays."""
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        right(device, arrays, sizes)
+        change(arrays)
+        return 0
+
+    return kernel
+
+
+def test_a_right_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    problem, findings = verified(monkeypatch, right, device=device)
+    assert problem == VerifiedProblem(name="ragged", shape=TRIAL.shape, outcome=ProblemOutcome.RIGHT)
+    assert findings == ()
+    assert device.settings == [{"checked": True, "traced": False, "workgroups": None, "seed": 1}]
+
+
+def test_without_checks_what_differs_from_the_poison_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unaware(_device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        y[...] = x @ w
+        return 0
+
+    problem, _ = verified(monkeypatch, unaware, checked=False)
+    assert problem.outcome is ProblemOutcome.RIGHT
+    problem, _ = verified(monkeypatch, lambda *_: 0, checked=False)
+    assert problem.message == f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays["Y"].__setitem__(3, 100.0), "1 of 480 elements of Y are wrong"),
+        (lambda arrays: arrays["Y"].__setitem__(N, 1.0), "wrote 1 elements beside Y"),
+        (lambda arrays: arrays["X"].__setitem__(0, 1.0), "the kernel wrote to its input X"),
+        (lambda arrays: arrays["Y"].__setitem__(3, np.nan), "1 of 480 elements of Y are NaN"),
+    ],
+)
+def test_a_wrong_result(monkeypatch: pytest.MonkeyPatch, change: Any, message: str) -> None:
+    problem, _ = verified(monkeypatch, changed(change))
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message is not None
+    assert message in problem.message
+
+
+def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        x, w, y = matrices(arrays, sizes)
+        y[...] = x @ w
+        define(device, arrays, sizes, sizes["M"] - 1)
+        return 0
+
+    problem, _ = verified(monkeypatch, kernel)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message == f"the kernel left {N} of {M * N} elements of Y unwritten (the first is Y[{M - 1}, 0])"
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal", "message"),
+    [
+        ("gemm: not supported: K is odd (M=24 N=20)", "", "K is odd"),
+        ("", "K = 33 is no multiple of 8", "K = 33 is no multiple of 8"),
+        ("", "", "the kernel does not support this shape, and no documented rule says so"),
+    ],
+)
+def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, said: str, refusal: str, message: str) -> None:
+    def kernel(_device: FakeEmulator, _arrays: Arrays, _sizes: Sizes) -> int:
+        os.write(2, said.encode())
+        return -23
+
+    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, refusal=refusal))
+    assert (problem.outcome, problem.message, problem.share) == (ProblemOutcome.REFUSED, message, 0.0)
+
+
+def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: 719)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message == "gemm returned 719"
+
+
+def test_a_launch_that_failed_by_our_fault_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator(error=BenchmarkError(FailureKind.NO_MEMORY, "too little memory"))
+    problem, _ = verified(monkeypatch, right, device=device)
+    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_VERIFIED, "too little memory")
+
+
+def test_an_unknown_instruction_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator([told("unknown-instruction", instruction="v_foo v1")])
+    problem, findings = verified(monkeypatch, lambda *_: 719, device=device)
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.NOT_VERIFIED,
+        "the emulator does not know `v_foo v1`",
+    )
+    assert [one.kind for one in findings] == [FindingKind.UNKNOWN_INSTRUCTION]
+
+
+def test_findings_name_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        end = arrays["W"].ctypes.data + arrays["W"].nbytes
+        device.told = [told("out-of-bounds-read", address=str(end + 4), bytes=4)]
+        return right(device, arrays, sizes)
+
+    _, findings = verified(monkeypatch, kernel, device=device)
+    size = 4 * K * N
+    assert [one.message for one in findings] == [
+        f"reads 4 bytes that begin 4 bytes beyond the end of W ({size:,} bytes)"
+    ]
+    assert findings[0].problem == "ragged"
+
+
+def test_where_nan_arises_is_traced_by_a_second_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        right(device, arrays, sizes)
+        arrays["Y"][0] = np.nan
+        if device.settings[-1]["traced"]:
+            device.told = [told("non-finite"), told("lds-race")]
+        return 0
+
+    problem, findings = verified(monkeypatch, kernel, device=device)
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert [one.kind for one in findings] == [FindingKind.NON_FINITE]
+
+
+def test_a_part_of_the_workgroups_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(change: Any, rows: int = 6) -> VerifiedProblem:
+        def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+            x, w, y = matrices(arrays, sizes)
+            y[:rows] = (x @ w)[:rows]
+            define(device, arrays, sizes, rows)
+            change(y)
+            return 0
+
+        return verified(monkeypatch, kernel, replace(TRIAL, workgroups=1), FakeEmulator(computed=0.25))[0]
+
+    good = run(lambda _: None)
+    assert (good.outcome, good.share) == (ProblemOutcome.RIGHT, 0.25)
+    for value in (9.0, np.nan):
+        bad = run(lambda y, value=value: y.__setitem__((2, 5), value))
+        assert bad.outcome is ProblemOutcome.WRONG
+        assert bad.message is not None
+        assert bad.message.startswith("1 of 120")
+    nothing = run(lambda _: None, rows=0)
+    assert (nothing.outcome, nothing.message) == (
+        ProblemOutcome.WRONG,
+        f"the kernel left {M * N} of {M * N} elements of Y unwritten (the first is Y[0, 0])",
+    )
+
+
+def test_device_code_that_cannot_be_executed_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: 303, device=FakeEmulator(unloadable="llvm-objdump failed"))
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.NOT_VERIFIED,
+        "the device code cannot be executed: llvm-objdump failed",
+    )
+
+
+def test_pointers_can_be_off_by_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    problem, _ = verified(monkeypatch, right, replace(TRIAL, offset=1), device=device)
+    assert problem.outcome is ProblemOutcome.RIGHT
+    assert {address % 256 for address in device.addresses} == {4}
+
+
+def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gemm_problem()
+    view = replace(plain.views[0], strides=(K + 2, 1))
+    assert plain.gemm is not None
+    padded = replace(
+        plain,
+        views=(view, *plain.views[1:]),
+        gemm=replace(plain.gemm, x=view),
+        buffers=(replace(plain.buffers[0], elements=(M - 1) * (K + 2) + K), *plain.buffers[1:]),
+    )
+    seen: list[float] = []
+
+    def kernel(_device: FakeEmulator, arrays: Arrays, _sizes: Sizes) -> int:
+        seen.append(arrays["X"][K])
+        return 1
+
+    for gaps in GapFill:
+        verified(monkeypatch, kernel, replace(TRIAL, problem=padded, gaps=gaps))
+    assert np.isnan(seen[0])
+    assert np.isinf(seen[-1])
+
+
+def test_an_unknown_operation_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), gemm=None))
+    problem, _ = verified(monkeypatch, right, trial)
+    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_VERIFIED, UNKNOWN_OPERATION)

@@ -1,0 +1,127 @@
+"""`ckwatch verify`, with a daemon that is made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ckwatch.cli import main, session
+from ckwatch.model.text import span
+from ckwatch.model.verification import ProblemOutcome, Verification
+from ckwatch.wire.verification import UnitVerification, VerifyLine
+from fake_verifications import finding_of, problem_of, unit_verification, verification_of
+from timing_client import TimingClient, connecting_to
+
+A, B = "gemm/a@gfx942", "gemm/b@gfx942"
+Capture = pytest.CaptureFixture[str]
+REFUSED = problem_of("odd sizes", outcome=ProblemOutcome.REFUSED)
+WRONG = problem_of("ragged", shape="M=389 N=277 K=323", outcome=ProblemOutcome.WRONG, message="37 elements are wrong")
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TimingClient:
+    made = TimingClient(tmp_path, A, B)
+    monkeypatch.setattr(session, "connected", connecting_to(made))
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def line(unit: str = A, found: Verification | None = None, *, known: bool = False) -> VerifyLine:
+    return VerifyLine(
+        event="unit",
+        unit=unit,
+        outcome="built",
+        known=known,
+        result=unit_verification(found or verification_of(), unit),
+    )
+
+
+def without(unit: str, why: str, outcome: str = "built") -> VerifyLine:
+    result = UnitVerification(unit=unit, outcome="not verified", summary=why)
+    return VerifyLine(event="unit", unit=unit, outcome=outcome, text=why, result=result)
+
+
+def run(*arguments: str) -> int:
+    return main(["verify", *arguments])
+
+
+def test_what_is_right_is_a_line(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (line(A, verification_of(problems=(problem_of(), problem_of("ragged"), REFUSED))), line(B))
+    assert run() == 0
+    out = capsys.readouterr().out
+    assert "✓ gemm/a@gfx942  verified (emulated gfx942)  2 shapes right, 1 refused" in out
+    assert "2 units: 2 verified" in out
+    assert "not modelled: " in out
+    assert client.asked[1:] == [("verify", (), False)]
+
+
+def test_what_is_wrong_is_shown_at_its_line(client: TimingClient, capsys: Capture) -> None:
+    kernel = client.root / "templates.hip.j2"
+    kernel.write_text("one\n  X[i + 1]\n")
+    place = span(str(kernel), 1, 2, 1, 10)
+    client.verified = (line(A, verification_of(finding_of(place=place), problems=(problem_of(), WRONG))), line(B))
+    assert run("gemm", "--force", "--details") == 1
+    out = capsys.readouterr().out
+    assert "✗ gemm/a@gfx942  reads 4 bytes beyond the end of X (4,096 bytes) (emulated gfx942)" in out
+    assert "ragged  M=389 N=277 K=323  wrong  whole  37 elements are wrong" in out
+    for words in ("verify/out-of-bounds-read", "templates.hip.j2:2", "X[i + 1]", "verify/wrong-result"):
+        assert words in out
+    assert "2 units: 1 verified, 1 wrong" in out
+    assert client.asked[1:] == [("verify", ("gemm",), True)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "words"),
+    [
+        ((without(A, "it was not built", "failed"), line(B)), 1, "2 units: 1 verified, 1 not built"),
+        ((without(A, "gfx1100 is not emulated", "built"), line(B)), 2, "2 units: 1 verified, 1 not verified"),
+        ((without(A, "removed", "removed"), line(B)), 2, "1 not built"),
+        ((without(A, "its sweep skips it", "skipped"), line(B)), 0, "2 units: 1 verified, 1 skipped"),
+        ((without(A, "no emulator"), line(B, verification_of(problems=(WRONG,)))), 1, "1 wrong, 1 not verified"),
+    ],
+)
+def test_the_exit_status(
+    lines: tuple[VerifyLine, ...], status: int, words: str, client: TimingClient, capsys: Capture
+) -> None:
+    client.verified = lines
+    assert run() == status
+    assert words in capsys.readouterr().out
+
+
+def test_one_shape_is_reported(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (line(A, verification_of(finding_of(problem="ragged"), problems=(problem_of(), WRONG))),)
+    assert run("--shape", "exact") == 0
+    assert "✓ gemm/a@gfx942  verified" in capsys.readouterr().out
+    assert run("--shape", "ragged") == 1
+    capsys.readouterr()
+    assert run("--shape", "raged") == 2
+    error = capsys.readouterr().err
+    assert "no" in error
+    assert "exact, ragged" in error
+
+
+def test_without_a_compiler_it_says_what_is_missing(client: TimingClient, capsys: Capture) -> None:
+    client.no_compiler = "there is no ROCm\n`ckwatch toolchain install`"
+    client.verified = (without(A, "no compiler", "checked"), without(B, "no compiler", "checked"))
+    assert run() == 2
+    assert "there is no ROCm" in capsys.readouterr().err
+
+
+def test_json_has_no_time(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (
+        VerifyLine(event="began", unit=A),
+        VerifyLine(event="stage", unit=A, text="verifying exact"),
+        line(A, verification_of(finding_of())),
+        without(B, "it was not built", "failed"),
+    )
+    assert run("--json") == 1
+    printed = capsys.readouterr().out
+    start, _, stage, first, second, summary = [json.loads(each) for each in printed.splitlines()]
+    assert (start["event"], start["units"], stage["text"]) == ("start", 2, "verifying exact")
+    assert first["verification"]["findings"][0]["kind"] == "out-of-bounds-read"
+    assert (second["outcome"], second["verification"], second["built_as"]) == ("not verified", None, "failed")
+    assert (summary["verified"], summary["failed"], summary["not_verified"], summary["exit_status"]) == (0, 1, 1, 1)
+    assert not any(word in printed for word in ('seconds"', '_us"', '_s"', '_at"'))

@@ -1,0 +1,24 @@
+"""The emulator's library, built once and kept between runs of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ckwatch.emulation.library import HOST_COMPILERS, build_library
+from wave_emulator import WaveEmulator
+
+
+@pytest.fixture(scope="session")
+def emulator(request: pytest.FixtureRequest) -> WaveEmulator:
+    """Built here, or, to try one with sanitizers, what CKWATCH_EMULATOR_LIBRARY names."""
+    if named := os.environ.get("CKWATCH_EMULATOR_LIBRARY"):
+        return WaveEmulator(Path(named))
+    if not any(shutil.which(name) for name in HOST_COMPILERS):
+        pytest.skip("there is no C compiler")
+    folder = Path(request.config.cache.mkdir("emulator")) if request.config.cache else Path()
+    return WaveEmulator(asyncio.run(build_library(folder)))

@@ -1,0 +1,69 @@
+"""No instruction is in the emulator's tables that no test executes, but for those that are named here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from instruction_text import parse
+from scalar_references import SAVES_EXEC, SCALAR
+from vector_references import VECTOR
+from wave_emulator import ARCHITECTURES, WaveEmulator, recorded
+
+DATA = Path(__file__).parent.parent / "data" / "instructions"
+TESTS = Path(__file__).parent
+
+NOT_PRINTED = {
+    *("v_mul_lo_i32", "v_accvgpr_read", "v_accvgpr_write", "v_mad_mix_f32", "v_fmac_f16"),
+}
+"""Names that the disassembler has for no target of ours: other spellings, and instructions of older targets."""
+
+ONLY_REPORTED = {"s_trap"}
+"""What it does is a finding; the tests of findings have it."""
+
+OUT_OF_VIEW = {"s_set_gpr_idx_idx", "s_set_gpr_idx_mode"}
+"""The compiler writes s_set_gpr_idx_on and _off alone, which test_relative_vector_registers has."""
+
+
+def executed() -> set[str]:
+    return {parse(line).base for target in ARCHITECTURES for line in recorded(DATA, target)}
+
+
+def test_every_vector_instruction_has_a_reference(emulator: WaveEmulator) -> None:
+    special = (TESTS / "test_special_instructions.py").read_text()
+    scaled = {name for name in executed() if name.startswith("v_cvt_scalef32_")}
+    missing = [
+        name for name in emulator.instructions(0)
+        if name not in {*VECTOR, *scaled, *NOT_PRINTED, *SMALL_FLOATS} and f'"{name}"' not in special
+    ]  # fmt: skip
+    assert missing == []
+    assert {*VECTOR, *scaled, *SMALL_FLOATS} <= executed()
+
+
+SMALL_FLOATS = {
+    *(f"v_cvt_{wide}_{kind}" for wide in ("f32", "pk_f32") for kind in ("fp8", "bf8")),
+    *(f"v_cvt_{way}_{kind}_f32" for way in ("pk", "sr") for kind in ("fp8", "bf8")),
+}
+"""Parametrized in test_special_instructions.py by these same parts."""
+
+
+def test_every_scalar_instruction_has_a_reference(emulator: WaveEmulator) -> None:
+    tested = (TESTS / "test_scalar_instructions.py").read_text()
+    branches = {f"s_cbranch_{name}" for name in ("scc0", "scc1", "vccz", "vccnz", "execz", "execnz")}
+    known = {*SCALAR, *SAVES_EXEC, *branches, *ONLY_REPORTED, *OUT_OF_VIEW}
+    missing = [
+        name for name in emulator.instructions(1)
+        if name not in known and f'"{name}' not in tested
+    ]  # fmt: skip
+    assert missing == []
+
+
+def test_every_matrix_instruction_is_executed(emulator: WaveEmulator) -> None:
+    """Names that the disassembler prints; the table has the older spellings as well, with the same handler."""
+    from_text = {name for name in executed() if name.startswith(("v_mfma", "v_smfmac"))}
+    assert from_text <= set(emulator.instructions(2))
+    assert len(from_text) > 80
+
+
+def test_what_is_executed_is_known(emulator: WaveEmulator) -> None:
+    tables = {name for table in range(4) for name in emulator.instructions(table)}
+    assert executed() <= tables

@@ -1,0 +1,237 @@
+"""Verification in the daemon: the emulator is a stand-in, everything else is real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ckwatch.bench.job import VerifyJob
+from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
+from ckwatch.model.errors import CkwatchError, UnknownUnitError
+from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification
+from ckwatch.wire.verification import VerifyLine
+from daemon_bench import KERNEL, MACROS, Bench, build, following
+from fake_verifications import finding_of, problem_of, verification_of
+from patience import PATIENCE_S
+from workspaces import gemm_kernel
+
+SUMMARY = "✓ verified (emulated gfx942)"
+OFF = '[verify]\nautomatic = "off"\n'
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def with_settings(bench: Bench, settings: str) -> None:
+    bench.write("ckwatch.toml", (bench.root / "ckwatch.toml").read_text() + settings)
+
+
+async def verify(daemon: DaemonApi, *patterns: str, force: bool = False) -> list[VerifyLine]:
+    """The lines of a verification, stages left out."""
+    with anyio.fail_after(PATIENCE_S):
+        async with daemon.verifications.verify(patterns or None, force=force) as lines:
+            return [line async for line in lines if line.event not in ("start", "stage")]
+
+
+def results(lines: list[VerifyLine]) -> dict[str, tuple[str, str, bool]]:
+    """Outcome, summary, and whether it was known, by the instance."""
+    return {
+        (line.unit or "").partition("/")[2].partition("@")[0]: (line.result.outcome, line.result.summary, line.known)
+        for line in lines
+        if line.result is not None
+    }
+
+
+def race(_run: EmulatorRun) -> Verification:
+    return verification_of(finding_of(kind=FindingKind.LDS_RACE, message="reads what wave 3 writes"))
+
+
+async def test_units_are_built_and_verified(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    async with bench.open() as daemon, following(daemon) as seen:
+        lines = await verify(daemon)
+        assert results(lines) == dict.fromkeys(("one", "two"), ("verified", SUMMARY, False))
+        assert [line.event for line in lines].count("began") == 2
+        assert lines[-1].event == "done"
+        await seen.until(lambda s: s.units["one"].verification is not None and not s.units["one"].verifying)
+        brief = seen.units["one"].verification
+        assert brief is not None
+        assert (brief.standing, brief.outcome, brief.summary, brief.findings) == ("fresh", "verified", SUMMARY, 0)
+        assert brief.problems > 3
+    run = bench.emulator.runs[0]
+    assert (run.arch, run.checked, run.nice) == ("gfx942", True, 0)
+    assert "exact" in {trial.name for trial in run.trials}
+    assert run.artifact.startswith(b"\x7fELF")
+
+
+async def test_what_is_known_is_not_executed_again_by_the_next_daemon_either(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    for known in (False, True):
+        async with bench.open() as daemon:
+            assert results(await verify(daemon, "k/one")) == {"one": ("verified", SUMMARY, known)}
+            assert results(await verify(daemon, "k/one")) == {"one": ("verified", SUMMARY, True)}
+    assert len(bench.emulator.runs) == 1
+    async with bench.open() as daemon:
+        assert results(await verify(daemon, "k/one", force=True)) == {"one": ("verified", SUMMARY, False)}
+    assert len(bench.emulator.runs) == 2
+
+
+async def test_other_settings_and_other_shapes_are_verified_anew(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    async with bench.open() as daemon:
+        await verify(daemon, "k/one")
+    with_settings(bench, "checks = false\n")
+    async with bench.open() as daemon:
+        await verify(daemon, "k/one")
+    assert [run.checked for run in bench.emulator.runs] == [True, False]
+    shapes = {"own": {"M": 96, "N": 64, "K": 64}}
+    bench.write("k.kernel.toml", gemm_kernel("k.hip.j2", {"one": {"Tile": 1}}, shapes=shapes))
+    async with bench.open() as daemon:
+        await verify(daemon, "k/one")
+    assert "own" in {trial.name for trial in bench.emulator.runs[-1].trials}
+    assert len(bench.runs) == 1, "the artifact is the same"
+
+
+async def test_a_damaged_result_is_made_again(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    async with bench.open() as daemon:
+        await verify(daemon, "k/one")
+    (kept,) = bench.store.rglob("verification.json")
+    kept.write_bytes(kept.read_bytes().replace(b'"right"', b'"wrong"'))
+    async with bench.open() as daemon:
+        assert results(await verify(daemon, "k/one")) == {"one": ("verified", SUMMARY, False)}
+
+
+async def test_an_edit_is_verified_by_itself(bench: Bench) -> None:
+    with_settings(bench, '[verify]\nautomatic = "looked-at"\n')
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        assert bench.emulator.runs == []
+        bench.write("templates/macros.j2", "int more;\n")
+        await seen.until(lambda s: all(s.units[name].verification is not None for name in ("one", "two")))
+    assert {run.nice for run in bench.emulator.runs} == {10}
+
+
+async def test_by_default_where_there_is_no_such_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ckwatch.compile.toolchain import devices
+
+    gpu = devices.DetectedDevice("hip:0", "AMD gfx942", "gfx942")
+    for there, archs in (((), {"gfx90a", "gfx942", "gfx950"}), ((gpu,), {"gfx90a", "gfx950"})):
+        monkeypatch.setattr(devices, "amd_devices", lambda there=there: there)
+        async with bench.open() as daemon:
+            await build(daemon)
+            assert daemon.loop.state.verification.archs == archs
+
+
+async def test_findings_are_diagnostics_until_the_next_artifact(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    bench.emulator.answer = race
+    kernel = str(bench.root / "k.kernel.toml")
+    async with bench.open() as daemon, following(daemon) as seen:
+        (line,) = [line for line in await verify(daemon, "k/one") if line.result]
+        assert line.result is not None
+        assert line.result.outcome == "failed"
+        await seen.until(lambda s: s.units["one"].errors == 1)
+        (found,) = seen.files[kernel].diagnostics
+        assert (found.source, found.code, found.severity) == ("verify", "verify/lds-race", "error")
+        assert found.message == "emulated gfx942, ragged: reads what wave 3 writes"
+        assert found.span == seen.units["one"].place
+        bench.write("k.kernel.toml", KERNEL.replace("Tile = 1", "Tile = 3"))
+        await seen.until(lambda s: s.units["one"].errors == 0 and s.units["one"].fresh)
+        await seen.until(lambda s: kernel not in s.files or not s.files[kernel].diagnostics)
+        brief = seen.units["one"].verification
+        assert brief is not None
+        assert brief.standing == "stale"
+
+
+async def test_a_wrong_result_is_shown_at_the_instance(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    wrong = problem_of("ragged", outcome=ProblemOutcome.WRONG, message="37 of 99 elements are wrong")
+    bench.emulator.answer = lambda _run: verification_of(problems=(problem_of(), wrong))
+    async with bench.open() as daemon, following(daemon) as seen:
+        outcome, summary, _ = results(await verify(daemon, "k/one"))["one"]
+        assert (outcome, summary) == ("failed", "✗ ragged: 37 of 99 elements are wrong (emulated gfx942)")
+        await seen.until(lambda s: s.units["one"].errors == 1)
+
+
+async def test_what_does_not_build_or_cannot_be_emulated_says_so(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    kernel = gemm_kernel("k.hip.j2", {"one": {"Tile": 1}})
+    bench.write("k.kernel.toml", 'archs = ["gfx1100"]\n' + kernel)
+    async with bench.open() as daemon:
+        (found,) = results(await verify(daemon)).values()
+        assert found == ("not verified", "gfx1100 is not emulated; gfx90a, gfx942 and gfx950 are", False)
+        bench.write("templates/macros.j2", "BROKEN\n")
+        lines = await verify(daemon)
+        assert results(lines) == {"one": ("not verified", "it was not built", False)}
+        assert lines[0].outcome == "failed"
+        with pytest.raises(UnknownUnitError):
+            await verify(daemon, "nothing")
+    assert bench.emulator.runs == []
+
+
+async def test_without_an_emulator_nothing_is_shown_but_on_demand(bench: Bench) -> None:
+    bench.emulator.fault = CkwatchError("there is no C compiler to build the emulator with", "install clang or gcc")
+    with_settings(bench, '[verify]\nautomatic = "looked-at"\n')
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        bench.write("templates/macros.j2", "int more;\n")
+        await seen.until(lambda s: all("no C compiler" in unit.unverified for unit in s.units.values()))
+        assert {unit.verification for unit in seen.units.values()} == {None}
+        assert not any(file.diagnostics for file in seen.files.values())
+        assert results(await verify(daemon, "k/one"))["one"][0] == "not verified"
+
+
+async def test_what_a_worker_left_out_is_tried_again_on_request(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    lost = problem_of(outcome=ProblemOutcome.NOT_VERIFIED, message="the worker was killed by SIGKILL", share=0.0)
+    bench.emulator.answer = lambda _run: verification_of(problems=(lost,))
+    async with bench.open() as daemon:
+        assert results(await verify(daemon, "k/one"))["one"][0] == "not verified"
+        bench.emulator.answer = bench.emulator.right
+        assert results(await verify(daemon, "k/one"))["one"] == ("verified", SUMMARY, False)
+    assert len(bench.emulator.runs) == 2
+
+
+async def test_leaving_ends_the_emulator(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    bench.emulator.gate = anyio.Event()
+    async with bench.open() as daemon, following(daemon) as seen:
+        with anyio.fail_after(PATIENCE_S):
+            async with daemon.verifications.verify(("k/one",)) as lines:
+                async for line in lines:
+                    if line.event == "began":
+                        break
+        await seen.until(lambda s: "one" in s.units and not s.units["one"].verifying and not s.workspace.busy)
+        assert bench.emulator.running == 0
+
+
+async def test_cancel_ends_it_too(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    bench.emulator.gate = anyio.Event()
+    async with bench.open() as daemon:
+        with anyio.fail_after(PATIENCE_S):
+            async with daemon.verifications.verify(("k/one",)) as lines:
+                async for line in lines:
+                    if line.event == "began":
+                        assert await daemon.cancel(None, ["k/one"]) == ["k/one@gfx942"]
+                    elif line.event == "unit":
+                        assert line.text == "it was edited or cancelled meanwhile"
+
+
+def test_a_kept_verification_is_that_of_its_key() -> None:
+    found = verification_of(finding_of())
+    content = verification_to_bytes(found, "a")
+    assert verification_from_bytes(content, "a") == found
+    assert verification_from_bytes(content, "b") is None
+    assert verification_from_bytes(content[:-1], "a") is None
+    assert verification_from_bytes(b"", "a") is None
+    assert "seconds" not in json.dumps(json.loads(content.partition(b"\n")[2]))
+    assert not [name for name in VerifyJob.__dataclass_fields__ if name.endswith("_us")]
+    assert MACROS

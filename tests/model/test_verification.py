@@ -1,0 +1,68 @@
+"""What a verification says as a whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch.model.verification import (
+    EmulatedFinding,
+    FindingKind,
+    ProblemOutcome,
+    Verification,
+    VerificationOutcome,
+    VerifiedProblem,
+    emulated_device,
+)
+
+
+def problem(outcome: ProblemOutcome, message: str | None = None) -> VerifiedProblem:
+    return VerifiedProblem(name="ragged", shape="M=5 N=3 K=7", outcome=outcome, message=message)
+
+
+def finding(kind: FindingKind) -> EmulatedFinding:
+    return EmulatedFinding(
+        kind=kind, message=f"it is {kind.value}", problem="ragged", kernel="k", workgroup=(0, 0, 0), wave=0, lane=3,
+        instruction="s_endpgm", code_address=256,
+    )  # fmt: skip
+
+
+RIGHT, WRONG = problem(ProblemOutcome.RIGHT), problem(ProblemOutcome.WRONG, "3 elements are wrong")
+REFUSED = problem(ProblemOutcome.REFUSED, "K is odd")
+UNKNOWN = problem(ProblemOutcome.NOT_VERIFIED, "the emulator does not know `v_foo`")
+
+
+@pytest.mark.parametrize(
+    ("problems", "kinds", "outcome", "summary"),
+    [
+        ((RIGHT, REFUSED), (), "verified", "✓ verified (emulated gfx942)"),
+        ((RIGHT, WRONG), (), "failed", "✗ ragged: 3 elements are wrong (emulated gfx942)"),
+        ((RIGHT, UNKNOWN), (), "not verified", "cannot verify (emulated gfx942): the emulator does not know `v_foo`"),
+        ((WRONG, UNKNOWN), (), "failed", "✗ ragged: 3 elements are wrong (emulated gfx942)"),
+        (
+            (REFUSED,),
+            (),
+            "not verified",
+            "cannot verify (emulated gfx942): the kernel refuses every shape that was tried",
+        ),
+        ((), (), "not verified", "cannot verify (emulated gfx942): no shape could be tried"),
+        ((RIGHT,), (FindingKind.LDS_RACE,), "failed", "✗ it is lds-race (emulated gfx942)"),
+        ((RIGHT,), (FindingKind.NON_FINITE,), "verified", "✓ verified (emulated gfx942)"),
+        ((UNKNOWN,), (FindingKind.UNKNOWN_INSTRUCTION,), "not verified", None),
+    ],
+)
+def test_the_outcome_is_that_of_all_problems_and_findings(
+    problems: tuple[VerifiedProblem, ...], kinds: tuple[FindingKind, ...], outcome: str, summary: str | None
+) -> None:
+    verification = Verification(
+        device="emulated:gfx942", problems=problems, findings=tuple(finding(kind) for kind in kinds)
+    )
+    assert verification.outcome is VerificationOutcome(outcome)
+    assert summary is None or verification.summary == summary
+
+
+@pytest.mark.parametrize(
+    ("arch", "device"),
+    [("gfx942", "emulated:gfx942"), ("gfx90a:xnack-", "emulated:gfx90a"), ("gfx1100", None), ("sm_90", None)],
+)
+def test_which_archs_are_emulated(arch: str, device: str | None) -> None:
+    assert emulated_device(arch) == device
