@@ -15,6 +15,7 @@ from benchmarks import (
     edit_to_artifact,
     edit_to_compiler,
     eight_instances,
+    emulation,
     first_error,
     followers,
     idle,
@@ -44,6 +45,7 @@ PROGRAMS: tuple[ModuleType, ...] = (
     eight_instances,
     measurement_cpu,
     analysis,
+    emulation,
     language_server,
 )
 
