@@ -10,15 +10,22 @@ from pathlib import Path
 import pytest
 
 from ckwatch.emulation.library import HOST_COMPILERS, build_library
+from ckwatch.model.errors import CkwatchError
 from wave_emulator import WaveEmulator
 
 
 @pytest.fixture(scope="session")
-def emulator(request: pytest.FixtureRequest) -> WaveEmulator:
+def emulator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> WaveEmulator:
     """Built here, or, to try one with sanitizers, what CKWATCH_EMULATOR_LIBRARY names."""
     if named := os.environ.get("CKWATCH_EMULATOR_LIBRARY"):
         return WaveEmulator(Path(named))
     if not any(shutil.which(name) for name in HOST_COMPILERS):
         pytest.skip("there is no C compiler")
-    folder = Path(request.config.cache.mkdir("emulator")) if request.config.cache else Path()
-    return WaveEmulator(asyncio.run(build_library(folder)))
+    cache = request.config.cache
+    folder = tmp_path_factory.mktemp("emulator") if cache is None else Path(cache.mkdir("emulator"))
+    try:
+        return WaveEmulator(asyncio.run(build_library(folder)))
+    except CkwatchError as error:
+        if "_Float16" in str(error):  # GCC before 12 has none; there the toolchain's clang builds it
+            pytest.skip(str(error))
+        raise
