@@ -21,7 +21,7 @@ def emulator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return WaveEmulator(Path(named))
     if not any(shutil.which(name) for name in HOST_COMPILERS):
         pytest.skip("there is no C compiler")
-    cache = request.config.cache
+    cache: pytest.Cache | None = getattr(request.config, "cache", None)  # there is none with -p no:cacheprovider
     folder = tmp_path_factory.mktemp("emulator") if cache is None else Path(cache.mkdir("emulator"))
     try:
         return WaveEmulator(asyncio.run(build_library(folder)))

@@ -70,12 +70,15 @@ def unit_messages(unit: Unit, shape: str = "") -> list[tuple[str, str]]:
         freshness = timing_freshness(unit, timing)
         text = f"{unit.instance} on {timing.shape}: {trimmed(timing_cells(timing))}"
         found.append((TIMING, text if freshness == "fresh" else f"{text} ({freshness})"))
+    verified = verification_words(unit)
     if unit.figures is not None:
         freshness = figures_freshness(unit)
         text = f"{unit.instance}: {resource_words(unit.figures)}"
-        found.append((RESOURCES, text if freshness == "fresh" else f"{text} ({freshness})"))
-    if words := verification_words(unit):
-        found.append((VERIFICATION, f"{unit.instance}: {words}"))
+        text = text if freshness == "fresh" else f"{text} ({freshness})"
+        # Helix shows one message of a line.
+        found.append((RESOURCES, f"{text}; {verified}" if verified else text))
+    elif verified:
+        found.append((VERIFICATION, f"{unit.instance}: {verified}"))
     return found
 
 

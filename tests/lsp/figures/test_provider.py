@@ -9,9 +9,9 @@ import pytest
 from lsprotocol import types
 
 from ckwatch_lsp.figures.labels import WIDTH, trimmed
-from ckwatch_lsp.figures.provider import information
+from ckwatch_lsp.figures.provider import information, unit_messages
 from lsp.figures.desk import ABLE, Desk, desk, lines
-from lsp.figures.made_up import figures, timing, unit
+from lsp.figures.made_up import figures, timing, unit, verified
 
 KERNEL_FILE = """\
 template = "k.hip.j2"
@@ -227,3 +227,14 @@ async def test_a_file_with_many_instances_has_few_lenses() -> None:
         await made.report(*(unit(f"i{at}") for at in range(count)))
         found = await made.lenses(uri)
         assert found == {0: ["run", "verify", "source", "ISA", "choose instance"]}
+
+
+def test_an_editor_that_shows_one_message_of_a_line_shows_figures_and_verification() -> None:
+    built = unit(figures=figures(), verification=verified())
+    (code, message), *others = unit_messages(built)
+    assert code == "figures/resources"
+    assert message.endswith("; ✓ verified (emulated gfx942)")
+    assert not others
+    assert unit_messages(unit(verification=verified())) == [
+        ("figures/verification", "one: ✓ verified (emulated gfx942)")
+    ]
