@@ -176,6 +176,8 @@ def test_what_cannot_be_verified_is_tried_again_on_request_only() -> None:
 
 
 def test_a_cancelled_build_is_not_verified() -> None:
-    world, _ = edited()
+    world = built(**{TOML: VERIFY})
+    world.save(T1, "include macros\nheader h1\ntoken 2")
     world.send(CancelRequested("", frozenset({A, B})))
-    world.drain()
+    assert verifications(world.run(*ALL_BUT_VERIFYING)) == []
+    assert all(unit(world, name).verification.latest is None for name in (A, B))

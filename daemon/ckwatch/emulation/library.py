@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,9 +57,8 @@ async def build_library(
     compilers += [found for name in HOST_COMPILERS if (found := shutil.which(name, path=environment.get("PATH")))]
     if not compilers:
         raise CkwatchError("there is no C compiler to build the emulator with", "install clang or gcc")
-    libraries = {
-        compiler: folder / await to_thread.run_sync(_key, compiler) / LIBRARY for compiler in dict.fromkeys(compilers)
-    }
+    names = await to_thread.run_sync(_folder_names, tuple(dict.fromkeys(compilers)))
+    libraries = {compiler: folder / name / LIBRARY for compiler, name in names.items()}
     for library in libraries.values():
         if await to_thread.run_sync(library.is_file):
             return library
@@ -119,17 +118,21 @@ def _take(work: Path, folder: Path) -> None:
         raise OSError(f"{folder} cannot be made")
 
 
-def _key(compiler: str) -> str:
-    """Of the sources, the compiler and the processor."""
-    digest = hashlib.sha256()
+def _folder_names(compilers: Iterable[str]) -> dict[str, str]:
+    """By compiler, what its library is made of: the sources, the compiler and the processor."""
+    sources = hashlib.sha256()
     for source in sorted(SOURCES.iterdir()):
-        digest.update(f"{source.name}\n".encode())
-        digest.update(read_file(source))
-    status = Path(compiler).resolve().stat()
-    digest.update(
-        "\n".join([compiler, str(status.st_size), str(status.st_mtime_ns), *COMPILE_FLAGS, *LINK_FLAGS]).encode()
-    )
+        sources.update(f"{source.name}\n".encode())
+        sources.update(read_file(source))
+    processor = b""
     with suppress(OSError):
         first = read_file("/proc/cpuinfo").decode(errors="replace").partition("\n\n")[0]
-        digest.update("\n".join(_CPU.findall(first)).encode())
-    return f"{platform.machine()}-{digest.hexdigest()[:24]}"
+        processor = "\n".join(_CPU.findall(first)).encode()
+    names = {}
+    for compiler in compilers:
+        digest = sources.copy()
+        status = Path(compiler).resolve().stat()
+        made_by = [compiler, str(status.st_size), str(status.st_mtime_ns), *COMPILE_FLAGS, *LINK_FLAGS]
+        digest.update("\n".join(made_by).encode() + processor)
+        names[compiler] = f"{platform.machine()}-{digest.hexdigest()[:24]}"
+    return names

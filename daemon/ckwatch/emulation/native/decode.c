@@ -52,9 +52,7 @@ const Row *find_row(const char *name) {
 bool is_known_instruction(const char *mnemonic) { return find_row(mnemonic) != NULL; }
 
 static void execute_unknown(Wave *w, const Instruction *i) {
-  report(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
-  w->state = STOPPED;
-  w->launch->stop = true;
+  report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
 }
 const Row unknown_row = {"unknown", execute_unknown, 0, IGNORES_EXEC, PLAIN_BITS, 0};
 

@@ -232,9 +232,7 @@ static void require_end(Wave *w) {
   Finding finding = no_place;
   finding.kind = NO_END;
   finding.at = last_of(w);
-  report(w, &finding);
-  w->state = STOPPED;
-  w->launch->stop = true;
+  report_and_stop(w, &finding);
 }
 
 /* A wave that has ended counts no more for gfx9's barriers, so the others go on; what they expected of it never comes. */

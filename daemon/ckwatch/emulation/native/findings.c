@@ -102,6 +102,12 @@ void report(Wave *wave, const Finding *finding) {
   pthread_mutex_unlock(&lock);
 }
 
+void report_and_stop(Wave *wave, const Finding *finding) {
+  report(wave, finding);
+  wave->state = STOPPED;
+  wave->launch->stop = true;
+}
+
 uint32_t finding_count(void) {
   pthread_mutex_lock(&lock);
   uint32_t count = kept_count;

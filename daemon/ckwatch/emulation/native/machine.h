@@ -275,6 +275,7 @@ typedef struct {
 
 /* Notes a finding of a wave. The first of each (kind, kernel, at, other) is kept whole, further ones are counted. */
 void report(Wave *wave, const Finding *finding);
+void report_and_stop(Wave *wave, const Finding *finding); /* no wave of the launch goes on */
 uint32_t finding_count(void);
 char *finding_json(uint32_t n); /* to be freed */
 void clear_findings(void);

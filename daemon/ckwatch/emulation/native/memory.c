@@ -188,9 +188,7 @@ static void finding(Wave *w, const Instruction *i, FindingKind kind, int lane, u
 static NO_INLINE void cannot_execute(Wave *w, const Instruction *i, const char *why) {
   Finding f = {.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1};
   snprintf(f.note, sizeof f.note, "%s", why);
-  report(w, &f);
-  w->launch->stop = true;
-  w->state = STOPPED;
+  report_and_stop(w, &f);
 }
 
 static const Region *region_with(Wave *w, uint64_t address, uint64_t bytes) {

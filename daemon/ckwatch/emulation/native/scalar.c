@@ -235,10 +235,8 @@ static uint64_t address_of_next(const Wave *w) { return w->code->text_address + 
 static void jump(Wave *w, const Instruction *i, uint64_t address) {
   int32_t index = instruction_at(w->code, address - w->code->text_address);
   if (index < 0) {
-    report(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
-                         .address = address, .has_address = true, .note = "a jump out of the code"});
-    w->state = STOPPED;
-    w->launch->stop = true;
+    report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
+                                  .address = address, .has_address = true, .note = "a jump out of the code"});
     return;
   }
   w->next = (uint32_t)index;
@@ -330,9 +328,7 @@ S32(s_nop) { (void)w, (void)i; }
 S32(s_endpgm) { (void)i; w->state = ENDED; }
 S32(s_barrier) { (void)i; w->state = AT_BARRIER; }
 S32(s_trap) {
-  report(w, &(Finding){.kind = TRAP, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
-  w->state = STOPPED;
-  w->launch->stop = true;
+  report_and_stop(w, &(Finding){.kind = TRAP, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
 }
 S32(s_branch) { w->next = (uint32_t)i->target; }
 #define BRANCH(name, condition) \
@@ -363,10 +359,8 @@ static void execute_shifted(Wave *w, const Instruction *i) {
     uint32_t bit = n < i->row->results ? 8 : 1u << (n - i->row->results);
     if (o->kind != VECTOR || !(which & bit)) continue;
     if ((o->index & 255) + shift + o->count > 256) {
-      report(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
-                           .note = "a relative index beyond the vector registers"});
-      w->state = STOPPED;
-      w->launch->stop = true;
+      report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1,
+                                    .note = "a relative index beyond the vector registers"});
       return;
     }
     o->index = (uint16_t)(o->index + shift);

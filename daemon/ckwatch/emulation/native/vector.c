@@ -663,32 +663,22 @@ static bool is_denormal_quotient(double numerator, double denominator, int small
   }
 DIV_SCALE(v_div_scale_f32, F32, U32, float, 8, 23, 96, 23, 64, ldexpf)
 DIV_SCALE(v_div_scale_f64, F64, U64, double, 11, 52, 768, 53, 128, ldexp)
-FUNCTION(v_div_fmas_f32) {
-  Source sa, sb, sc; Result d;
-  uint64_t mask = VCC_OF(w);
-  load_F32(w, i, 1, &sa);
-  load_F32(w, i, 2, &sb);
-  load_F32(w, i, 3, &sc);
-  EACH {
-    float sum = __builtin_fmaf(VALUE_F32(sa), VALUE_F32(sb), VALUE_F32(sc));
-    if (mask >> l & 1) sum = ldexpf(sum, fabsf(VALUE_F32(sc)) >= 2.0f ? 64 : -64);
-    SET_F32(d, sum);
+#define DIV_FMAS(name, T, real, fused, absolute, step, scale) \
+  FUNCTION(name) {                                \
+    Source sa, sb, sc; Result d;                  \
+    uint64_t mask = VCC_OF(w);                    \
+    load_##T(w, i, 1, &sa);                       \
+    load_##T(w, i, 2, &sb);                       \
+    load_##T(w, i, 3, &sc);                       \
+    EACH {                                        \
+      real sum = fused(VALUE_##T(sa), VALUE_##T(sb), VALUE_##T(sc)); \
+      if (mask >> l & 1) sum = scale(sum, absolute(VALUE_##T(sc)) >= 2 ? step : -step); \
+      SET_##T(d, sum);                            \
+    }                                             \
+    put_##T(w, i, &d);                            \
   }
-  put_F32(w, i, &d);
-}
-FUNCTION(v_div_fmas_f64) {
-  Source sa, sb, sc; Result d;
-  uint64_t mask = VCC_OF(w);
-  load_F64(w, i, 1, &sa);
-  load_F64(w, i, 2, &sb);
-  load_F64(w, i, 3, &sc);
-  EACH {
-    double sum = __builtin_fma(VALUE_F64(sa), VALUE_F64(sb), VALUE_F64(sc));
-    if (mask >> l & 1) sum = ldexp(sum, fabs(VALUE_F64(sc)) >= 2.0 ? 128 : -128);
-    SET_F64(d, sum);
-  }
-  put_F64(w, i, &d);
-}
+DIV_FMAS(v_div_fmas_f32, F32, float, __builtin_fmaf, fabsf, 64, ldexpf)
+DIV_FMAS(v_div_fmas_f64, F64, double, __builtin_fma, fabs, 128, ldexp)
 
 /* ---- Lanes that move ------------------------------------------------------------------------------------------------ */
 
