@@ -20,9 +20,11 @@ _MODIFIERS = (
     *("op_sel", "op_sel_hi", "neg_lo", "neg_hi", "mul", "div", "dst_sel", "dst_unused", "src0_sel", "src1_sel"),
     *("quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_bcast"),
     *("row_newbcast", "row_mask", "bank_mask", "bound_ctrl", "bitop3", "offset", "offset0", "offset1"),
-    *("cbsz", "abid", "blgp", "neg"),
+    *("cbsz", "abid", "blgp", "neg", "format"),
 )
-_FLAGS = ("clamp", "row_mirror", "row_half_mirror", "gds")
+_FLAGS = (
+    *("clamp", "row_mirror", "row_half_mirror", "gds", "offen", "idxen", "lds", "glc", "slc", "sc0", "sc1", "nt"),
+)
 
 
 @dataclass

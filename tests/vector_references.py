@@ -155,6 +155,22 @@ def ldexp(a: Array, b: Array) -> Array:
     return np.ldexp(a, np.clip(b, -5000, 5000).astype(np.int32))
 
 
+def trig_preop(a: Array, b: Array) -> Array:
+    """53 bits of 2 / pi, of which 1201 are known; pi by Machin's formula."""
+
+    def arctangent(x: int) -> int:
+        return sum((-1) ** n * (1 << 1300) // ((2 * n + 1) * x ** (2 * n + 1)) for n in range(700))
+
+    bits = (1 << 2601) // (4 * (4 * arctangent(5) - arctangent(239))) >> 1300 - 1201
+    found = []
+    for value, segment in zip(a.tolist(), b.tolist(), strict=True):
+        exponent = int(np.float64(value).view(np.uint64)) >> 52 & 0x7FF
+        shift = (segment & 31) * 53 + max(exponent - 1077, 0)
+        whole = bits << 53 >> 1201 - shift & (1 << 53) - 1 if shift < 1201 else 0
+        found.append(value if math.isnan(value) else math.ldexp(whole, -53 - shift + 128 * (exponent >= 1968)))
+    return np.array(found)
+
+
 def div_fixup(a: Array, b: Array, c: Array, wide: bool = False) -> Array:
     """The quotient c / b, whose approximation is a."""
     negative = np.signbit(b) != np.signbit(c)
@@ -730,6 +746,7 @@ for number, name in enumerate(("v_cubeid_f32", "v_cubesc_f32", "v_cubetc_f32", "
         name, "f32 < f32 f32 f32",
         lambda a, b, c, n=number: each(lambda x, y, z: cube(x, y, z)[n], np.float32, a, b, c),
     )  # fmt: skip
+add("v_trig_preop_f64", "f64 < f64 u32", trig_preop)
 
 # ---- Small floats ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,22 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint32]
+Bytes = NDArray[np.uint8]
 
 LANES = 64
 VCC, M0, EXEC, SCC = 106, 124, 126, 128
+SHARED_BASE, PRIVATE_BASE = 132, 136
 ARCHITECTURES = ("gfx90a", "gfx942", "gfx950")
+ALL_ARCHITECTURES = (*ARCHITECTURES, "gfx1100")
 DENORMALS = 0xF0
 """MODE with denormals of all types, as HIP sets it."""
 FP16_OVFL = 1 << 23
+MEMORY_ROOM, MEMORY_GUARD, GUARD = 1 << 16, 1 << 14, 0xA5
+"""Of memory, and how much of it is kept as it is before what waves may access."""
 
 
 @dataclass
 class WaveState:
-    """Rows of `vectors` are v0…v255 and a0…a255; `scalars` has VCC, M0, EXEC and SCC at their places."""
+    """Rows of `vectors` are v0…v255 and a0…a255; `scalars` has VCC, M0, EXEC and SCC at their places.
+
+    `memory` is where WaveEmulator.memory_address says, `undefined` has a 1 for each of its bytes that nothing has
+    written, and `scratch` a row for each lane.
+    """
 
     vectors: Words = field(default_factory=lambda: np.zeros((512, LANES), np.uint32))
     scalars: Words = field(default_factory=lambda: np.zeros(160, np.uint32))
-    lds: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    lds: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    memory: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    undefined: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    scratch: Bytes = field(default_factory=lambda: np.zeros((LANES, 0), np.uint8))
     exec_mask: int = (1 << LANES) - 1
     mode: int = DENORMALS
 
@@ -38,7 +51,19 @@ class WaveState:
         self.scalars[index + 1] = value >> 32
 
     def copy(self) -> WaveState:
-        return WaveState(self.vectors.copy(), self.scalars.copy(), self.lds.copy(), self.exec_mask, self.mode)
+        return deepcopy(self)
+
+
+class _SingleWave(ctypes.Structure):
+    """SingleWave of single_wave.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("vectors", "scalars", "lds", "memory", "undefined", "scratch")),
+        *(
+            (name, ctypes.c_uint32)
+            for name in ("lds_bytes", "memory_bytes", "scratch_bytes", "mode", "arch", "checked")
+        ),
+    ]
 
 
 class WaveEmulator:
@@ -47,10 +72,10 @@ class WaveEmulator:
     def __init__(self, library: Path) -> None:
         native = ctypes.CDLL(str(library))
         self._run = native.ckwatch_emulator_run_wave
-        self._run.argtypes = [
-            *(ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32),
-            *(ctypes.c_uint32, ctypes.c_int),
-        ]
+        self._run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_SingleWave)]
+        self._memory, self._scratch = np.zeros(MEMORY_ROOM, np.uint8), np.zeros(MEMORY_ROOM, np.uint8)
+        self.memory_address = -(-(self._memory.ctypes.data + MEMORY_GUARD) // 4096) * 4096
+        self.scratch_address = -(-self._scratch.ctypes.data // 4096) * 4096
         self._finding = native.ckwatch_emulator_finding
         self._finding.argtypes, self._finding.restype = [ctypes.c_uint32], ctypes.c_void_p
         self._free = native.ckwatch_emulator_free
@@ -58,27 +83,36 @@ class WaveEmulator:
         self._instruction = native.ckwatch_emulator_instruction
         self._instruction.argtypes, self._instruction.restype = [ctypes.c_int, ctypes.c_uint32], ctypes.c_char_p
 
-    def run(self, lines: list[str], architecture: str, state: WaveState, *, checked: bool = False) -> WaveState:
-        """The state after the recorded lines (`text // words`)."""
+    def run(
+        self, lines: list[str], architecture: str, state: WaveState, *, checked: bool = False, reports: bool = False
+    ) -> WaveState:
+        """The state after the recorded lines (`text // words`), which may yield findings if it `reports`."""
         after = state.copy()
         after.put_pair(EXEC, state.exec_mask)
-        status = self._run(
-            disassembly_of(lines).encode(),
-            ARCHITECTURES.index(architecture),
-            after.vectors.ctypes.data,
-            after.scalars.ctypes.data,
-            after.lds.ctypes.data,
-            after.lds.size,
-            state.mode,
-            checked,
-        )
-        assert status == 0, f"{lines}: {self.finding() if status == 1 else 'cannot be decoded'}"
+        start = self.memory_address - self._memory.ctypes.data
+        memory = self._memory[start : start + state.memory.size]
+        start = self.scratch_address - self._scratch.ctypes.data
+        scratch = self._scratch[start : start + state.scratch.size].view(np.uint32).reshape(-1, LANES)
+        self._memory[:] = GUARD
+        memory[:] = state.memory
+        scratch[:] = state.scratch.copy().view(np.uint32).T  # dwords of the lanes next to each other
+        wave = _SingleWave(
+            after.vectors.ctypes.data, after.scalars.ctypes.data, after.lds.ctypes.data, self.memory_address,
+            after.undefined.ctypes.data if after.undefined.size else None, self.scratch_address, after.lds.size,
+            memory.size, scratch.size // LANES * 4, state.mode, ALL_ARCHITECTURES.index(architecture), checked,
+        )  # fmt: skip
+        status = self._run(disassembly_of(lines).encode(), wave)
+        after.memory = memory.copy()
+        after.scratch = np.ascontiguousarray(scratch.T).view(np.uint8)
+        memory[:] = GUARD
+        assert (self._memory == GUARD).all(), f"{lines}: memory beyond the allocation is written"
+        assert status == 0 or (status == 1 and reports), f"{lines}: {self.finding() or 'cannot be decoded'}"
         after.exec_mask = after.pair(EXEC)
         return after
 
-    def finding(self) -> str:
-        """The first one of the last run, as JSON."""
-        text = self._finding(0)
+    def finding(self, number: int = 0) -> str:
+        """One of the last run, as JSON; empty after the last."""
+        text = self._finding(number)
         if not text:
             return ""
         try:
@@ -87,7 +121,7 @@ class WaveEmulator:
             self._free(text)
 
     def instructions(self, table: int) -> list[str]:
-        """The names of a table: 0 vector, 1 scalar, 2 matrix, 3 memory."""
+        """The names of a table: 0 vector, 1 scalar, 2 matrix, 3 memory, 4 gfx1100."""
         names: list[str] = []
         while name := self._instruction(table, len(names)):
             names.append(name.decode())

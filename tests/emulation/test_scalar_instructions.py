@@ -164,13 +164,19 @@ def test_mode(emulator: WaveEmulator) -> None:
     state.scalars[20] = 0x3
     program = [
         line_of("s_setreg_b32 "),
-        line_of("s_setreg_imm32_b32"),
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 4), 5 // BA001A01 00000005",
         line_of("s_getreg_b32 s10"),
         line_of("s_getreg_b32 s11"),
     ]
     got = emulator.run(program, "gfx942", state)
-    assert got.scalars[10] == 0x35
-    assert got.scalars[11] == 0x35 >> 2 & 31
+    assert got.scalars[10] == 0x530
+    assert got.scalars[11] == 0x530 >> 2 & 31
+
+
+def test_rounding_other_than_to_nearest_even_is_refused(emulator: WaveEmulator) -> None:
+    line = line_of("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 5")
+    emulator.run([line], "gfx942", WaveState(), reports=True)
+    assert '"unknown-instruction"' in emulator.finding()
 
 
 @pytest.mark.parametrize(

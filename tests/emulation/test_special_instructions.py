@@ -84,9 +84,9 @@ def test_swaps(emulator: WaveEmulator, name: str, width: int) -> None:
 def test_packed_moves(emulator: WaveEmulator) -> None:
     for seed, (target, line) in enumerate(named("v_pk_mov_b32")):
         state, text = random_state(seed), parse(line)
-        got = emulator.run([line], target, state)
-        assert np.array_equal(got.vectors[10], merged(state, 10, state.vectors[20 + text.bits("op_sel")[0]]))
-        assert np.array_equal(got.vectors[11], merged(state, 11, state.vectors[30 + text.bits("op_sel_hi", 1)[1]]))
+        got, (first, second, *_) = emulator.run([line], target, state), text.bits("op_sel")
+        assert np.array_equal(got.vectors[10], merged(state, 10, state.vectors[20 + first]))
+        assert np.array_equal(got.vectors[11], merged(state, 11, state.vectors[30 + second]))
 
 
 def test_nop(emulator: WaveEmulator) -> None:
@@ -424,3 +424,30 @@ def test_scaled_fma(emulator: WaveEmulator, name: str, kind: type) -> None:
     want = np.where(np.arange(LANES) % 2 == 0, np.ldexp(fma(*values), power), fma(*values))
     rows = emulator.run([line], target, state).vectors[10 : 10 + values[0].itemsize // 4]
     assert np.array_equal(np.ascontiguousarray(rows.T).view(kind)[:, 0], want)
+
+
+def test_literals_of_packed_operands(emulator: WaveEmulator) -> None:
+    """LLVM: 1.0 is a number of 16 bits where the elements are floats, and one of 32 where they are integers."""
+    state = WaveState()
+    lines = ["v_pk_add_u16 v10, v1, 1.0 // D38A400A 1801E501", "v_pk_add_f16 v11, v1, 1.0 // D38F400B 1801E501"]
+    got = emulator.run(lines, "gfx942", state)
+    assert (got.vectors[10] == 0x3F800000).all()
+    assert (got.vectors[11] == 0x3C00).all()
+
+
+def test_a_dot_product_subtracts(emulator: WaveEmulator) -> None:
+    state = WaveState()
+    state.vectors[1:3], state.vectors[3] = 0x3C003C00, 0x3F800000
+    line = "v_dot2_f32_f16 v10, v1, v2, v3 neg_lo:[0,0,1] neg_hi:[0,0,1] // D3A3440A 9C0E0501"
+    assert (emulator.run([line], "gfx942", state).vectors[10] == 0x3F800000).all()
+
+
+def test_a_denormal_quotient_is_rounded_once(emulator: WaveEmulator) -> None:
+    """Half of the last bit of a denormal, and a little more: the sum alone rounds that little away."""
+    state = WaveState()
+    state.put_pair(VCC, (1 << LANES) - 1)
+    for row, value in ((20, 2.0**-500), (22, 2.0**-501), (24, 2.0**-947 * 5)):
+        state.vectors[row : row + 2] = np.full(LANES, value).view(np.uint32).reshape(LANES, 2).T
+    line = "v_div_fmas_f64 v[10:11], v[20:21], v[22:23], v[24:25] // D1E3000A 04622D14"
+    got = emulator.run([line], "gfx942", state).vectors[10:12].T.copy().view(np.uint64)
+    assert (got == 3).all()  # 2.5 units and 2 ** -1001 before scaling

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from instruction_text import Text, exec_lanes, lanes_of, mask_of, parse, put_words, results_of, source_words
+from rdna_references import RDNA, RENAMED, reference_of, usual
 from vector_references import KEEPING, VECTOR, Reference
 from wave_emulator import ARCHITECTURES, DENORMALS, EXEC, LANES, VCC, WaveEmulator, WaveState, recorded
 
@@ -148,6 +149,7 @@ def old_value(text: Text, state: WaveState, kind: str) -> Any:
     if kind == "f32":
         return words.view(np.float32)
     if kind == "f16":
+        words = words >> np.uint32(16 * text.bits("op_sel")[len(text.operands) - 1])
         return (words & np.uint32(0xFFFF)).astype(np.uint16).view(np.float16).astype(np.float64)
     if kind == "f64":
         both = words.astype(np.uint64) | state.vectors[text.operands[0].index + 1].astype(np.uint64) << np.uint64(32)
@@ -312,3 +314,64 @@ def test_instruction(emulator: WaveEmulator, name: str) -> None:
     for number, (target, line) in enumerate(LINES[name]):
         for seed in range(4 if number < 2 else 2):
             check(emulator, target, line, 10 * number + seed)
+
+
+# ---- gfx1100: waves of 32 lanes, results of 16 bits that keep the other half -----------------------------------------
+
+WAVE = 32
+RDNA_APART = (
+    "v_cmpx",
+    "v_dual",
+    "v_wmma",
+    "v_permlane",
+    "v_cndmask_b16",
+    "_dpp ",
+    "v_cmp_eq_u32_e64 s5",
+    "v_mov_b32_e32 v12",
+)
+RDNA_LINES = [
+    line for line in recorded(DATA, "gfx1100") if line.startswith("v_") and not any(word in line for word in RDNA_APART)
+]
+
+
+@pytest.mark.parametrize("line", RDNA_LINES)
+def test_instruction_of_gfx1100(emulator: WaveEmulator, line: str) -> None:
+    text = usual(line)
+    reference = reference_of(text)
+    for seed in range(2):
+        state = state_for(reference, seed)
+        state.exec_mask &= (1 << WAVE) - 1
+        state.scalars[VCC + 1] = 0
+        want = expected_state(text, reference, state)
+        got = emulator.run([line], "gfx1100", state, checked=seed == 1)
+        for number, kind in enumerate(reference.results):
+            operand = text.operands[number]
+            if kind == "m":
+                assert got.scalars[operand.index] == want.scalars[operand.index]
+                continue
+            rows = range(operand.index, operand.index + operand.count)
+            if kind in ("f16", "u16", "i16"):  # the other half is kept
+                upper = text.bits("op_sel")[len(reference.sources)]
+                kept = state.vectors[operand.index] & np.uint32(0xFFFF if upper else 0xFFFF0000)
+                half = want.vectors[operand.index] & np.uint32(0xFFFF0000 if upper else 0xFFFF)
+                want.vectors[operand.index] = kept | half
+                assert np.array_equal(got.vectors[operand.index] & np.uint32(0xFFFF if upper else 0xFFFF0000), kept)
+            if kind == "f64":
+                pairs = [s.vectors[rows[0]].astype(np.uint64) | s.vectors[rows[1]].astype(np.uint64) << np.uint64(32)
+                         for s in (got, want)]  # fmt: skip
+                good = close(kind, pairs[0], pairs[1], reference.ulps)
+            else:
+                compared = "f16x2" if kind == "f16" else kind
+                good = np.all(
+                    [close(compared, got.vectors[row], want.vectors[row], reference.ulps) for row in rows], axis=0
+                )
+            assert good[:WAVE].all(), f"{line}: lanes {np.flatnonzero(~good[:WAVE])}"
+            got.vectors[list(rows), :WAVE] = want.vectors[list(rows), :WAVE]
+        assert np.array_equal(got.vectors[:, :WAVE], want.vectors[:, :WAVE]), f"{line}: another register has changed"
+        assert np.array_equal(got.vectors[:, WAVE:], state.vectors[:, WAVE:]), f"{line}: a lane that there is not"
+
+
+def test_every_name_is_tried() -> None:
+    names = {usual(line).base for line in RDNA_LINES}
+    assert set(RDNA) <= names
+    assert {usual_name for usual_name in RENAMED if usual_name in VECTOR and "cmpx" not in usual_name} <= names

@@ -56,9 +56,9 @@ def finding_of(told: Mapping[str, Any], problem: str, memory: Sequence[MemoryRan
 def merged(findings: Iterable[EmulatedFinding]) -> tuple[EmulatedFinding, ...]:
     """Each mistake once, where it showed first; instructions that show it in several problems are counted together.
     What may only follow from others comes last."""
-    found: dict[tuple[FindingKind, str, int | None, int | None], EmulatedFinding] = {}
+    found: dict[tuple[FindingKind, str, int | None], EmulatedFinding] = {}
     for one in findings:
-        key = one.kind, one.kernel, one.code_address, one.other_code_address
+        key = one.kind, one.kernel, one.code_address
         first = found.get(key)
         found[key] = one if first is None else replace(first, count=first.count + one.count)
     return tuple(sorted(found.values(), key=lambda one: one.kind in _CONSEQUENCES))

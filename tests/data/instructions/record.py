@@ -1,4 +1,4 @@
-"""Writes gfx90a.txt, gfx942.txt and gfx950.txt: instructions as the toolchain's assembler encodes them and its
+"""Writes gfx90a.txt, gfx942.txt, gfx950.txt and gfx1100.txt: instructions as the toolchain's assembler encodes them and its
 disassembler prints them, `text // words`. The tests need no toolchain then.
 
     python tests/data/instructions/record.py FOLDER_OF_LLVM_MC
@@ -16,7 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from instruction_lists import LDS, MATRIX, OTHER  # noqa: E402
+from instruction_lists import MATRIX, OTHER  # noqa: E402
+from memory_references import memory_lines  # noqa: E402
+from rdna_references import rdna_lines  # noqa: E402
 from scalar_references import scalar_lines  # noqa: E402
 from vector_references import VECTOR, Reference  # noqa: E402
 
@@ -164,19 +166,20 @@ def assembled(folder: Path, target: str, lines: list[str]) -> list[str]:
 def main() -> None:
     folder = Path(sys.argv[1])
     wanted = [line for n, reference in enumerate(VECTOR.values()) for line in forms(n, reference)]
-    wanted += [*OTHER, *scalar_lines(), *LDS]
+    wanted += [*OTHER, *scalar_lines(), *memory_lines()]
     known: set[str] = set()
     for target in ("gfx942", "gfx950", "gfx90a"):
         lines = list(dict.fromkeys(assembled(folder, target, wanted + MATRIX)))
         names = {line.split()[0] for line in lines}
-        # What another target has, too, is tested there; only small floats and matrices differ in what they do.
+        # What another target has, too, is tested there; only small floats, matrices, loads to LDS and atomics differ.
         kept = [
             line for line in lines
             if (base := re.sub(r"_(e32|e64|dpp|sdwa)$", "", line.split()[0])) not in known or "fp8" in base
-            or "bf8" in base or "mfma" in base or "smfmac" in base
+            or "bf8" in base or "mfma" in base or "smfmac" in base or re.search(r" lds //|atomic_add v.* glc //", line)
         ]  # fmt: skip
         known |= {re.sub(r"_(e32|e64|dpp|sdwa)$", "", name) for name in names}
         (HERE / f"{target}.txt").write_text("\n".join(kept) + "\n")
+    (HERE / "gfx1100.txt").write_text("\n".join(assembled(folder, "gfx1100", list(rdna_lines()))) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* The checks of a wave: values that nothing has defined, results that are used before they have arrived, races in LDS.
+/* The checks of a wave: values that nothing has defined, results that are used before they have arrived.
  *
  * A value may be undefined as long as it is only moved and computed with: lanes that are masked later compute garbage
  * in correct programs. It is reported when it is stored to memory, is an address, decides a branch or becomes part of
@@ -15,8 +15,6 @@
 #define NO_INLINE __attribute__((noinline))
 #define FOR_LANES(lane, lanes) \
   for (uint64_t rest_ = (lanes); rest_ && ((lane) = (unsigned)__builtin_ctzll(rest_), true); rest_ &= rest_ - 1)
-
-enum { NEVER = UINT32_MAX };
 
 /* ---- Names in notes ---------------------------------------------------------------------------------------------- */
 static void name_vector(char *text, size_t room, unsigned index) {
@@ -134,13 +132,10 @@ void reset_wave_checks(Wave *w) {
   memset(c->in_flight, 0, sizeof c->in_flight);
   memset(c->flight_serial, 0, sizeof c->flight_serial);
   memset(c->scalar_in_flight, 0, sizeof c->scalar_in_flight);
-  for (int n = 0; n < COUNTERS; n++) {
-    c->first[n] = c->count[n] = c->serial[n] = 0;
-    c->lds_serial[n] = c->lds_done[n] = c->lds_visible[n] = c->lds_at_barrier[n] = 0;
-  }
-  c->barrier_epoch = c->limits_epoch = NEVER;
-  c->epoch = 0;
-  c->lds_call = 0;
+  for (int n = 0; n < COUNTERS; n++)
+    c->first[n] = c->count[n] = c->serial[n] = c->lds_serial[n] = c->lds_done[n] = 0;
+  for (int n = 0; n < LDS_OPERATION_KINDS; n++) c->lds_operations[n].count = 0;
+  c->always = ~0ull;
   free(c->scratch);
   c->scratch = NULL;
   c->shadow.group = w->group;
@@ -175,6 +170,7 @@ static void retire(WaveChecks *c, int counter) {
 void expect(Wave *w, const Instruction *i, int counter, unsigned index, unsigned count, uint64_t lanes,
             uint32_t lds_serial) {
   WaveChecks *c = w->checks;
+  if (w->launch->arch == GFX1100 && counter == VM && !count) return; /* stores have a counter of their own */
   if (!lanes) count = 0;
   if (c->count[counter] == MOST_OUTSTANDING) retire(c, counter); /* the hardware waits when its counter is full */
   uint32_t serial = ++c->serial[counter];
@@ -334,276 +330,13 @@ void put_loaded(Wave *w, const Instruction *i, unsigned index, unsigned count, u
   }
 }
 
-/* ---- LDS --------------------------------------------------------------------------------------------------------- */
-/* What every access looks at. The words are read and written as a whole: parts that were just written would be waited
- * for. */
-struct LdsCell {
-  union {
-    struct {
-      uint32_t serial; /* of the last write, among the writer's operations */
-      uint8_t writer, defined;
-      bool direct, atomic; /* direct: from memory, counted by vmcnt */
-    };
-    uint64_t state;
-  };
-  union {
-    struct { /* the waves that have read the bytes of `read` in that epoch, and the first instruction that did */
-      uint64_t readers : 16, read : 4, read_at : 20, read_epoch : 24;
-    };
-    uint64_t reads;
-  };
-};
-/* What only writes and reports do. Instructions are numbered from 1; 0 is none. */
-typedef union {
-  struct {
-    uint32_t write_at, call; /* call: the writer's, of the last write, to find lanes that write the same bytes */
-    uint8_t written, of_call, lane;
-  };
-  uint64_t words[2];
-} LdsWriting;
-
-typedef uint64_t Four __attribute__((vector_size(32), aligned(8), may_alias));
-enum { READ_AT_SHIFT = 20, EPOCH_SHIFT = 40, EPOCHS = (1 << 24) - 1, MOST_NUMBERED = (1 << 20) - 1 };
-
-size_t lds_cell_bytes(uint32_t lds_bytes) { return ((size_t)lds_bytes + 3) / 4 * (sizeof(LdsCell) + sizeof(LdsWriting)); }
-static LdsWriting *writings_of(const Workgroup *group) { return (LdsWriting *)(group->lds_cells + ((size_t)group->lds_bytes + 3) / 4); }
-
-void reset_lds_cells(Workgroup *group) {
-  if (group->lds_cells) memset(group->lds_cells, 0, lds_cell_bytes(group->lds_bytes));
-}
-
-uint32_t next_lds_serial(Wave *w, int counter) {
-  w->checks->epoch = w->group->epoch;
-  return ++w->checks->lds_serial[counter];
-}
-
-void check_barrier(Wave *w, const Instruction *i) {
-  WaveChecks *c = w->checks;
-  (void)i;
-  for (int n = 0; n < COUNTERS; n++) {
-    if (c->barrier_epoch != NEVER && w->group->epoch != c->barrier_epoch) c->lds_visible[n] = c->lds_at_barrier[n];
-    c->lds_at_barrier[n] = c->lds_done[n];
-  }
-  c->barrier_epoch = w->group->epoch;
-}
-
-/* The serial up to which other waves may rely on a wave's LDS operations. */
-static uint32_t visible_of(const Workgroup *group, unsigned writer, bool direct) {
-  const Wave *w = group->waves[writer];
-  const WaveChecks *c = w->checks;
-  if (w->state == ENDED && group->epoch != c->epoch) return UINT32_MAX; /* others have met at a barrier since */
-  bool passed = c->barrier_epoch != NEVER && group->epoch != c->barrier_epoch;
-  return passed ? c->lds_at_barrier[direct ? VM : LGKM] : c->lds_visible[direct ? VM : LGKM];
-}
-
-/* Between two barriers of the group it is always the same. */
-static NO_INLINE void find_limits(Wave *w) {
-  WaveChecks *c = w->checks;
-  for (unsigned n = 0; n < w->group->wave_count; n++)
-    for (int counter = 0; counter < COUNTERS; counter++)
-      c->limit[counter][n] = n == w->id ? UINT32_MAX : visible_of(w->group, n, counter == VM);
-  c->limits_epoch = w->group->epoch;
-}
-
-static const Instruction *numbered(const Wave *w, uint32_t number) {
-  return number && w->code ? &w->code->instructions[number - 1] : NULL;
-}
-
-typedef struct {
-  Wave *w;
-  const Instruction *i;
-  unsigned lane;
-  uint32_t address, bytes;
-  bool reported;
-} LdsUse;
-
-static NO_INLINE void report_race(LdsUse *u, const LdsCell *cell, const LdsWriting *writing, bool with_read) {
-  if (u->reported) return;
-  u->reported = true;
-  uint32_t others = cell->readers & ~(1u << u->w->id);
-  Finding f = {.kind = LDS_RACE,
-               .at = u->i,
-               .other = numbered(u->w, with_read ? cell->read_at : writing->write_at),
-               .lane = (int)u->lane,
-               .other_wave = with_read ? (others ? __builtin_ctz(others) : -1) : cell->writer,
-               .other_lane = with_read ? -1 : writing->lane,
-               .address = u->address,
-               .bytes = u->bytes,
-               .has_address = true};
-  snprintf(f.note, sizeof f.note, "%s", with_read ? "read by the other wave" : "written by the other wave");
-  report(u->w, &f);
-}
-
-static NO_INLINE void report_early_read(LdsUse *u, const LdsWriting *writing) {
-  if (u->reported) return;
-  u->reported = true;
-  Finding f = {.kind = MISSING_WAIT, .at = u->i, .other = numbered(u->w, writing->write_at), .lane = (int)u->lane,
-               .other_wave = -1, .other_lane = -1, .address = u->address, .bytes = u->bytes, .has_address = true};
-  snprintf(f.note, sizeof f.note, "LDS bytes are used before they have arrived from memory (vmcnt)");
-  report(u->w, &f);
-}
-
-static NO_INLINE void check_same_call(LdsUse *u, const LdsWriting *writing, const uint32_t offset[LANES],
-                                      LoadShadow written) {
-  if (u->reported) return;
-  uint32_t low = offset[writing->lane] > u->address ? offset[writing->lane] : u->address;
-  uint32_t end = (offset[writing->lane] < u->address ? offset[writing->lane] : u->address) + u->bytes;
-  for (uint32_t at = low; at < end; at++)
-    if (((uint8_t *)written[u->lane])[at - u->address] != ((uint8_t *)written[writing->lane])[at - offset[writing->lane]]) {
-      u->reported = true;
-      report(u->w, &(Finding){.kind = WRITE_CONFLICT, .at = u->i, .lane = (int)u->lane, .other_wave = (int)u->w->id,
-                              .other_lane = writing->lane, .address = at, .bytes = u->bytes, .has_address = true,
-                              .note = "LDS"});
-      return;
-    }
-}
-
-/* Writes of what is there already are no races that matter. */
-static bool changes_lds(const Workgroup *group, LdsAccess access, uint32_t at, const uint8_t *value, uint32_t bytes) {
-  return access != LDS_WRITE || memcmp(value, group->lds + at, bytes) != 0;
-}
-
-uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
-                   const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
-                   LoadShadow undefined, LoadShadow read) {
-  Workgroup *group = w->group;
-  LdsCell *cells = group->lds_cells;
-  if (!cells) return 0;
-  LdsWriting *writings = writings_of(group);
-  WaveChecks *c = w->checks;
-  uint64_t found = 0;
-  uint32_t me = w->id, epoch = group->epoch & EPOCHS, call = ++c->lds_call;
-  uint32_t number = w->code ? (uint32_t)(i - w->code->instructions) + 1 : 0;
-  if (number > MOST_NUMBERED) number = 0;
-  bool exchanges = access == LDS_ATOMIC && strncmp(i->row->name, "ds_wrxchg", 9) == 0;
-  unsigned lane;
-  LdsUse use = {.w = w, .i = i, .bytes = bytes};
-  if (c->limits_epoch != group->epoch) find_limits(w);
-  c->limit[VM][me] = c->lds_done[VM];
-  bool words_only = bytes % 4 == 0 && access != LDS_ATOMIC && !undefined;
-  /* Neighbours have mostly been written and read together: what was found right once is compared as a whole. */
-  uint64_t good_state = UINT64_MAX, good_reads = UINT64_MAX, next_reads = 0;
-  LdsCell mine = {.serial = serial, .writer = (uint8_t)me, .direct = counter == VM, .defined = 15};
-  LdsWriting writing = {.write_at = number, .call = call, .written = 15, .of_call = 15};
-  uint32_t own_visible = visible_of(group, me, counter == VM);
-  FOR_LANES(lane, lanes) {
-    uint32_t first = offset[lane], end = first + bytes;
-    uint32_t words[4] = {0};
-    if (words_only && first % 4 == 0) {
-      LdsCell *cell = &cells[first / 4];
-      unsigned count = bytes / 4;
-      uint64_t state = cell->state, reads = cell->reads, differs = 0;
-      if (count == 4) {
-        Four first_twice = {state, reads, state, reads}, d = (*(Four *)cell ^ first_twice) | (*(Four *)&cell[2] ^ first_twice);
-        differs = d[0] | d[1] | d[2] | d[3];
-      } else {
-        for (unsigned k = 1; k < count; k++) differs |= (cell[k].state ^ state) | (cell[k].reads ^ reads);
-      }
-      bool usual = !differs;
-      if (usual && (state != good_state || reads != good_reads)) {
-        bool read_now = cell->read_epoch == epoch && cell->readers;
-        usual = cell->serial <= c->limit[cell->direct ? VM : LGKM][cell->writer];
-        if (access == LDS_READ) usual &= cell->defined == 15 && (!read_now || cell->read == 15);
-        else usual &= state != mine.state && !(read_now && cell->readers & ~(1u << me));
-        if (usual) {
-          good_state = state;
-          good_reads = reads;
-          next_reads = read_now ? reads | 1u << me
-                                : (uint64_t)epoch << EPOCH_SHIFT | (uint64_t)number << READ_AT_SHIFT | 15 << 16 | 1u << me;
-        }
-      }
-      if (usual && access == LDS_READ) {
-        if (next_reads == reads) continue;
-        if (count == 4) {
-          Four after = {state, next_reads, state, next_reads};
-          *(Four *)cell = *(Four *)&cell[2] = after;
-        } else {
-          for (unsigned k = 0; k < count; k++) cell[k].reads = next_reads;
-        }
-        continue;
-      }
-      if (usual) {
-        writing.lane = (uint8_t)lane;
-        for (unsigned k = 0; k < count; k++) cell[k] = mine;
-        for (unsigned k = 0; k < count; k++) writings[first / 4 + k] = writing;
-        continue;
-      }
-    }
-    use.lane = lane;
-    use.address = offset[lane];
-    for (uint32_t n = first / 4; n * 4 < end; n++) {
-      LdsCell *cell = &cells[n];
-      LdsWriting *last = &writings[n];
-      uint32_t low = n * 4 < first ? first - n * 4 : 0, high = end - n * 4 < 4 ? end - n * 4 : 4;
-      uint8_t mask = (uint8_t)((1u << high) - (1u << low));
-      const uint8_t *value = written ? (const uint8_t *)written[lane] + (n * 4 + low - offset[lane]) : NULL;
-      bool others = false;
-      if (last->written & mask) {
-        if (cell->writer != me) {
-          others = cell->serial > c->limit[cell->direct ? VM : LGKM][cell->writer];
-          if (others && !(access == LDS_ATOMIC && cell->atomic) && changes_lds(group, access, n * 4 + low, value, high - low)) report_race(&use, cell, last, false);
-        } else if (cell->direct && counter != VM && cell->serial > c->lds_done[VM]) {
-          report_early_read(&use, last);
-        }
-      }
-      if (access == LDS_READ) {
-        if (cell->read_epoch != epoch || !cell->readers) {
-          cell->read_epoch = epoch;
-          cell->readers = 1u << me;
-          cell->read = mask;
-          cell->read_at = number;
-        } else if (cell->read == mask) {
-          cell->readers |= 1u << me;
-        } else if (cell->readers == 1u << me) {
-          cell->read |= mask;
-        }
-      } else {
-        if (cell->readers & ~(1u << me) && cell->read_epoch == epoch && cell->read & mask &&
-            changes_lds(group, access, n * 4 + low, value, high - low))
-          report_race(&use, cell, last, true);
-        bool same_call = last->call == call && cell->writer == me && last->of_call & mask;
-        if (access == LDS_WRITE && same_call) check_same_call(&use, last, offset, written);
-        /* The bytes written before keep their serial only as long as others may not rely on them. */
-        bool direct = counter == VM;
-        bool fresh = cell->writer == me && cell->direct == direct && last->call &&
-                     cell->serial > own_visible;
-        last->written = fresh ? last->written | mask : mask;
-        last->of_call = same_call || (last->call == call && cell->writer == me) ? last->of_call | mask : mask;
-        cell->writer = (uint8_t)me;
-        cell->serial = serial;
-        last->call = call;
-        last->lane = (uint8_t)lane;
-        cell->direct = direct;
-        cell->atomic = access == LDS_ATOMIC;
-        last->write_at = number;
-      }
-      if (access != LDS_WRITE && mask & ~cell->defined)
-        for (uint32_t b = low; b < high; b++)
-          if (!(cell->defined >> b & 1)) {
-            uint32_t at = n * 4 + b - offset[lane];
-            words[at / 4] |= 0xffu << at % 4 * 8;
-          }
-      if (access == LDS_READ) continue;
-      uint8_t doubtful = 0;
-      for (uint32_t b = low; undefined && b < high; b++)
-        if (((uint8_t *)undefined[lane])[n * 4 + b - offset[lane]]) doubtful |= (uint8_t)(1u << b);
-      if (access == LDS_WRITE || exchanges) cell->defined |= mask;
-      cell->defined &= (uint8_t)~doubtful;
-    }
-    if (words[0] | words[1] | words[2] | words[3]) {
-      found |= 1ull << lane;
-      memcpy(read[lane], words, sizeof words);
-    }
-  }
-  return found;
-}
-
 /* ---- What instructions do with undefined bits -------------------------------------------------------------------- */
 typedef enum {
   ANYTHING, /* a lane's results are undefined as a whole */
-  MOVE, AS_IT_IS /* cross-lane moves: the handler itself, on the shadow */, BIT_AND, BIT_OR, BIT_XOR, AND_THEN_OR,
+  MOVE, AS_IT_IS /* moves: the handler itself, on the shadow */, BIT_AND, BIT_OR, BIT_XOR, AND_THEN_OR,
   SHIFT_THEN_OR, SHIFT_LEFT, SHIFT_RIGHT, SHIFT_ARITHMETIC, SHIFT_LEFT_64, SHIFT_RIGHT_64, ALIGN, EXTRACT,
-  EXTRACT_SIGNED, INSERT, PERMUTE, SELECT, SUM, SUM_64, HALVES, PACK, COMPARE, READ_LANE, READ_FIRST_LANE, WRITE_LANE, MATRIX,
+  EXTRACT_SIGNED, INSERT, PERMUTE, SELECT, TRUTH_TABLE, SUM, SUM_64, HALVES, PACK, COMPARE, READ_LANE, READ_FIRST_LANE,
+  WRITE_LANE, MATRIX,
   SCALAR_MOVE, SCALAR_AND, SCALAR_OR, SCALAR_XOR, SCALAR_AND_NOT, SCALAR_OR_NOT, SCALAR_SHIFT_LEFT, SCALAR_SHIFT_RIGHT,
   SCALAR_SELECT, SCALAR_SUM, SAVE_AND, SAVE_OR, SAVE_ANYTHING, SCALAR_ANYTHING,
 } Effect;
@@ -628,15 +361,20 @@ static const struct {
     {"v_mov_b32", MOVE, 0}, {"v_mov_b64", MOVE, 0}, {"v_accvgpr_read_b32", MOVE, 0}, {"v_accvgpr_write_b32", MOVE, 0},
     {"v_accvgpr_read", MOVE, 0}, {"v_accvgpr_write", MOVE, 0}, {"v_accvgpr_mov_b32", MOVE, 0},
     {"v_swap_b32", AS_IT_IS, 0}, {"v_permlane16_swap_b32", AS_IT_IS, 0}, {"v_permlane32_swap_b32", AS_IT_IS, 0},
+    {"v_pk_mov_b32", AS_IT_IS, 0},
     {"v_and_b32", BIT_AND, 0}, {"v_or_b32", BIT_OR, 0}, {"v_or3_b32", BIT_OR, 0}, {"v_xor_b32", BIT_XOR, 0},
     {"v_xnor_b32", BIT_XOR, 0}, {"v_not_b32", BIT_XOR, 0}, {"v_and_or_b32", AND_THEN_OR, 0},
     {"v_lshl_or_b32", SHIFT_THEN_OR, 0}, {"v_lshlrev_b32", SHIFT_LEFT, 1}, {"v_lshrrev_b32", SHIFT_RIGHT, 1},
     {"v_ashrrev_i32", SHIFT_ARITHMETIC, 1}, {"v_lshlrev_b64", SHIFT_LEFT_64, 1}, {"v_lshrrev_b64", SHIFT_RIGHT_64, 1},
     {"v_alignbit_b32", ALIGN, 0}, {"v_alignbyte_b32", ALIGN, 1}, {"v_bfe_u32", EXTRACT, 0},
     {"v_bfe_i32", EXTRACT_SIGNED, 0}, {"v_bfi_b32", INSERT, 0}, {"v_perm_b32", PERMUTE, 0},
-    {"v_cndmask_b32", SELECT, 0},
+    {"v_cndmask_b32", SELECT, 0}, {"v_bitop3_b32", TRUTH_TABLE, 0}, {"v_bitop3_b16", TRUTH_TABLE, 0},
     {"v_add_u32", SUM, 0}, {"v_sub_u32", SUM, 0}, {"v_subrev_u32", SUM, 0}, {"v_add_i32", SUM, 0},
     {"v_sub_i32", SUM, 0},
+    {"v_add_u16", SUM, 0}, {"v_sub_u16", SUM, 0}, {"v_subrev_u16", SUM, 0}, {"v_mul_lo_u16", SUM, 0},
+    {"v_mad_legacy_u16", SUM, 0}, {"v_mad_u16", SUM, 0}, {"v_mad_legacy_i16", SUM, 0}, {"v_mad_i16", SUM, 0},
+    {"v_lshlrev_b16", SHIFT_LEFT, 1}, {"v_lshrrev_b16", SHIFT_RIGHT, 1}, {"v_ashrrev_i16", SHIFT_ARITHMETIC, 1},
+    {"v_mad_u32_u24", SUM, 0}, {"v_mad_i32_i24", SUM, 0}, {"v_xad_u32", SUM, 0},
     {"v_mad_u64_u32", SUM_64, 0}, {"v_mad_i64_i32", SUM_64, 0}, {"v_lshl_add_u64", SUM_64, 0},
     {"v_add3_u32", SUM, 0}, {"v_mul_lo_u32", SUM, 0}, {"v_mul_u32_u24", SUM, 0}, {"v_mul_i32_i24", SUM, 0},
     {"v_pack_b32_f16", PACK, 0}, {"v_cvt_pkrtz_f16_f32", HALVES, 1}, {"v_cvt_pk_bf16_f32", HALVES, 1},
@@ -655,6 +393,11 @@ static const struct {
     {"s_orn1_saveexec_b64", SAVE_OR, 0}, {"s_andn2_saveexec_b64", SAVE_OR, 0}, {"s_orn2_saveexec_b64", SAVE_AND, 0},
     {"s_xor_saveexec_b64", SAVE_ANYTHING, 0}, {"s_nand_saveexec_b64", SAVE_AND, 0},
     {"s_nor_saveexec_b64", SAVE_OR, 0}, {"s_xnor_saveexec_b64", SAVE_ANYTHING, 0},
+    {"s_and_saveexec_b32", SAVE_AND, 0}, {"s_and_not0_saveexec_b32", SAVE_AND, 0}, {"s_or_saveexec_b32", SAVE_OR, 0},
+    {"s_or_not0_saveexec_b32", SAVE_OR, 0}, {"s_and_not1_saveexec_b32", SAVE_OR, 0},
+    {"s_or_not1_saveexec_b32", SAVE_AND, 0}, {"s_xor_saveexec_b32", SAVE_ANYTHING, 0},
+    {"s_nand_saveexec_b32", SAVE_AND, 0}, {"s_nor_saveexec_b32", SAVE_OR, 0}, {"s_xnor_saveexec_b32", SAVE_ANYTHING, 0},
+    {"v_cndmask_b16", SELECT, 0},
 };
 
 static bool begins(const char *name, const char *with) { return strncmp(name, with, strlen(with)) == 0; }
@@ -675,7 +418,7 @@ static Traits classify(const Row *row) {
                                               strcmp(type, "b16") == 0;
   bool dot = begins(name, "v_dot"), mixed = begins(name, "v_fma_mix") || begins(name, "v_mad_mix");
   if (begins(name, "v_cmp")) t.effect = COMPARE;
-  if (packed && half) t.effect = HALVES;
+  if (packed && (half || strcmp(type, "f32") == 0)) t.effect = HALVES;
   if (half && !packed && !dot && !mixed && t.effect != HALVES && t.effect != PACK && !(row->flags & IS_MATRIX) &&
       !strstr(name, "_pk") && !strstr(name, "sat_pk"))
     t.bits = LOW_HALF;
@@ -687,6 +430,7 @@ static Traits classify(const Row *row) {
   if (row->flags & IS_MATRIX) {
     t.effect = MATRIX;
     /* one block of 32×32 or 16×16 with 32-bit results */
+    if (begins(name, "v_wmma_")) t.which = 16;
     if (begins(name, "v_mfma_") && !begins(name, "v_mfma_f64")) {
       const char *shape = strstr(name, "32x32x");
       t.which = shape ? 32 : (shape = strstr(name, "16x16x")) ? 16 : 0;
@@ -712,7 +456,7 @@ static pthread_once_t traits_once = PTHREAD_ONCE_INIT;
 static uint32_t slot_of(const Row *row) { return (uint32_t)((uintptr_t)row * 0x9e3779b97f4a7c15ull >> 51); }
 
 static void classify_all(void) {
-  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows};
+  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows, rdna_rows};
   uint32_t count = 0;
   for (size_t n = 0; n < sizeof tables / sizeof *tables; n++)
     for (const Row *row = tables[n]; row->name && count < TRAIT_SLOTS / 2; row++, count++) {
@@ -808,6 +552,14 @@ static void put_vector_result(const Step *p, const Operand *o, unsigned part, co
   note_row(p->c, o->index + part, p->origin);
 }
 
+/* A result of 16 bits on gfx1100 leaves the other half of its register as it is. */
+static void put_half_shadow(const Step *p, const Operand *o, unsigned part, uint32_t *shadow) {
+  uint32_t kept = !p->i->half_result ? 0 : o->half == UPPER_HALF ? 0xffff : 0xffff0000u;
+  const uint32_t *row = p->c->shadow.v[o->index];
+  for (int l = 0; kept && l < LANES; l++) shadow[l] = (shadow[l] & ~kept) | (row[l] & kept);
+  put_vector_result(p, o, part, shadow);
+}
+
 static uint32_t smeared(uint32_t bits) { return bits ? ~0u << __builtin_ctz(bits) : 0; }
 
 static void whole_lanes(const Step *p) {
@@ -820,7 +572,7 @@ static void whole_lanes(const Step *p) {
     for (unsigned part = 0; o->kind == VECTOR && part < words_of(o); part++) {
       Lanes shadow;
       for (int l = 0; l < LANES; l++) shadow[l] = lanes >> l & 1 ? ~0u : 0;
-      put_vector_result(p, o, part, shadow);
+      put_half_shadow(p, o, part, shadow);
     }
   }
   if (p->i->row->flags & WRITES_VCC)
@@ -879,7 +631,20 @@ static void precise_lanes(const Step *p) {
     s[n] = shadow_of(p, n, 0, buffers[n]);
     v[n] = value_of(p, n, 0, buffers[3 + n]);
   }
-  const uint32_t *data = s[first], *amount = v[!first], *doubt = s[!first];
+  bool halves = p->traits.bits == LOW_HALF;
+  for (unsigned n = 0; halves && n < p->sources && n < 3; n++) {
+    int shift = p->i->op_sel >> n & 1 ? 16 : 0;
+    for (int l = 0; l < LANES; l++) {
+      uint32_t half = s[n][l] >> shift & 0xffff;
+      buffers[n][l] = effect == SHIFT_ARITHMETIC ? (uint32_t)(int16_t)half : half;
+      buffers[3 + n][l] = v[n][l] >> shift;
+    }
+    s[n] = buffers[n], v[n] = buffers[3 + n];
+  }
+  bool to_upper = halves && p->i->op_sel >> p->sources & 1;
+  uint32_t kept = to_upper ? 0xffff : halves && p->i->row->detail == KEEPS_UPPER_HALF ? 0xffff0000u : 0;
+  const uint32_t *data = s[first], *amount = v[!first], *doubt = s[!first], *before = p->c->shadow.v[o->index];
+  uint32_t amounts = halves ? 15 : 31;
   for (int l = 0; l < LANES; l++) {
     uint32_t bits = 0;
     switch (effect) {
@@ -898,9 +663,9 @@ static void precise_lanes(const Step *p) {
         bits = (s[1][l] & 31 ? ~0u : s[0][l] << (v[1][l] & 31)) | s[2][l];
         bits &= ~(v[2][l] & ~s[2][l]);
         break;
-      case SHIFT_LEFT: bits = doubt[l] & 31 ? ~0u : data[l] << (amount[l] & 31); break;
-      case SHIFT_RIGHT: bits = doubt[l] & 31 ? ~0u : data[l] >> (amount[l] & 31); break;
-      case SHIFT_ARITHMETIC: bits = doubt[l] & 31 ? ~0u : (uint32_t)((int32_t)data[l] >> (amount[l] & 31)); break;
+      case SHIFT_LEFT: bits = doubt[l] & amounts ? ~0u : data[l] << (amount[l] & amounts); break;
+      case SHIFT_RIGHT: bits = doubt[l] & amounts ? ~0u : data[l] >> (amount[l] & amounts); break;
+      case SHIFT_ARITHMETIC: bits = doubt[l] & amounts ? ~0u : (uint32_t)((int32_t)data[l] >> (amount[l] & amounts)); break;
       case ALIGN: {
         unsigned by = p->traits.reversed ? (v[2][l] & 3) * 8 : v[2][l] & 31;
         bits = s[2][l] & (p->traits.reversed ? 3 : 31) ? ~0u : (uint32_t)(((uint64_t)s[0][l] << 32 | s[1][l]) >> by);
@@ -932,35 +697,47 @@ static void precise_lanes(const Step *p) {
         bits = s[0][l] | s[1][l] | (p->sources > 2 ? s[2][l] : 0);
         bits = smeared(bits);
         break;
+      case TRUTH_TABLE: { /* a bit is undefined if what its sources can be gives both results */
+        uint32_t possible[2] = {0, 0};
+        for (unsigned n = 0; n < 8; n++) {
+          uint32_t fits = ~0u;
+          for (unsigned k = 0; k < 3; k++) fits &= s[k][l] | (n >> (2 - k) & 1 ? v[k][l] : ~v[k][l]);
+          possible[p->i->format >> n & 1] |= fits;
+        }
+        bits = possible[0] & possible[1];
+        break;
+      }
       case PACK:
         bits = (p->i->op_sel & 1 ? s[0][l] >> 16 : s[0][l] & 0xffff) |
                (p->i->op_sel & 2 ? s[1][l] & 0xffff0000u : s[1][l] << 16);
         break;
       default: bits = ~0u;
     }
+    if (halves) bits = (bits & 0xffff) << (to_upper ? 16 : 0) | (before[l] & kept);
     result[l] = bits;
   }
   put_vector_result(p, o, 0, result);
 }
 
-/* Packed halves: each of the result from the same of the sources (or from one source each, for conversions). */
+/* Packed halves, or dwords: each of the result from those of the sources that op_sel and op_sel_hi choose (or from one
+ * source each, for conversions). */
 static void halves_of_lanes(const Step *p) {
-  bool plain = p->i->op_sel == 0 && (!p->i->has_op_sel_hi || (p->i->op_sel_hi & 7) == 7 ||
-                                     p->i->op_sel_hi == (1u << p->sources) - 1);
   const Operand *o = &p->i->operand[0];
-  if (words_of(o) != 1 || (!p->traits.reversed && !plain)) {
-    whole_lanes(p);
-    return;
-  }
-  Lanes result = {0}, buffer;
-  for (unsigned n = 0; n < p->sources; n++) {
-    const uint32_t *shadow = shadow_of(p, n, 0, buffer);
-    for (int l = 0; l < LANES; l++) {
-      if (p->traits.reversed) result[l] |= shadow[l] ? 0xffffu << 16 * n : 0;
-      else result[l] |= (shadow[l] & 0xffff ? 0xffff : 0) | (shadow[l] >> 16 ? 0xffff0000u : 0);
+  bool dwords = words_of(o) == 2;
+  Lanes results[2] = {{0}}, buffer;
+  uint32_t chosen[2] = {p->i->op_sel, p->i->has_op_sel_hi ? p->i->op_sel_hi : ~0u};
+  for (unsigned n = 0; n < p->sources; n++)
+    for (unsigned half = 0; half < 2; half++) {
+      unsigned upper = chosen[half] >> n & 1;
+      const uint32_t *shadow = shadow_of(p, n, dwords && words_of(p->source[n]) > 1 ? upper : 0, buffer);
+      uint32_t *result = results[dwords ? half : 0];
+      for (int l = 0; l < LANES; l++) {
+        if (dwords) result[l] |= shadow[l] ? ~0u : 0;
+        else if (p->traits.reversed) result[l] |= shadow[l] && half == n ? 0xffffu << 16 * n : 0;
+        else result[l] |= shadow[l] >> 16 * upper & 0xffff ? 0xffffu << 16 * half : 0;
+      }
     }
-  }
-  put_vector_result(p, o, 0, result);
+  for (unsigned half = 0; half <= dwords; half++) put_vector_result(p, o, half, results[half]);
 }
 
 static void selected_lanes(const Step *p) { /* v_cndmask_b32: the mask is the last source, or VCC */
@@ -973,7 +750,12 @@ static void selected_lanes(const Step *p) { /* v_cndmask_b32: the mask is the la
   uint64_t doubt = literal ? 0 : scalar_pair_shadow(p->c, mask);
   for (int l = 0; l < LANES; l++)
     result[l] = doubt >> l & 1 ? (v0[l] ^ v1[l]) | s0[l] | s1[l] : bits >> l & 1 ? s1[l] : s0[l];
-  put_vector_result(p, &p->i->operand[0], 0, result);
+  if (p->i->half_result) /* which half of the chosen source it is does not matter: either way the whole half counts */
+    for (int l = 0; l < LANES; l++) {
+      uint32_t of = bits >> l & 1 ? relevant_bits(p, 1) : relevant_bits(p, 0);
+      result[l] = (doubt >> l & 1 ? result[l] : result[l] & of) ? ~0u : 0;
+    }
+  put_half_shadow(p, &p->i->operand[0], 0, result);
 }
 
 static void copied_lane(const Step *p) {
@@ -986,7 +768,7 @@ static void copied_lane(const Step *p) {
   unsigned lane = exec ? (unsigned)__builtin_ctzll(exec) : 0;
   bool doubt = false;
   if (p->traits.effect == READ_LANE && p->sources > 1) {
-    lane = scalar_operand(p->w, p->source[1]) & 63;
+    lane = scalar_operand(p->w, p->source[1]) & (lanes_of_wave(p->w->launch->arch) - 1);
     doubt = p->source[1]->kind == SCALAR && scalar_shadow(p->c, p->source[1]->index) & 63;
   }
   put_scalar_result(p, to, doubt ? 0xffffffff : p->c->shadow.v[from->index][lane]);
@@ -995,7 +777,7 @@ static void copied_lane(const Step *p) {
 static void written_lane(const Step *p) { /* v_writelane_b32 vdst, value, lane */
   const Operand *to = &p->i->operand[0];
   const Operand *value = &p->i->operand[1], *select = &p->i->operand[2];
-  unsigned lane = scalar_operand(p->w, select) & 63;
+  unsigned lane = scalar_operand(p->w, select) & (lanes_of_wave(p->w->launch->arch) - 1);
   p->c->shadow.v[to->index][lane] = value->kind == SCALAR ? scalar_shadow(p->c, value->index) : 0;
   if (select->kind == SCALAR && scalar_shadow(p->c, select->index) & 63)
     for (int l = 0; l < LANES; l++) p->c->shadow.v[to->index][l] = ~0u;
@@ -1003,7 +785,8 @@ static void written_lane(const Step *p) { /* v_writelane_b32 vdst, value, lane *
 }
 
 /* D = A·B + C. Lane l has a row of A and a column of B, both of number l modulo rows; what it gets of D is in its
- * column. Register n of a lane is in row n / 4 · 8 + l / 32 · 4 + n % 4 (32 rows) or l / 16 · 4 + n (16 rows). */
+ * column. Register n of a lane is in row n / 4 · 8 + l / 32 · 4 + n % 4 (32 rows) or l / 16 · 4 + n (16 rows; of WMMA
+ * 2 · n + l / 16). */
 static void matrix_lanes(const Step *p) {
   const Operand *d = &p->i->operand[0], *a = &p->i->operand[1], *b = &p->i->operand[2];
   WaveChecks *c = p->c;
@@ -1019,7 +802,7 @@ static void matrix_lanes(const Step *p) {
     if (o->kind == VECTOR) for (unsigned k = 0; k < words_of(o); k++) others |= c->undefined_lanes[o->index + k] != 0;
     if (o->kind == SCALAR) others |= scalar_shadow(c, o->index) != 0;
   }
-  bool known = (rows == 32 && words_of(d) == 16) || (rows == 16 && words_of(d) == 4);
+  bool known = (rows == 32 && words_of(d) == 16) || (rows == 16 && (words_of(d) == 4 || begins(p->i->row->name, "v_wmma_")));
   if ((p->i->blgp || p->i->cbsz || p->i->abid) && !strstr(p->i->row->name, "f8f6f4")) known = false;
   uint64_t rows_of_a = 0, columns_of_b = 0;
   for (unsigned l = 0; known && l < LANES; l++) {
@@ -1034,7 +817,7 @@ static void matrix_lanes(const Step *p) {
     uint64_t lanes = everything ? ~0ull : columns;
     if (before && before->kind == VECTOR) lanes |= c->undefined_lanes[before->index + n];
     for (unsigned l = 0; known && rows_of_a && l < LANES; l++) {
-      unsigned row = rows == 32 ? n / 4 * 8 + l / 32 * 4 + n % 4 : l / 16 * 4 + n;
+      unsigned row = rows == 32 ? n / 4 * 8 + l / 32 * 4 + n % 4 : words_of(d) == 8 ? 2 * n + l / 16 : l / 16 * 4 + n;
       if (rows_of_a >> row & 1) lanes |= 1ull << l;
     }
     unsigned index = d->index + n;
@@ -1148,10 +931,11 @@ static NO_INLINE void propagate(Wave *w, const Instruction *i, unsigned reads) {
   WaveChecks *c = w->checks;
   Step p = {.w = w, .c = c, .i = i, .traits = traits_of(i->row)};
   unsigned flags = i->row->flags;
-  bool has_vector = false;
+  bool has_vector = false, has_literal = false;
   for (unsigned n = 0; n < i->operand_count; n++) {
     const Operand *o = &i->operand[n];
     has_vector |= o->kind == VECTOR;
+    has_literal |= o->kind == LITERAL;
     bool also_result = i->writes >> n & 1;
     if (reads >> n & 1 && o->kind != NO_OPERAND) {
       if (!p.origin) p.origin = origin_of(c, o);
@@ -1161,6 +945,7 @@ static NO_INLINE void propagate(Wave *w, const Instruction *i, unsigned reads) {
     }
   }
   /* what is only kept in part (DPP, SDWA) is the business of `put` */
+  if (p.traits.effect == AS_IT_IS && has_literal) p.traits.effect = ANYTHING;
   bool precise = p.traits.effect != ANYTHING && p.traits.effect != HALVES && p.traits.effect != COMPARE;
   unsigned also_read = (flags & READS_RESULT ? 1 : 0) | (flags & ALL_RESULTS_READ ? 3 : 0);
   for (unsigned n = 0; n < i->operand_count && !precise; n++)
@@ -1197,7 +982,7 @@ static NO_INLINE void propagate(Wave *w, const Instruction *i, unsigned reads) {
     case ANYTHING:
     case COMPARE: whole_lanes(&p); break;
     default:
-      if (p.traits.effect >= SCALAR_MOVE) whole_lanes(&p);
+      if (p.traits.effect >= SCALAR_MOVE || (i->half_result && p.traits.bits == LOW_HALF)) whole_lanes(&p);
       else {
         precise_lanes(&p);
         /* the carry of a sum */
@@ -1279,7 +1064,8 @@ static NO_INLINE void trace_sources(Wave *w, const Instruction *i, unsigned read
     if (p.traits.with_mask && i->operand[n].kind == SCALAR && words_of(&i->operand[n]) == 2) continue;
     lanes &= finite_lanes_of(&p, 0, type, matrix);
   }
-  w->checks->finite = matrix ? (lanes == ~0ull ? ~0ull : 0) : lanes;
+  uint64_t all = lanes_of_wave(w->launch->arch) == LANES ? ~0ull : UINT32_MAX;
+  w->checks->finite = matrix ? ((lanes & all) == all ? ~0ull : 0) : lanes;
 }
 
 static NO_INLINE void trace_results(Wave *w, const Instruction *i) {
@@ -1327,12 +1113,35 @@ static NO_INLINE void trace_results(Wave *w, const Instruction *i) {
 }
 
 /* ---- The loop ---------------------------------------------------------------------------------------------------- */
+static void look_at(Instruction *i, unsigned first, unsigned count) {
+  for (unsigned r = first; r < first + count; r++) {
+    unsigned n = 0;
+    while (n < LOOKED_AT && i->looked_at[n] && i->word[n] != r / 64) n++;
+    if (n == LOOKED_AT) i->word[n = 0] = ALWAYS;
+    else i->word[n] = (uint8_t)(r / 64);
+    i->looked_at[n] |= 1ull << r % 64;
+  }
+}
+
+void choose_looked_at(Instruction *i) {
+  unsigned flags = i->row->flags;
+  if (flags & IS_MEMORY) return;
+  for (unsigned n = 0; n < i->operand_count; n++) {
+    const Operand *o = &i->operand[n];
+    if (o->kind == VECTOR) look_at(i, o->index, words_of(o));
+    if (o->kind != SCALAR || o->index + words_of(o) > SCALAR_REGISTERS) continue;
+    look_at(i, VECTOR_REGISTERS + o->index, words_of(o));
+    if (o->index == VCCZ) look_at(i, VECTOR_REGISTERS + VCC, 2);
+  }
+  if (flags & (READS_VCC | WRITES_VCC)) look_at(i, VECTOR_REGISTERS + VCC, 2);
+  if (flags & (READS_SCC | WRITES_SCC)) look_at(i, VECTOR_REGISTERS + SCC, 1);
+}
+
 void check_before(Wave *w, const Instruction *i) {
   WaveChecks *c = w->checks;
   unsigned flags = i->row->flags, reads = i->reads, writes = i->writes;
   if (flags & READS_RESULT) reads |= 1;
   if (flags & ALL_RESULTS_READ) reads |= 3;
-  c->epoch = w->group->epoch;
   uint64_t exec = EXEC_OF(w);
   uint64_t written = flags & (IGNORES_EXEC | IS_MATRIX) ? ~0ull : exec;
   uint64_t read = i->dpp || flags & (COPIES_SCALAR | ALL_RESULTS_READ) ? ~0ull : written;
@@ -1349,7 +1158,7 @@ void check_before(Wave *w, const Instruction *i) {
       if (is_read)
         for (unsigned r = index; r < index + count; r++) doubtful |= (c->undefined_lanes[r] & read) != 0;
       /* results that are written in part */
-      else doubtful |= i->dpp || i->sdwa;
+      else doubtful |= i->dpp || i->sdwa || i->half_result;
     } else if (o->kind == SCALAR && index + count <= SCALAR_REGISTERS) {
       if (any_of(c->scalar_in_flight, index, count))
         check_scalar_flight(w, i, index, count, is_read ? "read" : "overwritten");

@@ -1,4 +1,4 @@
-/* What memory.c and checks.c share: the shadow of a wave's registers, what is outstanding, the cells of LDS.
+/* What memory.c, checks.c and lds_checks.c share: the shadow of a wave's registers, what is outstanding, who uses LDS.
  *
  * A register's shadow has a 1 for each bit that nothing has defined. Two things make it cheap: `undefined_lanes` says
  * which lanes have such a bit at all, and the 64 words of a row are only written when they are looked at (prepare_row),
@@ -11,6 +11,7 @@
 
 enum { VM, LGKM, COUNTERS };
 enum { MOST_OUTSTANDING = 64 };
+enum { VECTOR_WORDS = VECTOR_REGISTERS / 64, SCALAR_WORDS = 3, ALWAYS = VECTOR_WORDS + SCALAR_WORDS };
 
 /* One operation that a counter counts. */
 typedef struct {
@@ -21,34 +22,55 @@ typedef struct {
   uint8_t count;
 } Outstanding;
 
+/* What a wave has done in LDS lately, a ring of each kind. */
+typedef enum { LDS_READS, LDS_WRITES, LDS_DIRECT /* from memory */, LDS_OPERATION_KINDS } LdsOperationKind;
+enum { LDS_OPERATIONS = 2 * MOST_OUTSTANDING /* those with two addresses are two */ };
+
+typedef struct {
+  const Instruction *at;
+  uint64_t lanes;
+  uint32_t serial, number; /* among the wave's, among the group's */
+  uint32_t bytes, offset[LANES];
+} LdsOperation;
+
+typedef struct {
+  uint32_t count;
+  LdsOperation operation[LDS_OPERATIONS];
+} LdsOperations;
+
 struct WaveChecks {
   Wave shadow; /* v and s hold shadows, EXEC the real mask: fetch and put of values.h work on it */
 
+  /* Bits by register: undefined_lanes or shadow.s is not 0; a load has not arrived. */
+  union {
+    struct {
+      uint64_t undefined[VECTOR_WORDS], scalar_undefined[SCALAR_WORDS], always;
+    };
+    uint64_t any_undefined[ALWAYS + 1];
+  };
+  union {
+    struct {
+      uint64_t in_flight[VECTOR_WORDS], scalar_in_flight[SCALAR_WORDS];
+    };
+    uint64_t any_in_flight[ALWAYS + 1];
+  };
+
   uint64_t undefined_lanes[VECTOR_REGISTERS];
-  uint64_t undefined[VECTOR_REGISTERS / 64]; /* bit by register: undefined_lanes is not 0 */
   uint64_t has_row[VECTOR_REGISTERS / 64];   /* the row in `shadow` is exact; otherwise undefined lanes are so wholly */
   const Instruction *origin[VECTOR_REGISTERS];
 
-  uint64_t scalar_undefined[3]; /* bit by register: shadow.s is not 0 */
   const Instruction *scalar_origin[SCALAR_REGISTERS];
 
   uint64_t flight_lanes[VECTOR_REGISTERS];
-  uint64_t in_flight[VECTOR_REGISTERS / 64];
   uint32_t flight_serial[COUNTERS][VECTOR_REGISTERS]; /* 0: does not wait for this counter */
   const Instruction *flight_at[VECTOR_REGISTERS];
-  uint64_t scalar_in_flight[3];
   const Instruction *scalar_flight_at[SCALAR_REGISTERS];
 
   Outstanding outstanding[COUNTERS][MOST_OUTSTANDING]; /* rings */
   uint32_t first[COUNTERS], count[COUNTERS], serial[COUNTERS];
 
-  /* LDS: the last operation, the last that is complete, and the last that other waves may rely on. */
-  uint32_t lds_serial[COUNTERS], lds_done[COUNTERS], lds_visible[COUNTERS], lds_at_barrier[COUNTERS];
-  uint32_t limit[COUNTERS][MAX_WAVES]; /* of other waves' operations, what this one may rely on in limits_epoch */
-  uint32_t limits_epoch;
-  uint32_t barrier_epoch; /* the group's when the wave last arrived at a barrier; UINT32_MAX: never */
-  uint32_t lds_call;      /* calls of check_lds */
-  uint32_t epoch;         /* the group's when the wave last did something that is checked */
+  uint32_t lds_serial[COUNTERS], lds_done[COUNTERS]; /* the last operation, the last that is complete */
+  LdsOperations lds_operations[LDS_OPERATION_KINDS];
 
   uint8_t *scratch; /* the shadow of the wave's scratch memory; NULL until it is used */
   uint64_t scratch_bytes;
@@ -62,6 +84,13 @@ static inline bool any_of(const uint64_t *bits, unsigned index, unsigned count) 
   uint64_t mask = count >= 64 ? ~0ull : (1ull << count) - 1;
   if (bits[word] >> bit & mask) return true;
   return bit + count > 64 && (bits[word + 1] & (mask >> (64 - bit))) != 0;
+}
+
+/* Whether anything that an instruction reads or writes is undefined or in flight. */
+static inline bool has_doubts(const WaveChecks *c, const Instruction *i) {
+  for (unsigned n = 0; n < LOOKED_AT; n++)
+    if (i->looked_at[n] & (c->any_undefined[i->word[n]] | c->any_in_flight[i->word[n]])) return true;
+  return false;
 }
 
 uint32_t *prepare_row(WaveChecks *c, unsigned index);                /* the register's shadow, exact in all lanes */
@@ -100,6 +129,9 @@ typedef enum { LDS_READ, LDS_WRITE, LDS_ATOMIC } LdsAccess;
  * are the new values, [lane][byte / 4], and `undefined` their shadow (NULL: defined). Reads set the lanes of the result
  * that have undefined bytes, and their shadow. `counter` is VM for LDS-DMA. `serial` comes from next_lds_serial. */
 uint32_t next_lds_serial(Wave *w, int counter);
+/* The same for what has nothing to report and is defined. False: check_lds has to look at it. */
+bool note_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
+              const uint32_t offset[LANES], uint64_t lanes, unsigned bytes);
 uint64_t check_lds(Wave *w, const Instruction *i, LdsAccess access, int counter, uint32_t serial,
                    const uint32_t offset[LANES], uint64_t lanes, unsigned bytes, LoadShadow written,
                    LoadShadow undefined, LoadShadow read);

@@ -82,7 +82,7 @@ void unmap_guarded(void *memory, size_t size) {
 static const struct {
   const char *name;
   uint32_t mach; /* EF_AMDGPU_MACH of e_flags */
-} archs[] = {[GFX90A] = {"gfx90a", 0x3f}, [GFX942] = {"gfx942", 0x4c}, [GFX950] = {"gfx950", 0x4f}};
+} archs[] = {[GFX90A] = {"gfx90a", 0x3f}, [GFX942] = {"gfx942", 0x4c}, [GFX950] = {"gfx950", 0x4f}, [GFX1100] = {"gfx1100", 0x41}};
 enum { ARCHS = sizeof archs / sizeof *archs, MACH_GFX9_4_GENERIC = 0x5f };
 
 const char *name_of_arch(Arch arch) { return archs[arch].name; }
@@ -102,7 +102,7 @@ bool arch_named(const char *name, Arch *arch) {
 static int fitness(const char *target, size_t length, Arch arch) {
   const char *name = archs[arch].name;
   size_t processor = strlen(name);
-  if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && arch != GFX90A) return length == 14;
+  if (length >= 14 && strncmp(target, "gfx9-4-generic", 14) == 0 && arch != GFX90A && arch != GFX1100) return length == 14;
   if (length < processor || strncmp(target, name, processor) != 0) return 0;
   int fits = 2;
   for (const char *at = target + processor, *end = target + length; at < end; fits++) {
@@ -282,7 +282,7 @@ static LoadError check_header(const CodeObject *object, char **problem) {
       !in_image(object, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
     return fail(DAMAGED, problem, "the code object is cut off");
   uint32_t mach = header->e_flags & 0xff;
-  bool fits = mach == archs[object->arch].mach || (mach == MACH_GFX9_4_GENERIC && object->arch != GFX90A);
+  bool fits = mach == archs[object->arch].mach || (mach == MACH_GFX9_4_GENERIC && object->arch != GFX90A && object->arch != GFX1100);
   if (!fits || (header->e_flags & XNACK) == XNACK_ON || (header->e_flags & SRAMECC) == SRAMECC_OFF)
     return fail(NOT_FOR_THIS_ARCH, problem, "the code object is not for %s:sramecc+:xnack-", archs[object->arch].name);
   return LOADED;
@@ -512,6 +512,16 @@ static LoadError add_kernel(CodeObject *object, const Item *symbol, Kernel *kern
   kernel->preload = u16_at(descriptor + 58);
   kernel->vgprs = ((kernel->rsrc1 & 63) + 1) * 8;
   kernel->accum_offset = ((kernel->rsrc3 & 63) + 1) * 4;
+  /* Recursion and calls through pointers: what LLVM assumes for them (amdgpu-assume-external-call-stack-size). */
+  enum { USES_DYNAMIC_STACK = 1 << 11, DYNAMIC_STACK_BYTES = 16384 };
+  if (kernel->properties & USES_DYNAMIC_STACK) kernel->scratch_bytes += DYNAMIC_STACK_BYTES;
+  if (object->arch == GFX1100) {
+    enum { WAVEFRONT_SIZE_32 = 1 << 10 };
+    if (!(kernel->properties & WAVEFRONT_SIZE_32))
+      return fail(CANNOT_DECODE, problem, "%s is compiled for waves of 64 lanes, which are not emulated on gfx1100", name);
+    kernel->accum_offset = 256; /* there are none */
+    if (kernel->vgprs > 256) kernel->vgprs = 256;
+  }
   for (uint32_t n = 0; n < kernel->argument_count; n++) {
     const KernelArgument *argument = &kernel->arguments[n];
     if (argument->offset > kernel->kernarg_bytes || argument->size > kernel->kernarg_bytes - argument->offset)
@@ -699,7 +709,9 @@ uint64_t find_variable(const CodeObject *object, const char *name, uint64_t *siz
 static int private_file(const uint8_t *bytes, size_t size) {
   int file = memfd_create("code object", MFD_CLOEXEC);
   if (file < 0) {
-    char path[] = "/tmp/ckwatch-code-XXXXXX";
+    const char *told = getenv("TMPDIR"), *folder = told && *told ? told : "/tmp";
+    char path[4096];
+    snprintf(path, sizeof path, "%s/ckwatch-code-XXXXXX", folder);
     file = mkostemp(path, O_CLOEXEC);
     if (file >= 0) unlink(path);
   }

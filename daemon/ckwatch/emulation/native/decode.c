@@ -49,7 +49,7 @@ const Row *find_row(const char *name) {
   return row;
 }
 
-bool is_known_instruction(const char *mnemonic) { return find_row(mnemonic) != NULL; }
+bool is_known_instruction(const char *mnemonic) { return find_row(mnemonic) || find_rdna_row(mnemonic); }
 
 static void execute_unknown(Wave *w, const Instruction *i) {
   report_and_stop(w, &(Finding){.kind = UNKNOWN_INSTRUCTION, .at = i, .lane = -1, .other_wave = -1, .other_lane = -1});
@@ -125,7 +125,7 @@ static bool parse_plain(const char *text, Operand *o) {
   }
   if (text[0] == 's' && parse_registers(text + 1, &first, &count)) {
     *o = (Operand){.kind = SCALAR, .index = (uint16_t)first, .count = (uint8_t)count};
-    return first + count <= 102;
+    return first + count <= VCC;
   }
   if (strncmp(text, "ttmp", 4) == 0 && parse_registers(text + 4, &first, &count)) {
     *o = (Operand){.kind = SCALAR, .index = (uint16_t)(TTMP0 + first), .count = (uint8_t)count};
@@ -171,8 +171,14 @@ static bool parse_operand(char *text, Operand *o) {
     return parse_operand(strchr(text, '(') + 1, o);
   }
   bool neg = o->neg, absolute = o->abs, sext = o->sext;
+  uint8_t half = WHOLE_REGISTER;
+  length = strlen(text);
+  if (*text == 'v' && length > 2 && text[length - 2] == '.') {
+    half = text[length - 1] == 'l' ? LOWER_HALF : UPPER_HALF;
+    text[length - 2] = 0;
+  }
   bool good = parse_plain(text, o);
-  o->neg = neg, o->abs = absolute, o->sext = sext;
+  o->neg = neg, o->abs = absolute, o->sext = sext, o->half = half;
   return good;
 }
 
@@ -221,7 +227,7 @@ static bool parse_modifier(char *word, Instruction *i, Sdwa *sdwa) {
       case 2: i->glc = true; return true;
       case 3: return true;
       case 4: i->lds = true; return true;
-      case 5: i->gds = true; return true;
+      case 5: return false; /* global data share */
       case 6: i->sc0 = true; return true;
       case 7: i->sc1 = true; return true;
       case 8: i->nt = true; return true;
@@ -314,14 +320,54 @@ static bool is_branch(const char *name) {
   return strncmp(name, "s_cbranch_", 10) == 0 || strncmp(name, "s_branch", 8) == 0 || strncmp(name, "s_call_b64", 10) == 0;
 }
 
+static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i);
+
+/* v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v3, v4, v5 */
+static bool parse_pair(char *lines[2], Instruction *i) {
+  static const uint32_t no_words[4];
+  Instruction *parts = calloc(3, sizeof *parts);
+  for (int n = 0; n < 2; n++) {
+    parts[n].address = i->address;
+    parts[n].size = i->size;
+    parts[n].text = i->text;
+    parts[n].target = -1;
+    parse_instruction(lines[n], GFX1100, no_words, 0, &parts[n]);
+  }
+  if (parts[0].row == &unknown_row || parts[1].row == &unknown_row || !order_pair(parts, &i->part_count)) {
+    free(parts);
+    return false;
+  }
+  for (int n = 0; n < i->part_count; n++) choose_looked_at(&parts[n]);
+  i->parts = parts;
+  i->row = &pair_row;
+  i->execute = pair_row.execute;
+  return true;
+}
+
 /* One line of the disassembly into `i`; `line` is changed. Its words go to `words`. */
-static void parse_instruction(char *line, const uint32_t *words, uint32_t word_count, Instruction *i) {
+static void parse_instruction(char *line, Arch arch, const uint32_t *words, uint32_t word_count, Instruction *i) {
+  char *second = strstr(line, " :: ");
+  if (arch == GFX1100 && second) {
+    *second = 0;
+    if (parse_pair((char *[]){line, second + 4}, i)) return;
+  }
   char *name = trim(line);
   char *rest = cut(name, ' ');
-  i->row = find_row(name);
+  i->row = second ? NULL : arch == GFX1100 ? find_rdna_row(name) : find_row(name);
   Sdwa sdwa = {{DWORD, DWORD}};
   bool good = i->row != NULL;
-  if (good && rest) good = parse_rest(rest, i, &sdwa);
+  if (good && rest && !(i->row->flags & OPERANDS_IN_ENCODING)) good = parse_rest(rest, i, &sdwa);
+  size_t length = strlen(name);
+  if (good && length > 4 && strcmp(name + length - 4, "_dpp") == 0 && word_count > 1) {
+    uint32_t control = words[word_count - 1];
+    i->dpp = true;
+    i->dpp_control = (int16_t)(control >> 8 & 0x1ff);
+    i->fetch_inactive = control >> 18 & 1;
+    i->bound_ctrl = control >> 19 & 1;
+    i->bank_mask = control >> 24 & 15;
+    i->row_mask = control >> 28 & 15;
+  }
+  if (good && arch == GFX1100) good = adapt_to_rdna(name, i);
   if (!good) {
     i->row = &unknown_row;
     i->execute = execute_unknown;
@@ -332,15 +378,8 @@ static void parse_instruction(char *line, const uint32_t *words, uint32_t word_c
   bool is_sop = strncmp(name, "s_", 2) == 0;
   /* SOPP and SOPK: the immediate is the encoding's lower half. */
   if (is_sop && !(i->row->flags & IS_MEMORY)) i->offset1 = (int32_t)(words[0] & 0xffff);
+  if (strncmp(name, "tbuffer_", 8) == 0) i->format = words[0] >> 19 & 0x7f;
   if (strcmp(i->row->name, "ds_swizzle_b32") == 0) i->offset = (int32_t)(words[0] & 0xffff);
-  size_t length = strlen(name);
-  if (length > 4 && strcmp(name + length - 4, "_dpp") == 0 && word_count > 1) {
-    i->dpp = true;
-    i->dpp_control = (int16_t)(words[1] >> 8 & 0x1ff);
-    i->bound_ctrl = words[1] >> 19 & 1;
-    i->bank_mask = words[1] >> 24 & 15;
-    i->row_mask = words[1] >> 28 & 15;
-  }
   uint8_t results = i->row->results;
   if (i->sdwa) {
     int source = 0;
@@ -373,13 +412,13 @@ int32_t instruction_at(const Code *code, uint64_t address) {
 
 void free_code(Code *code) {
   if (!code) return;
+  for (uint32_t n = 0; n < code->count; n++) free(code->instructions[n].parts);
   free(code->instructions);
   free(code->texts);
   free(code);
 }
 
 Code *decode(const char *disassembly, Arch arch, char **problem) {
-  (void)arch;
   Code *code = calloc(1, sizeof *code);
   size_t capacity = 4096, length = strlen(disassembly);
   code->instructions = malloc(capacity * sizeof(Instruction));
@@ -414,7 +453,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
       char *text = trim(scratch);
       i->text = texts;
       texts = stpcpy(texts, text) + 1;
-      parse_instruction(text, words, word_count, i);
+      parse_instruction(text, arch, words, word_count, i);
       code->count++;
     }
     line = end ? end + 1 : NULL;
@@ -427,6 +466,7 @@ Code *decode(const char *disassembly, Arch arch, char **problem) {
   }
   for (uint32_t n = 0; n < code->count; n++) {
     Instruction *i = &code->instructions[n];
+    choose_looked_at(i);
     if (is_branch(i->text))
       i->target = instruction_at(code, i->address + 4 + (uint64_t)((int64_t)(int16_t)i->offset1 * 4));
   }

@@ -3,6 +3,8 @@
  * "Initial Kernel Execution State", "Kernel Descriptor" and "Kernel Argument Metadata" of LLVM's AMDGPUUsage. */
 #include "dispatch.h"
 
+#include "checks.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -157,8 +159,10 @@ static void start_wave(Wave *w) {
   w->executed = 0;
   w->last_region = NULL;
 
-  uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], first = w->id * LANES;
-  w->live = size - first >= LANES ? ~0ull : (1ull << (size - first)) - 1;
+  uint32_t size = launch->block[0] * launch->block[1] * launch->block[2], lanes = lanes_of_wave(launch->arch);
+  uint32_t first = w->id * lanes;
+  if (lanes > size - first) lanes = size - first;
+  w->live = lanes == LANES ? ~0ull : (1ull << lanes) - 1;
   EXEC_OF(w) = w->live;
   PAIR_OF(w, SHARED_BASE) = SHARED_APERTURE;
   PAIR_OF(w, SHARED_LIMIT) = SHARED_APERTURE + UINT32_MAX;
@@ -203,19 +207,13 @@ static void run_slice(Wave *w) {
   w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
 }
 
-/* Of s_nop, s_waitcnt, s_barrier and the like, which have no registers, the checks need not be told. */
-static inline bool is_checked(const Instruction *i) {
-  uint32_t flags = i->row->flags;
-  return !(flags & IS_MEMORY) && (i->reads | i->writes | (flags & ~IGNORES_EXEC));
-}
-
 static void run_checked_slice(Wave *w) {
   const Instruction *code = w->code->instructions;
+  const bool traced = w->launch->traced;
   uint32_t left = SLICE;
-  const Instruction *i;
   do {
-    i = &code[w->next++];
-    if (is_checked(i)) {
+    const Instruction *i = &code[w->next++];
+    if (has_doubts(w->checks, i) || (traced && i->row->result_type != PLAIN_BITS)) {
       check_before(w, i);
       i->execute(w, i);
       check_after(w, i);
@@ -224,7 +222,6 @@ static void run_checked_slice(Wave *w) {
     }
   } while (__builtin_expect(w->state == RUNNING, 1) && --left);
   w->executed += w->state == RUNNING ? SLICE : SLICE - left + 1;
-  if (w->state == AT_BARRIER) check_barrier(w, i);
 }
 
 static void require_end(Wave *w) {
@@ -269,7 +266,7 @@ static void run_workgroup(Workgroup *group) {
     if (running) continue;
     if (!waiting) break;
     if (launch->checked && waiting < group->wave_count) report_divergence(group);
-    group->epoch++;
+    if (launch->checked) check_barrier_passed(group);
     for (uint32_t n = 0; n < group->wave_count; n++)
       if (group->waves[n]->state == AT_BARRIER) group->waves[n]->state = RUNNING;
   }
@@ -281,9 +278,9 @@ stopped:
 
 typedef struct Place {
   Workgroup group;
-  size_t lds_bytes, cell_bytes, scratch_bytes;
+  size_t lds_bytes, shadow_bytes, scratch_bytes;
   uint8_t *scratch; /* of all waves */
-  LdsCell *cells;
+  LdsShadow *lds_shadow;
   Wave *waves[MAX_WAVES];
   WaveChecks *checks[MAX_WAVES];
   struct Place *next;
@@ -317,11 +314,11 @@ static Place *take_place(Launch *launch) {
     free(place->scratch);
     place->scratch = aligned(place->scratch_bytes = all_scratch);
   }
-  if (launch->checked && lds_cell_bytes((uint32_t)lds) > place->cell_bytes) {
-    free(place->cells);
-    place->cells = aligned(place->cell_bytes = lds_cell_bytes((uint32_t)lds));
+  if (launch->checked && lds_shadow_bytes((uint32_t)lds) > place->shadow_bytes) {
+    free(place->lds_shadow);
+    place->lds_shadow = aligned(place->shadow_bytes = lds_shadow_bytes((uint32_t)lds));
   }
-  group->lds_cells = launch->checked ? place->cells : NULL;
+  group->lds_shadow = launch->checked ? place->lds_shadow : NULL;
   group->launch = launch;
   group->lds_bytes = (uint32_t)lds;
   group->wave_count = launch->waves;
@@ -383,9 +380,8 @@ static void *work_on(void *argument) {
     group->id[0] = (uint32_t)(flat % launch->grid[0]);
     group->id[1] = (uint32_t)(flat / launch->grid[0] % launch->grid[1]);
     group->id[2] = (uint32_t)(flat / launch->grid[0] / launch->grid[1]);
-    group->epoch = 0;
     memset(group->lds, 0xff, group->lds_bytes);
-    if (launch->checked) reset_lds_cells(group);
+    if (launch->checked) reset_lds_shadow(group);
     run_workgroup(group);
   }
   give_place(place);

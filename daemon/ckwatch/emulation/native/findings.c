@@ -1,4 +1,5 @@
-/* What was found, each thing once, with the number of its occurrences, as JSON. */
+/* What was found, each thing once, with the number of its occurrences, as JSON: by the first of the workgroups that
+ * show it, so that each run tells the same. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 
 #include "machine.h"
 
-enum { MOST_FINDINGS = 200 };
+enum { MOST_OF_A_KIND = 100, MOST_FINDINGS = MOST_OF_A_KIND * FINDING_KINDS };
 
 static const char *const kind_names[FINDING_KINDS] = {
     [OUT_OF_BOUNDS_READ] = "out-of-bounds-read",
@@ -43,7 +44,7 @@ typedef struct {
 } Kept;
 
 static Kept kept[MOST_FINDINGS];
-static uint32_t kept_count;
+static uint32_t kept_count, kept_of_kind[FINDING_KINDS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char *copy_of(const char *text) {
@@ -54,7 +55,6 @@ static char *copy_of(const char *text) {
 
 static bool is_same(const Kept *k, const Finding *f, const char *kernel) {
   return k->kind == f->kind && k->has_at == (f->at != NULL) && (!f->at || k->pc == f->at->address) &&
-         k->has_other == (f->other != NULL) && (!f->other || k->other_pc == f->other->address) &&
          strcmp(k->kernel, kernel) == 0 && (!f->at || strcmp(k->instruction, f->at->text ? f->at->text : "") == 0);
 }
 
@@ -62,42 +62,63 @@ static bool is_of_memory(FindingKind kind) {
   return kind == OUT_OF_BOUNDS_READ || kind == OUT_OF_BOUNDS_WRITE;
 }
 
+static void discard(Kept *k) {
+  free(k->kernel);
+  free(k->instruction);
+  free(k->other_instruction);
+}
+
+static void keep(Kept *k, const Wave *wave, const Finding *finding, const char *kernel, uint64_t count) {
+  *k = (Kept){.kind = finding->kind,
+              .kernel = copy_of(kernel),
+              .has_at = finding->at != NULL,
+              .has_other = finding->other != NULL,
+              .text_address = wave->code ? wave->code->own_text_address : 0, /* as the disassembler prints it */
+              .wave = wave->id,
+              .lane = finding->lane,
+              .other_wave = finding->other_wave,
+              .other_lane = finding->other_lane,
+              .has_address = finding->has_address,
+              .address = finding->address,
+              .bytes = finding->bytes,
+              .count = count};
+  k->instruction = copy_of(finding->at ? finding->at->text : NULL);
+  k->other_instruction = copy_of(finding->other ? finding->other->text : NULL);
+  if (finding->at) k->pc = finding->at->address;
+  if (finding->other) k->other_pc = finding->other->address;
+  if (wave->group) memcpy(k->workgroup, wave->group->id, sizeof k->workgroup);
+  memcpy(k->note, finding->note, sizeof k->note);
+  k->note[sizeof k->note - 1] = 0;
+  bool in_memory = finding->has_address && is_of_memory(finding->kind);
+  const Region *region = in_memory ? nearest_region(finding->address) : NULL;
+  if (region) k->has_region = true, k->region_base = region->base, k->region_size = region->size;
+}
+
+/* A workgroup that comes before the one in which this was found first. */
+static bool is_earlier(const Wave *wave, const Kept *k) {
+  for (int n = 2; n >= 0 && wave->group; n--)
+    if (wave->group->id[n] != k->workgroup[n]) return wave->group->id[n] < k->workgroup[n];
+  return false;
+}
+
 void report(Wave *wave, const Finding *finding) {
   const Launch *launch = wave->launch;
   const char *kernel = launch && launch->kernel && launch->kernel->name ? launch->kernel->name : "";
   pthread_mutex_lock(&lock);
-  for (uint32_t n = 0; n < kept_count; n++)
-    if (is_same(&kept[n], finding, kernel)) {
-      kept[n].count++;
-      pthread_mutex_unlock(&lock);
-      return;
+  Kept *k = kept;
+  while (k < kept + kept_count && !is_same(k, finding, kernel)) k++;
+  if (k == kept + kept_count) {
+    if (kept_of_kind[finding->kind] < MOST_OF_A_KIND) {
+      kept_of_kind[finding->kind]++;
+      kept_count++;
+      keep(k, wave, finding, kernel, 1);
     }
-  if (kept_count < MOST_FINDINGS) {
-    Kept *k = &kept[kept_count];
-    *k = (Kept){.kind = finding->kind,
-                .kernel = copy_of(kernel),
-                .has_at = finding->at != NULL,
-                .has_other = finding->other != NULL,
-                .text_address = wave->code ? wave->code->own_text_address : 0, /* as the disassembler prints it */
-                .wave = wave->id,
-                .lane = finding->lane,
-                .other_wave = finding->other_wave,
-                .other_lane = finding->other_lane,
-                .has_address = finding->has_address,
-                .address = finding->address,
-                .bytes = finding->bytes,
-                .count = 1};
-    k->instruction = copy_of(finding->at ? finding->at->text : NULL);
-    k->other_instruction = copy_of(finding->other ? finding->other->text : NULL);
-    if (finding->at) k->pc = finding->at->address;
-    if (finding->other) k->other_pc = finding->other->address;
-    if (wave->group) memcpy(k->workgroup, wave->group->id, sizeof k->workgroup);
-    memcpy(k->note, finding->note, sizeof k->note);
-    k->note[sizeof k->note - 1] = 0;
-    bool in_memory = finding->has_address && is_of_memory(finding->kind);
-    const Region *region = in_memory ? nearest_region(finding->address) : NULL;
-    if (region) k->has_region = true, k->region_base = region->base, k->region_size = region->size;
-    kept_count++;
+  } else if (is_earlier(wave, k)) {
+    uint64_t count = k->count + 1;
+    discard(k);
+    keep(k, wave, finding, kernel, count);
+  } else {
+    k->count++;
   }
   pthread_mutex_unlock(&lock);
 }
@@ -117,12 +138,9 @@ uint32_t finding_count(void) {
 
 void clear_findings(void) {
   pthread_mutex_lock(&lock);
-  for (uint32_t n = 0; n < kept_count; n++) {
-    free(kept[n].kernel);
-    free(kept[n].instruction);
-    free(kept[n].other_instruction);
-  }
+  for (uint32_t n = 0; n < kept_count; n++) discard(&kept[n]);
   kept_count = 0;
+  memset(kept_of_kind, 0, sizeof kept_of_kind);
   pthread_mutex_unlock(&lock);
 }
 

@@ -4,11 +4,12 @@
  * device are addresses of this process.
  *
  * Environment:
- *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default) or gfx950
+ *   CKWATCH_EMULATOR_ARCH       gfx90a, gfx942 (default), gfx950 or gfx1100
  *   CKWATCH_EMULATOR_UNCHECKED  1: results only, without looking for undefined values, races and missing waits
  *   CKWATCH_EMULATOR_THREADS    default: the CPUs that this process may use
  *   CKWATCH_EMULATOR_LIMIT      instructions of one wave, 2e9 by default
  *   CKWATCH_EMULATOR_OBJDUMP    LLVM's disassembler
+ *   CKWATCH_EMULATOR_REPORT     a file; what was found is appended to it when the process ends
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,7 +41,6 @@ enum {
   INVALID_HANDLE = 400,
   NOT_FOUND = 500,
   NOT_READY = 600,
-  ILLEGAL_ADDRESS = 700,
   OUT_OF_RESOURCES = 701,
   ALREADY_REGISTERED = 712,
   NOT_REGISTERED = 713,
@@ -56,6 +56,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int broken; /* an error that stays, as a fault of a kernel does */
 static __thread int last_error;
 static __thread int current_device;
+
+void break_device(int error) { broken = error; }
 
 /* ---- Hooks ------------------------------------------------------------------------------------------------------- */
 
@@ -95,11 +97,12 @@ typedef struct {
   int compute_units, clock_khz, memory_clock_khz, bus_bits, l2_bytes, lds_bytes, major, minor;
 } DeviceFacts;
 
-/* AMD's data sheets of MI210, MI300X and MI355X. */
+/* AMD's data sheets of MI210, MI300X, MI355X and RX 7900 XTX, whose compute units are pairs. */
 static const DeviceFacts facts[] = {
     [GFX90A] = {"gfx90a", 104, 1700000, 1600000, 4096, 8 << 20, 64 << 10, 9, 0},
     [GFX942] = {"gfx942", 304, 2100000, 1300000, 8192, 4 << 20, 64 << 10, 9, 4},
     [GFX950] = {"gfx950", 256, 2400000, 2000000, 8192, 4 << 20, 160 << 10, 9, 5},
+    [GFX1100] = {"gfx1100", 48, 2500000, 1250000, 384, 6 << 20, 64 << 10, 11, 0},
 };
 
 static pthread_once_t settled = PTHREAD_ONCE_INIT;
@@ -118,7 +121,7 @@ static void settle(void) {
   instruction_limit = limit && *limit ? (uint64_t)strtod(limit, NULL) : 2000000000;
   char *problem = NULL;
   is_arch_known = arch_named(name, &arch);
-  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950", name) > 0)
+  if (!is_arch_known && asprintf(&problem, "%s is no arch that is emulated: gfx90a, gfx942, gfx950, gfx1100", name) > 0)
     set_problem(problem);
 }
 static const DeviceFacts *device(void) {
@@ -272,7 +275,7 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int number) {
   static const struct {
     uint16_t offset;
     int value;
-  } fields[] = {{304, 65536}, {308, LANES}, {320, 1024}, {324, 1024}, {328, 1024}, {332, 1024}, {336, UNLIMITED},
+  } fields[] = {{304, 65536}, {320, 1024}, {324, 1024}, {328, 1024}, {332, 1024}, {336, UNLIMITED},
                 {340, 65536}, {344, 65536}, {400, 1}, {576, 1}, {580, 1}, {600, 1}, {604, 1}, {624, 2048}, {628, 1},
                 {648, 65536}, {652, 1}, {676, 1}, {712, 2}, {728, 1}, {1424, 100000}, {1464, 1}};
   ENTER(hipGetDevicePropertiesR0600);
@@ -292,12 +295,12 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int number) {
   } facts_at[] = {{348, device_facts->clock_khz}, {360, device_facts->major}, {364, device_facts->minor},
                   {388, number ? 104 : (int)told_number("UNITS", device_facts->compute_units)},
                   {584, (int)told_number("BUS", 0) + 8 * number}, {608, device_facts->memory_clock_khz},
-                  {612, device_facts->bus_bits}, {616, device_facts->l2_bytes}};
+                  {612, device_facts->bus_bits}, {616, device_facts->l2_bytes}, {308, (int)lanes_of_wave(arch)}};
   for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) memcpy(at + fields[n].offset, &fields[n].value, 4);
   for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) memcpy(at + sizes[n].offset, &sizes[n].value, 8);
   for (size_t n = 0; n < sizeof facts_at / sizeof *facts_at; n++)
     memcpy(at + facts_at[n].offset, &facts_at[n].value, 4);
-  snprintf((char *)at + ARCH_NAME, 256, "%s:sramecc+:xnack-", device_facts->name);
+  snprintf((char *)at + ARCH_NAME, 256, "%s%s", device_facts->name, arch == GFX1100 ? "" : ":sramecc+:xnack-");
   return SUCCESS;
 }
 
@@ -353,7 +356,7 @@ EXPORT int hipDeviceGetAttribute(int *value, int attribute, int number) {
     case 71: case 72: *value = 65536; break;            /* registers */
     case 74: case 75: case 76: case 10002: *value = device_facts->lds_bytes; break;
     case 84: *value = memory_total() > INT32_MAX ? INT32_MAX : (int)memory_total(); break;
-    case 87: *value = LANES; break;
+    case 87: *value = (int)lanes_of_wave(arch); break;
     case 10000: case 10017: *value = 100000; break;     /* ClockInstructionRate, WallClockRate */
     case 10013: *value = !lacks("wait-value"); break;   /* CanUseStreamWaitValue */
     case 10018: *value = 1; break;                      /* NumberOfXccs */
@@ -396,9 +399,6 @@ typedef struct Allocation {
 static Allocation *allocations;
 static uint64_t memory_used;
 
-enum { FENCE_PATTERN = 0xa5 };
-static size_t fence_bytes(void) { return (size_t)told_number("FENCE", 0); }
-
 static bool keep_allocation(Allocation wanted) {
   Allocation *allocation = malloc(sizeof *allocation);
   if (!allocation) return false;
@@ -420,14 +420,13 @@ static int allocate(void **address, size_t size, RegionKind kind, unsigned flags
   bool fits = size <= memory_total() && memory_used <= memory_total() - size;
   if (fits) memory_used += size;
   pthread_mutex_unlock(&lock);
-  uint8_t *memory = fits ? map_guarded(size + fence_bytes()) : NULL;
+  uint8_t *memory = fits ? map_guarded(size) : NULL;
   if (!memory) {
     pthread_mutex_lock(&lock);
     if (fits) memory_used -= size;
     pthread_mutex_unlock(&lock);
     return OUT_OF_MEMORY;
   }
-  memset(memory + size, FENCE_PATTERN, fence_bytes());
   if (!keep_allocation((Allocation){memory, size, kind, flags, true, is_managed, NULL})) return OUT_OF_MEMORY;
   if (checked && kind == DEVICE_MEMORY) mark_undefined((uint64_t)(uintptr_t)memory, size, true);
   *address = memory;
@@ -446,7 +445,7 @@ static bool release(void *address, bool mapped) {
   pthread_mutex_unlock(&lock);
   if (!found) return false;
   remove_region((uint64_t)(uintptr_t)address);
-  if (mapped) unmap_guarded(found->address, found->size + fence_bytes());
+  if (mapped) unmap_guarded(found->address, found->size);
   free(found);
   return true;
 }
@@ -470,22 +469,6 @@ static bool is_ours(const void *address, size_t size) {
   uint64_t at = (uint64_t)(uintptr_t)address;
   const Region *region = region_of(at);
   return region && size <= region->base + region->size - at;
-}
-
-/* A kernel of a stand-in that has written behind a buffer: on a GPU, a page fault (if it is lucky). */
-static void look_at_fences(void) {
-  size_t bytes = fence_bytes();
-  if (!bytes) return;
-  pthread_mutex_lock(&lock);
-  for (Allocation *one = allocations; one; one = one->next)
-    for (size_t n = 0; n < bytes && one->is_mapped; n++)
-      if (one->address[one->size + n] != FENCE_PATTERN) broken = ILLEGAL_ADDRESS;
-  pthread_mutex_unlock(&lock);
-}
-
-static int result_of_work(void) {
-  look_at_fences();
-  return broken;
 }
 
 EXPORT int hipMalloc(void **address, size_t size) {
@@ -667,7 +650,7 @@ static int copy_now(void *target, const void *source, size_t size, int kind) {
   if (error || !size) return error;
   drain(stream_of(NULL));
   copy_bytes(target, source, size);
-  return result_of_work();
+  return broken;
 }
 
 /* Copies from or to memory of the program's own are over when the call returns: it may be freed or changed then. */
@@ -693,7 +676,7 @@ EXPORT int hipMemcpyWithStream(void *target, const void *source, size_t size, in
   ENTER(hipMemcpyWithStream);
   int error = copy_later(target, source, size, kind, stream);
   if (!error) drain(stream_of(stream));
-  return end(error ? error : result_of_work());
+  return end(error ? error : broken);
 }
 EXPORT int hipMemcpyHtoD(void *target, void *source, size_t size) {
   ENTER(hipMemcpyHtoD);
@@ -751,7 +734,7 @@ static int fill(void *target, uint32_t value, size_t count, int width, void *han
   if (!target || !is_ours(target, count * (size_t)width)) return INVALID_VALUE;
   put_fill(stream, target, count, value, width);
   if (wait) drain(stream);
-  return wait ? result_of_work() : SUCCESS;
+  return wait ? broken : SUCCESS;
 }
 EXPORT int hipMemset(void *target, int value, size_t size) {
   ENTER(hipMemset);
@@ -821,7 +804,7 @@ EXPORT int hipStreamSynchronize(void *stream) {
   ENTER(hipStreamSynchronize);
   if (!stream_of(stream)) return end(INVALID_HANDLE);
   drain(stream_of(stream));
-  return end(result_of_work());
+  return end(broken);
 }
 EXPORT int hipStreamGetFlags(void *stream, unsigned *flags) {
   ENTER(hipStreamGetFlags);
@@ -850,7 +833,7 @@ EXPORT int hipStreamIsCapturing(void *stream, int *status) {
 EXPORT int hipDeviceSynchronize(void) {
   ENTER(hipDeviceSynchronize);
   drain_all();
-  return end(result_of_work());
+  return end(broken);
 }
 EXPORT int hipDeviceReset(void) {
   ENTER(hipDeviceReset);
@@ -961,7 +944,7 @@ EXPORT int hipEventSynchronize(void *event) {
   ENTER(hipEventSynchronize);
   if (!is_event(event)) return end(INVALID_HANDLE);
   wait_for_event(event);
-  return end(result_of_work());
+  return end(broken);
 }
 EXPORT int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
   ENTER(hipStreamWaitEvent);
@@ -976,7 +959,8 @@ EXPORT int hipEventElapsedTime(float *milliseconds, void *begin, void *finish) {
   double elapsed;
   int error = between_events(begin, finish, &elapsed);
   /* How long the emulator took is no property of the kernel. */
-  if (!error) *milliseconds = told_number("CLOCK", 0) ? (float)elapsed : 0;
+  if (!error && !told_number("CLOCK", 0)) error = NOT_SUPPORTED;
+  *milliseconds = error ? 0 : (float)elapsed;
   return end(error);
 }
 
@@ -1302,7 +1286,7 @@ static void run_queued(void *argument) {
   counts.computed += now.computed;
   counts.all += now.all;
   pthread_mutex_unlock(&lock);
-  if (now.stopped) broken = LAUNCH_FAILURE;
+  if (now.stopped) break_device(LAUNCH_FAILURE);
   forget_launch(queued);
 }
 
@@ -1372,7 +1356,7 @@ static int launch_kernel(Kernel *kernel, Dim3 grid, Dim3 block, void **parameter
   launch->checked = checked;
   launch->traced = traced;
   launch->instruction_limit = instruction_limit;
-  launch->waves = (uint32_t)(items + LANES - 1) / LANES;
+  launch->waves = ((uint32_t)items + lanes_of_wave(arch) - 1) / lanes_of_wave(arch);
   launch->dispatch_id = dispatches++;
   int error = fill_arguments(kernel, queued->memory, parameters, extra);
   if (error) {
@@ -1570,7 +1554,7 @@ EXPORT int hipFuncSetCacheConfig(const void *host, int config) {
 /* Workgroups of a kernel on one compute unit: four SIMDs of 512 registers for 8 waves at most, and its LDS. */
 static int workgroups_per_unit(const Kernel *kernel, int items, size_t shared) {
   if (items <= 0 || items > (int)kernel->max_workgroup) return 0;
-  int waves = (items + LANES - 1) / LANES, by_registers = 512 / (int)kernel->vgprs;
+  int lanes = (int)lanes_of_wave(arch), waves = (items + lanes - 1) / lanes, by_registers = 512 / (int)kernel->vgprs;
   int resident = 4 * (by_registers > 8 ? 8 : by_registers), fit = resident / waves;
   size_t lds = kernel->lds_bytes + shared;
   int by_lds = lds ? (int)((size_t)device()->lds_bytes / lds) : fit;
@@ -1681,3 +1665,16 @@ EXPORT const char *ckwatch_emulator_problem(void) {
   return told_problem;
 }
 EXPORT int ckwatch_emulator_known_instruction(const char *mnemonic) { return is_known_instruction(mnemonic); }
+
+__attribute__((destructor)) static void append_report(void) {
+  const char *path = getenv("CKWATCH_EMULATOR_REPORT");
+  FILE *file = path && *path ? fopen(path, "a") : NULL;
+  if (!file) return;
+  char *text;
+  for (uint32_t n = 0; (text = finding_json(n)); n++) {
+    fprintf(file, "%s\n", text);
+    free(text);
+  }
+  if (problem_text) fprintf(stderr, "emulated %s: %s\n", device()->name, problem_text);
+  fclose(file);
+}

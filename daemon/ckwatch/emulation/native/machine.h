@@ -4,7 +4,8 @@
  *   vector.c       VALU                                        dispatch.c     workgroups on threads, waves to barriers
  *   scalar.c       SALU, branches, barriers, waits             hip.c          the functions of libamdhip64
  *   matrix.c       MFMA                                        findings.c     what was found, as JSON
- *   memory.c       buffer, global, flat, scratch, LDS, SMEM    checks.c       undefined values, waits, races
+ *   memory.c       buffer, global, flat, scratch, LDS, SMEM    checks.c       undefined values, waits
+ *   rdna.c         gfx1100                                     lds_checks.c   races in LDS
  *
  * Sources of semantics: AMD's "Instinct MI200 / MI300 / CDNA4 Instruction Set Architecture" documents, and LLVM's
  * AMDGPU backend (operands, encodings, AMDGPUUsage) where these are silent.
@@ -20,9 +21,12 @@
 
 #define LANES 64
 #define VECTOR_REGISTERS 512 /* v0…v255, then a0…a255 */
-#define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64 */
+#define MAX_WAVES 32         /* of one workgroup; 1024 work-items are 16 waves of 64, or 32 of 32 */
 
-typedef enum { GFX90A, GFX942, GFX950 } Arch;
+typedef enum { GFX90A, GFX942, GFX950, GFX1100 } Arch;
+
+/* Lanes of a wave; all loops go over 64, of which gfx1100 never activates the upper half. */
+static inline uint32_t lanes_of_wave(Arch arch) { return arch == GFX1100 ? 32 : LANES; }
 
 /* ---- Scalar registers: index into Wave.s ------------------------------------------------------------------------ */
 enum {
@@ -46,6 +50,7 @@ enum {
 /* ---- Instructions ---------------------------------------------------------------------------------------------- */
 typedef enum { NO_OPERAND, VECTOR, SCALAR, LITERAL } OperandKind;
 
+enum { WHOLE_REGISTER, LOWER_HALF, UPPER_HALF };
 /* SDWA selections. */
 enum { DWORD, BYTE_0, BYTE_1, BYTE_2, BYTE_3, WORD_0, WORD_1 };
 
@@ -55,6 +60,7 @@ typedef struct {
   bool neg, abs, sext;
   bool plain;     /* a vector register without any modifier, SDWA or DPP: its row can be read as it is */
   uint8_t select; /* SDWA */
+  uint8_t half;   /* `v0.l` and `v0.h` of gfx1100 */
   bool is_float;  /* a literal written as 1.0 or 0.15915494: `real`; otherwise `bits`, sign-extended if written so */
   bool is_hex;    /* a literal written as 0x…: its 32 bits are the upper ones of an f64 */
   uint16_t index; /* of the first register; AGPRs begin at 256 */
@@ -81,10 +87,13 @@ enum {
   ALL_RESULTS_READ = 1 << 10, /* v_swap, v_permlane32_swap: operands 0 and 1 are read and written */
   COPIES_SCALAR = 1 << 11,    /* v_readlane and the like: a scalar result from vector sources */
   ENDS_BLOCK = 1 << 12,       /* s_branch, s_setpc, s_endpgm */
+  OPERANDS_IN_ENCODING = 1 << 13, /* what is printed behind the name is not parsed */
 };
 
 /* What a result is, for tracing non-finite values. */
 typedef enum { PLAIN_BITS, RESULT_F32, RESULT_F16, RESULT_BF16, RESULT_F64, RESULT_PACKED_F16, RESULT_PACKED_F32, RESULT_PACKED_BF16 } ResultType;
+
+enum { KEEPS_UPPER_HALF = 1 }; /* Row.detail of results of 16 bits */
 
 /* One row of the tables of instructions. `name` has no _e32, _e64, _dpp, _sdwa. */
 typedef struct {
@@ -96,11 +105,14 @@ typedef struct {
   uint32_t detail; /* for the handler: width in bytes, a matrix shape's index, … */
 } Row;
 
+enum { LOOKED_AT = 4 };
 enum { MAX_OPERANDS = 7 };
 
 struct Instruction {
   Execute *execute;
   const Row *row;
+  uint64_t looked_at[LOOKED_AT]; /* registers that the checks have to look at, bits of one word of 64 each, */
+  uint8_t word[LOOKED_AT];       /* vectors first */
   uint8_t operand_count;
   Operand operand[MAX_OPERANDS]; /* as the disassembler prints them, results first */
 
@@ -112,15 +124,19 @@ struct Instruction {
   uint8_t dst_unused; /* 0 pad, 1 sign-extend, 2 preserve */
   int16_t dpp_control; /* the nine bits of DPP_CTRL in the ISA documents: 0x00…0xff quad_perm, 0x101… row_shl, … */
   uint8_t row_mask, bank_mask;
+  bool fetch_inactive; /* DPP of gfx1100 */
+  bool half_result;    /* the other half of the register is kept */
   uint8_t cbsz, abid, blgp;  /* MFMA; for f8f6f4 the formats of A and B are cbsz and blgp */
   int32_t offset, offset1;   /* memory: `offset:`, `offset0:`/`offset1:` */
-  bool offen, idxen, glc, lds, gds, scale, sc0, sc1, nt;
+  bool offen, idxen, glc, lds, scale, sc0, sc1, nt;
   uint8_t format;
 
   uint32_t address; /* bytes from the beginning of .text */
   uint32_t size;    /* bytes */
   int32_t target;   /* index of the instruction that a branch leads to; -1 */
   const char *text; /* as disassembled, for messages */
+  Instruction *parts; /* of a pair of gfx1100, in the order in which they are executed */
+  uint8_t part_count;
 
   /* Register use, filled in by decode.c for the checks: operands, in printed order, that are read and written. */
   uint8_t reads, writes; /* bits by operand */
@@ -146,6 +162,13 @@ void free_code(Code *code);
 const Row *find_row(const char *name);
 extern const Row vector_rows[], scalar_rows[], matrix_rows[], memory_rows[]; /* each ends with a row without a name */
 extern const Row unknown_row;
+
+/* gfx1100, in rdna.c: the row for a name as it is printed; changes of parsed operands to what the rows of gfx9 expect;
+ * an order for the two parts of a pair. The latter two are false for what is not understood. */
+const Row *find_rdna_row(const char *printed);
+bool adapt_to_rdna(const char *name, Instruction *i);
+bool order_pair(Instruction parts[3], uint8_t *count);
+extern const Row rdna_rows[], pair_row;
 bool is_known_instruction(const char *mnemonic); /* with or without its suffix */
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -155,7 +178,8 @@ typedef enum { DEVICE_MEMORY, HOST_MEMORY, CODE_MEMORY, KERNEL_ARGUMENTS } Regio
 typedef struct {
   uint64_t base, size;
   RegionKind kind;
-  uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it */
+  uint8_t *undefined; /* NULL: all defined; else one byte for each byte of memory, 1 where nothing has written it, */
+  _Atomic uint64_t undefined_from, undefined_to; /* all of them between these offsets */
 } Region;
 
 void add_region(uint64_t base, uint64_t size, RegionKind kind);
@@ -207,7 +231,7 @@ typedef struct {
 /* ---- A workgroup and its waves ---------------------------------------------------------------------------------- */
 typedef enum { RUNNING, AT_BARRIER, ENDED, STOPPED } WaveState;
 
-typedef struct LdsCell LdsCell; /* checks.c */
+typedef struct LdsShadow LdsShadow; /* lds_checks.c */
 typedef struct WaveChecks WaveChecks; /* checks.c */
 
 typedef struct {
@@ -217,8 +241,7 @@ typedef struct {
   uint32_t lds_bytes; /* allocated: fixed + dynamic */
   Wave *waves[MAX_WAVES];
   uint32_t wave_count;
-  uint32_t epoch;     /* barriers passed */
-  LdsCell *lds_cells; /* one for each four bytes; NULL when not checked */
+  LdsShadow *lds_shadow; /* NULL when not checked */
 } Workgroup;
 
 struct Wave {
@@ -241,6 +264,7 @@ struct Wave {
 
 #define EXEC_OF(w) (*(uint64_t *)&(w)->s[EXEC])
 #define VCC_OF(w) (*(uint64_t *)&(w)->s[VCC])
+static inline uint64_t vcc_lanes(const Wave *w) { return w->launch->arch == GFX1100 ? w->s[VCC] : VCC_OF(w); }
 #define PAIR_OF(w, n) (*(uint64_t *)&(w)->s[n]) /* pairs are even and so aligned */
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
@@ -273,7 +297,7 @@ typedef struct {
   char note[160];           /* a register's name, a counter, …; may be empty */
 } Finding;
 
-/* Notes a finding of a wave. The first of each (kind, kernel, at, other) is kept whole, further ones are counted. */
+/* Notes a finding of a wave. The first of each (kind, kernel, at) is kept whole, further ones are counted. */
 void report(Wave *wave, const Finding *finding);
 void report_and_stop(Wave *wave, const Finding *finding); /* no wave of the launch goes on */
 uint32_t finding_count(void);
@@ -286,15 +310,16 @@ void reset_wave_checks(Wave *wave); /* at the start of a wave: all registers und
 void define_vector(Wave *wave, uint32_t index, uint64_t lanes);
 void define_scalar(Wave *wave, uint32_t index);
 void free_wave_checks(WaveChecks *checks);
-size_t lds_cell_bytes(uint32_t lds_bytes);
-void reset_lds_cells(Workgroup *group);
+size_t lds_shadow_bytes(uint32_t lds_bytes);
+void reset_lds_shadow(Workgroup *group);
 
 /* Before and after an instruction that is not IS_MEMORY: waits, undefined values from operands to results. */
 void check_before(Wave *wave, const Instruction *i);
 void check_after(Wave *wave, const Instruction *i);
 /* s_waitcnt: counts that may be outstanding, -1 where it says nothing. */
 void check_wait(Wave *wave, int vm, int lgkm, int exp);
-void check_barrier(Wave *wave, const Instruction *i); /* when a wave arrives */
+void check_barrier_passed(Workgroup *group);
+void choose_looked_at(Instruction *i); /* once, after decoding */
 
 /* ---- Values: values.h has the inline functions; the tables in vector.c use them ---------------------------------- */
 

@@ -74,8 +74,8 @@ static void convert_16(const Registers *from, uint32_t elements, bool is_f16, Ro
       uint16_t low[LANES], high[LANES];
       for (int l = 0; l < LANES; l++) low[l] = (uint16_t)(*from)[l];
       for (int l = 0; l < LANES; l++) high[l] = (uint16_t)((*from)[l] >> 16);
-      for (int l = 0; l < LANES; l++) to[e][l] = (float)f16_of_bits(low[l]);
-      for (int l = 0; l < LANES; l++) to[e + 1][l] = (float)f16_of_bits(high[l]);
+      for (int l = 0; l < LANES; l++) to[e][l] = f32_of_f16(low[l]);
+      for (int l = 0; l < LANES; l++) to[e + 1][l] = f32_of_f16(high[l]);
     } else {
       for (int l = 0; l < LANES; l++) to[e][l] = f32_of_bits((*from)[l] << 16);
       for (int l = 0; l < LANES; l++) to[e + 1][l] = f32_of_bits((*from)[l] & 0xffff0000u);
@@ -145,27 +145,31 @@ static void convert(const Wave *w, uint32_t first, uint32_t elements, Element ty
 
 /* ---- Lane permutations ------------------------------------------------------------------------------------------- */
 
-static void permute(Row64 *rows, uint32_t count, uint32_t modulo, uint32_t offset) {
+static void permute(Row64 *rows, uint32_t count, const uint8_t from[LANES]) {
   for (uint32_t e = 0; e < count; e++) {
     Row64 old;
     memcpy(old, rows[e], sizeof old);
-    for (uint32_t l = 0; l < LANES; l++) rows[e][l] = old[(l % modulo + offset) % LANES];
+    for (uint32_t l = 0; l < LANES; l++) rows[e][l] = old[from[l]];
   }
 }
 
-/* Whether cbsz, abid and blgp are of those whose effect is documented. For a broadcast to a part of the blocks, AMD's
- * documents contradict each other (ISA: lane groups of 64 >> cbsz; calculator: groups of 1 << cbsz blocks). */
+/* Whether cbsz, abid and blgp are of those whose effect is documented. */
 static bool has_known_modifiers(const Wave *w, const Instruction *i, Shape s) {
-  if (i->cbsz ? 1u << i->cbsz != s.blocks || i->abid >= s.blocks : i->abid != 0) return false;
+  if (i->cbsz ? 1u << i->cbsz > s.blocks || i->abid >> i->cbsz : i->abid != 0) return false;
   return !i->blgp || s.blocks > 1 || s.a == A_F32 || w->launch->arch == GFX90A;
 }
 
-static void permute_sources(const Instruction *i, Row64 *a, Row64 *b, uint32_t elements) {
+/* cbsz: every group of 1 << cbsz blocks has the A of its block number abid (AMD's matrix instruction calculator and its
+ * notes on matrix cores). blgp: lanes of B. */
+static void permute_sources(const Instruction *i, Shape s, Row64 *a, Row64 *b, uint32_t elements) {
   static const struct {
     uint8_t modulo, offset;
   } patterns[8] = {{64, 0}, {32, 0}, {32, 32}, {64, 16}, {16, 0}, {16, 16}, {16, 32}, {16, 48}};
-  if (i->cbsz) permute(a, elements, LANES >> i->cbsz, (LANES >> i->cbsz) * i->abid);
-  if (i->blgp) permute(b, elements, patterns[i->blgp & 7].modulo, patterns[i->blgp & 7].offset);
+  uint8_t from[LANES], in_group = (uint8_t)(s.m << i->cbsz), modulo = patterns[i->blgp & 7].modulo;
+  for (uint32_t l = 0; l < LANES; l++) from[l] = (uint8_t)(l / in_group * in_group + s.m * i->abid + l % s.m);
+  if (i->cbsz) permute(a, elements, from);
+  for (uint32_t l = 0; l < LANES; l++) from[l] = (l % modulo + patterns[i->blgp & 7].offset) % LANES;
+  if (i->blgp) permute(b, elements, from);
 }
 
 /* ---- Products ----------------------------------------------------------------------------------------------------
@@ -299,7 +303,7 @@ static void execute_dense(Wave *w, const Instruction *i) {
   uint32_t elements = s.k * s.m * s.blocks / LANES, results = result_registers(s), d = i->operand[0].index;
   convert(w, i->operand[1].index, elements, s.a, a);
   convert(w, i->operand[2].index, elements, s.b, b);
-  if (i->cbsz | i->blgp) permute_sources(i, a, b, elements);
+  if (i->cbsz | i->blgp) permute_sources(i, s, a, b, elements);
   find_rows(a, s, elements, a_rows);
   find_rows(b, s, elements, b_rows);
   bool flushes = w->launch->arch == GFX90A && (s.a == A_F16 || s.a == A_BF16);

@@ -143,6 +143,13 @@ void mark_undefined(uint64_t address, uint64_t size, bool undefined) {
     uint64_t start = address - region->base, here = region->size - start < size ? region->size - start : size;
     if (undefined && !region->undefined) region->undefined = allocate(region->size);
     if (region->undefined) memset(region->undefined + start, undefined, here);
+    uint64_t end = start + here, from = region->undefined_from, to = region->undefined_to;
+    if (undefined && from >= to) from = start, to = end;
+    else if (undefined) from = start < from ? start : from, to = end > to ? end : to;
+    else if (start <= from && from < end) from = end;
+    else if (start < to && to <= end) to = start;
+    region->undefined_from = from;
+    region->undefined_to = to;
     address += here;
     size -= here;
   }
@@ -220,6 +227,11 @@ static inline void fill_places(Places *p) {
 
 /* ---- Between 64 places and registers ----------------------------------------------------------------------------- */
 typedef uint32_t Quad __attribute__((vector_size(16)));
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Quad){__VA_ARGS__})
+#endif
 
 static inline uint32_t load_32(uint64_t at) {
   uint32_t value;
@@ -228,12 +240,12 @@ static inline uint32_t load_32(uint64_t at) {
 }
 
 static inline void transpose(Quad q[4]) {
-  Quad a = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5), b = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);
-  Quad c = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5), d = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
-  q[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-  q[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-  q[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-  q[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+  Quad a = SHUFFLE(q[0], q[1], 0, 4, 1, 5), b = SHUFFLE(q[0], q[1], 2, 6, 3, 7);
+  Quad c = SHUFFLE(q[2], q[3], 0, 4, 1, 5), d = SHUFFLE(q[2], q[3], 2, 6, 3, 7);
+  q[0] = SHUFFLE(a, c, 0, 1, 4, 5);
+  q[1] = SHUFFLE(a, c, 2, 3, 6, 7);
+  q[2] = SHUFFLE(b, d, 0, 1, 4, 5);
+  q[3] = SHUFFLE(b, d, 2, 3, 6, 7);
 }
 
 static inline void gather(uint32_t *const rows[4], const uint64_t at[LANES], unsigned bytes) {
@@ -378,6 +390,7 @@ static uint64_t undefined_of_region(const Region *region, const Places *p, unsig
     low = p->at[l] < low ? p->at[l] : low;
     high = p->at[l] > high ? p->at[l] : high;
   }
+  if (low - region->base >= region->undefined_to || high - region->base + bytes <= region->undefined_from) return 0;
   if (high - low <= 4096 && !memchr(region->undefined + (low - region->base), 1, high - low + bytes)) return 0;
   return undefined_memory(region, p, p->lanes, bytes, shadow);
 }
@@ -511,11 +524,17 @@ static uint64_t fetch_scratch(Wave *w, const Instruction *i, const Places *p, un
   return undefined;
 }
 
+/* What a load leaves as it is: gfx1100 has no ECC in registers. */
+static inline uint32_t kept_bits(const Wave *w, uint32_t detail) {
+  return detail & D16 && w->launch->arch == GFX1100 ? (detail & HIGH ? 0xffff : 0xffff0000u) : 0;
+}
+
 /* Puts what was read into the registers of the lanes. */
 static inline void deliver(Wave *w, unsigned index, uint64_t lanes, uint32_t detail, uint32_t *const rows[4]) {
   unsigned bytes = detail & BYTES;
+  uint32_t kept = kept_bits(w, detail);
   if (bytes < 4)
-    for (int l = 0; l < LANES; l++) rows[0][l] = shaped(rows[0][l], detail);
+    for (int l = 0; l < LANES; l++) rows[0][l] = shaped(rows[0][l], detail) | (w->v[index][l] & kept);
   for (unsigned k = 0; k < (bytes + 3) / 4; k++) {
     uint32_t *row = w->v[index + k];
     if (row == rows[k]) continue;
@@ -529,6 +548,14 @@ static NO_INLINE void checked_load(Wave *w, const Instruction *i, unsigned index
                                    uint64_t undefined, LoadShadow shadow, int counter) {
   unsigned bytes = detail & BYTES, count = (bytes + 3) / 4, lane;
   if (bytes < 4) FOR_LANES(lane, undefined) shadow[lane][0] = shaped(shadow[lane][0], detail);
+  uint32_t kept = kept_bits(w, detail);
+  if (kept && w->checks->undefined_lanes[index] & lanes) {
+    const uint32_t *row = prepare_row(w->checks, index);
+    FOR_LANES(lane, lanes) {
+      shadow[lane][0] = (undefined >> lane & 1 ? shadow[lane][0] : 0) | (row[lane] & kept);
+      undefined |= (uint64_t)(shadow[lane][0] != 0) << lane;
+    }
+  }
   check_result(w, i, index, count, lanes, counter);
   put_loaded(w, i, index, count, lanes, undefined, shadow);
 }
@@ -626,6 +653,8 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
     if (room < wanted) wanted = (unsigned)room;
     memset(undefined, 0, wanted);
     if (!doubtful) continue;
+    ((Region *)region)->undefined_from = 0;
+    ((Region *)region)->undefined_to = region->size;
     for (unsigned k = 0; k < count; k++) {
       if (!(c->undefined_lanes[index + k] >> lane & 1)) continue;
       uint32_t bits = prepare_row(c, index + k)[lane] >> (detail & HIGH ? 16 : 0);
@@ -743,11 +772,15 @@ static float add_f32(float a, float b, bool flush_input, bool flush_output) {
   return flushed(a + b, flush_output);
 }
 
+static double add_f64(double a, double b) { /* the processor's own NaN has another sign */
+  return isinf(a) && isinf(b) && a != b ? f64_of_bits(0x7ff8ull << 48) : a + b;
+}
+
 static uint32_t add_halves(uint32_t a, uint32_t b, bool brain) {
   uint32_t result = 0;
   for (unsigned shift = 0; shift < 32; shift += 16) {
     uint32_t x = a >> shift & 0xffff, y = b >> shift & 0xffff;
-    uint32_t sum = brain ? bf16_of_f32(f32_of_bf16(x) + f32_of_bf16(y)) : bits_of_f16(f16_of_bits(x) + f16_of_bits(y));
+    uint32_t sum = brain ? bf16_of_f32(f32_of_bf16(x) + f32_of_bf16(y)) : f16_of_f32(f32_of_f16(x) + f32_of_f16(y));
     result |= sum << shift;
   }
   return result;
@@ -761,7 +794,7 @@ static uint64_t chosen_f64(uint64_t old, uint64_t data, bool larger) {
   if (b != b && !(data & quiet)) return data | quiet;
   if (a != a) return b != b ? old : data;
   if (b != b) return old;
-  bool less = b < a || (b == a && signbit(b) > signbit(a)), greater = b > a || (b == a && signbit(b) < signbit(a));
+  bool less = b < a || (b == a && data >> 63 > old >> 63), greater = b > a || (b == a && data >> 63 < old >> 63);
   return (larger ? greater : less) ? data : old;
 }
 
@@ -772,7 +805,7 @@ static uint32_t chosen_f32(uint32_t old, uint32_t data, bool larger, bool flush)
   if (b != b && !(data & quiet)) return data | quiet;
   if (a != a) return b != b ? old : data;
   if (b != b) return old;
-  bool less = b < a || (b == a && signbit(b) > signbit(a)), greater = b > a || (b == a && signbit(b) < signbit(a));
+  bool less = b < a || (b == a && data >> 31 > old >> 31), greater = b > a || (b == a && data >> 31 < old >> 31);
   return (larger ? greater : less) ? data : old;
 }
 
@@ -806,7 +839,7 @@ static uint64_t combined(Operation operation, unsigned bytes, uint64_t old, uint
     case ADD_FLOAT:
       if (!wide)
         return bits_of_f32(add_f32(f32_of_bits((uint32_t)old), f32_of_bits((uint32_t)data), flush_input, flush_output));
-      return bits_of_f64(f64_of_bits(old) + f64_of_bits(data));
+      return bits_of_f64(add_f64(f64_of_bits(old), f64_of_bits(data)));
     case MIN_FLOAT:
     case MAX_FLOAT:
       if (wide) return chosen_f64(old, data, operation == MAX_FLOAT);
@@ -1020,64 +1053,45 @@ static void buffer_atomic(Wave *w, const Instruction *i) {
   else memory_atomic(w, i, &p, i->row->detail, o[0].index, i->glc || i->sc0 ? (int)o[0].index : -1);
 }
 
-/* Formats of 32-bit components that are neither normalized nor scaled: these are not converted. Row.detail: components,
- * and whether the format is the instruction's. */
+/* Formats of components that are as wide in memory as in registers, neither normalized nor scaled: these are not
+ * converted. Row.detail: components, whether they have 16 bits (D16), and whether the format is the instruction's. */
 enum { TYPED = 0x100 };
 
-static int components_of(uint32_t format, uint32_t number_format) {
-  if (number_format != 4 && number_format != 5 && number_format != 7) return 0;
-  return format == 4 ? 1 : format == 11 ? 2 : format == 13 ? 3 : format == 14 ? 4 : 0;
-}
-
-static unsigned format_components(Wave *w, const Instruction *i, const Descriptor *d) {
+/* The bytes that are accessed, or 0: it was reported. */
+static unsigned format_bytes(Wave *w, const Instruction *i, bool loads) {
+  static const uint8_t wide[] = {[4] = 1, [11] = 2, [13] = 3, [14] = 4, [15] = 0};
+  static const uint8_t half[] = {[2] = 1, [5] = 2, [12] = 4, [15] = 0};
+  Descriptor d = descriptor_of(w, &i->operand[2]);
   bool typed = i->row->detail & TYPED;
-  int components = typed ? components_of(i->format & 15, i->format >> 4) : components_of(d->format, d->number_format);
-  unsigned wanted = i->row->detail & BYTES;
-  if (components && (typed || (unsigned)components >= wanted)) return (unsigned)components;
-  cannot_execute(w, i, "a buffer format other than 32-bit components");
+  uint32_t format = typed ? i->format & 15 : d.format, numbers = typed ? i->format >> 4 : d.number_format;
+  unsigned wanted = i->row->detail & BYTES, components = (i->row->detail & D16 ? half : wide)[format];
+  bool in_order = true;
+  for (unsigned k = 0; !typed && k < wanted; k++) in_order &= d.select[k] == 4 + k;
+  if (i->lds) cannot_execute(w, i, "a buffer format to LDS");
+  else if (numbers != 4 && numbers != 5 && numbers != 7) cannot_execute(w, i, "a buffer format that is converted");
+  else if (loads ? components < wanted : components != wanted)
+    cannot_execute(w, i, "a buffer format of other components than the instruction's");
+  else if (!in_order) cannot_execute(w, i, "a buffer format with components in another order");
+  else return wanted * (i->row->detail & D16 ? 2 : 4);
   return 0;
 }
 
 static void buffer_load_format(Wave *w, const Instruction *i) {
   const Operand *o = i->operand;
-  if (i->lds) {
-    cannot_execute(w, i, "a buffer format to LDS");
-    return;
-  }
-  Descriptor d = descriptor_of(w, &o[2]);
-  unsigned wanted = i->row->detail & BYTES, components = format_components(w, i, &d);
-  if (!components) return;
-  bool typed = i->row->detail & TYPED;
-  for (unsigned k = 0; !typed && k < wanted; k++)
-    if (d.select[k] != 4 + k) {
-      cannot_execute(w, i, "a buffer format with components in another order");
-      return;
-    }
-  unsigned bytes = 4 * (components < wanted ? components : wanted);
+  unsigned bytes = format_bytes(w, i, true);
   Places p;
   Space space;
-  if (!buffer_places(w, i, &o[1], &o[2], &o[3], bytes, true, true, &p, &space)) return;
-  load(w, i, &p, space, bytes, o[0].index);
-  for (unsigned k = bytes / 4; k < wanted; k++) {
-    for (int l = 0; l < LANES; l++)
-      if (p.lanes >> l & 1) w->v[o[0].index + k][l] = 0;
-    if (w->checks) define_lanes(w->checks, o[0].index + k, p.lanes);
-  }
+  if (bytes && buffer_places(w, i, &o[1], &o[2], &o[3], bytes, true, true, &p, &space))
+    load(w, i, &p, space, bytes, o[0].index);
 }
 
 static void buffer_store_format(Wave *w, const Instruction *i) {
   const Operand *o = i->operand;
-  Descriptor d = descriptor_of(w, &o[2]);
-  unsigned given = i->row->detail & BYTES, components = format_components(w, i, &d);
-  if (!components) return;
-  if (components != given) {
-    cannot_execute(w, i, "a buffer format of more components than are stored");
-    return;
-  }
+  unsigned bytes = format_bytes(w, i, false);
   Places p;
   Space space;
-  if (buffer_places(w, i, &o[1], &o[2], &o[3], 4 * given, true, true, &p, &space))
-    store(w, i, &p, space, 4 * given, o[0].index);
+  if (bytes && buffer_places(w, i, &o[1], &o[2], &o[3], bytes, true, true, &p, &space))
+    store(w, i, &p, space, bytes, o[0].index);
 }
 
 /* ---- Global, flat and scratch instructions ----------------------------------------------------------------------- */
@@ -1098,12 +1112,6 @@ static void global_places(Wave *w, const Instruction *i, const Operand *vector, 
     for (int l = 0; l < LANES; l++) p->at[l] = fixed + ((uint64_t)high[l] << 32 | low[l]);
   }
   fill_places(p);
-}
-
-static void global_load(Wave *w, const Instruction *i) {
-  Places p;
-  global_places(w, i, &i->operand[1], &i->operand[2], &p);
-  load(w, i, &p, MEMORY, i->row->detail, i->operand[0].index);
 }
 
 static void global_store(Wave *w, const Instruction *i) {
@@ -1127,6 +1135,16 @@ static void global_load_lds(Wave *w, const Instruction *i) {
   load_to_lds(w, i, &p, MEMORY, i->row->detail, lds_base(w, i, false));
 }
 
+static void global_load(Wave *w, const Instruction *i) {
+  if (i->lds) { /* as gfx90a spells it */
+    global_load_lds(w, i);
+    return;
+  }
+  Places p;
+  global_places(w, i, &i->operand[1], &i->operand[2], &p);
+  load(w, i, &p, MEMORY, i->row->detail, i->operand[0].index);
+}
+
 static void scratch_places(Wave *w, const Instruction *i, const Operand *vector, const Operand *scalar, Places *p) {
   p->lanes = EXEC_OF(w);
   p->partial = 0;
@@ -1141,12 +1159,6 @@ static void scratch_places(Wave *w, const Instruction *i, const Operand *vector,
   fill_places(p);
 }
 
-static void scratch_load(Wave *w, const Instruction *i) {
-  Places p;
-  scratch_places(w, i, &i->operand[1], &i->operand[2], &p);
-  load(w, i, &p, SCRATCH, i->row->detail, i->operand[0].index);
-}
-
 static void scratch_store(Wave *w, const Instruction *i) {
   Places p;
   scratch_places(w, i, &i->operand[0], &i->operand[2], &p);
@@ -1158,6 +1170,16 @@ static void scratch_load_lds(Wave *w, const Instruction *i) {
   if (w->checks) check_scalar_use(w, i, M0, 1);
   scratch_places(w, i, &i->operand[0], &i->operand[1], &p);
   load_to_lds(w, i, &p, SCRATCH, i->row->detail, lds_base(w, i, false));
+}
+
+static void scratch_load(Wave *w, const Instruction *i) {
+  if (i->lds) {
+    scratch_load_lds(w, i);
+    return;
+  }
+  Places p;
+  scratch_places(w, i, &i->operand[1], &i->operand[2], &p);
+  load(w, i, &p, SCRATCH, i->row->detail, i->operand[0].index);
 }
 
 /* Flat addresses: which lanes access memory, LDS and scratch is known by the upper half of the address. */
@@ -1286,7 +1308,10 @@ static NO_INLINE void checked_write_lds(Wave *w, const Instruction *i, const uin
   WaveChecks *c = w->checks;
   LoadShadow values, shadow;
   check_use(w, i, index, count, good);
-  bool doubtful = any_of(c->undefined, index, count);
+  uint64_t doubtful = 0;
+  if (any_of(c->undefined, index, count))
+    for (unsigned k = 0; k < count; k++) doubtful |= c->undefined_lanes[index + k] & good;
+  if (!doubtful && note_lds(w, i, LDS_WRITE, LGKM, serial, offset, good, bytes)) return;
   if (doubtful)
     for (unsigned k = 0; k < count; k++) prepare_row(c, index + k);
   FOR_LANES(lane, good) {
@@ -1363,6 +1388,17 @@ static void ds_write2(Wave *w, const Instruction *i) {
   if (w->checks) expect(w, i, LGKM, 0, 0, 0, serial);
 }
 
+static uint64_t aligned_lanes(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes,
+                              unsigned bytes) {
+  unsigned lane;
+  uint64_t aligned = lanes;
+  FOR_LANES(lane, lanes) if (offset[lane] % bytes) {
+    finding(w, i, MISALIGNED, (int)lane, offset[lane], bytes);
+    aligned &= ~(1ull << lane);
+  }
+  return aligned;
+}
+
 /* The waves of a workgroup take turns on one thread: plain reads and writes. MODE tells what becomes of denormals. */
 static void lds_atomic(Wave *w, const Instruction *i, const uint32_t offset[LANES], uint64_t lanes, uint32_t detail,
                        unsigned data, unsigned second, int result, uint32_t serial) {
@@ -1371,12 +1407,8 @@ static void lds_atomic(Wave *w, const Instruction *i, const uint32_t offset[LANE
   bool flush_input = !(w->mode & 0x10), flush_output = !(w->mode & 0x20);
   bool halves = operation == PK_ADD_F16 || operation == PK_ADD_BF16;
   if (halves) flush_input = flush_output = false;
-  uint64_t good = lds_lanes(w, i, offset, lanes, bytes), undefined = 0;
+  uint64_t good = aligned_lanes(w, i, offset, lds_lanes(w, i, offset, lanes, bytes), bytes), undefined = 0;
   LoadShadow shadow;
-  FOR_LANES(lane, good) if (offset[lane] % bytes) {
-    finding(w, i, MISALIGNED, (int)lane, offset[lane], bytes);
-    good &= ~(1ull << lane);
-  }
   if (w->checks) {
     LoadShadow doubt;
     bool doubtful = any_of(w->checks->undefined, data, words);
@@ -1445,7 +1477,7 @@ static void ds_exchange2(Wave *w, const Instruction *i) {
     uint64_t good[2], undefined[2] = {0, 0};
     LoadShadow shadow[2];
     for (unsigned n = 0; n < 2; n++) {
-      good[n] = lds_lanes(w, i, offset[n], lanes, bytes);
+      good[n] = aligned_lanes(w, i, offset[n], lds_lanes(w, i, offset[n], lanes, bytes), bytes);
       if (!w->checks) continue;
       check_use(w, i, o[2 + n].index, words, lanes);
       LoadShadow doubt;
@@ -1471,23 +1503,24 @@ static void ds_exchange2(Wave *w, const Instruction *i) {
   if (w->checks) expect(w, i, LGKM, o[0].index, 2 * words, lanes, serial);
 }
 
-/* ds_append and ds_consume: one operation of the wave, by the number of its active lanes. */
+/* ds_append and ds_consume: one operation of the wave at M0, by the number of its active lanes. */
 static void ds_count(Wave *w, const Instruction *i) {
   uint64_t lanes = EXEC_OF(w);
+  if (w->checks) check_scalar_use(w, i, M0, 1);
   uint32_t serial = w->checks ? next_lds_serial(w, LGKM) : 0;
   const Operand *o = i->operand;
   if (lanes) {
     uint32_t offset[LANES], old = 0;
-    for (int l = 0; l < LANES; l++) offset[l] = (uint32_t)i->offset;
+    for (int l = 0; l < LANES; l++) offset[l] = lds_base(w, i, true);
     uint64_t first = lanes & -lanes, good = lds_lanes(w, i, offset, first, 4);
     LoadShadow shadow;
     uint64_t undefined =
         w->checks ? check_lds(w, i, LDS_ATOMIC, LGKM, serial, offset, good, 4, NULL, NULL, shadow) : 0;
     if (good) {
       uint32_t count = (uint32_t)__builtin_popcountll(lanes), sum;
-      memcpy(&old, w->group->lds + i->offset, 4);
+      memcpy(&old, w->group->lds + offset[0], 4);
       sum = i->row->detail ? old + count : old - count;
-      memcpy(w->group->lds + i->offset, &sum, 4);
+      memcpy(w->group->lds + offset[0], &sum, 4);
     }
     unsigned lane, source = (unsigned)__builtin_ctzll(lanes);
     FOR_LANES(lane, lanes) w->v[o[0].index][lane] = old;
@@ -1499,7 +1532,7 @@ static void ds_count(Wave *w, const Instruction *i) {
 
 static void addtid_offsets(Wave *w, const Instruction *i, uint32_t offset[LANES], uint64_t lanes) {
   if (w->checks) check_scalar_use(w, i, M0, 1);
-  uint32_t base = (uint32_t)i->offset + (w->s[M0] & 0xffff);
+  uint32_t base = lds_base(w, i, true);
   unsigned first = lanes ? (unsigned)__builtin_ctzll(lanes) : 0;
   for (unsigned l = 0; l < LANES; l++) offset[l] = base + 4 * (lanes >> l & 1 ? l : first);
 }
@@ -1613,7 +1646,7 @@ static void ds_bpermute(Wave *w, const Instruction *i) {
   uint8_t source[LANES];
   if (w->checks) check_address(w, i, &o[1], lanes);
   for (int l = 0; l < LANES; l++) {
-    uint32_t from = (w->v[o[1].index][l] + (uint32_t)i->offset) / 4 % LANES;
+    uint32_t from = (w->v[o[1].index][l] + (uint32_t)i->offset) / 4 % lanes_of_wave(w->launch->arch);
     source[l] = lanes >> from & 1 ? (uint8_t)from : LANES;
   }
   put_permuted(w, i, o[0].index, o[2].index, source);
@@ -1626,7 +1659,8 @@ static void ds_permute(Wave *w, const Instruction *i) {
   unsigned lane;
   if (w->checks) check_address(w, i, &o[1], lanes);
   memset(source, LANES, sizeof source);
-  FOR_LANES(lane, lanes) source[(w->v[o[1].index][lane] + (uint32_t)i->offset) / 4 % LANES] = (uint8_t)lane;
+  FOR_LANES(lane, lanes)
+    source[(w->v[o[1].index][lane] + (uint32_t)i->offset) / 4 % lanes_of_wave(w->launch->arch)] = (uint8_t)lane;
   put_permuted(w, i, o[0].index, o[2].index, source);
 }
 
@@ -1820,15 +1854,14 @@ static void nothing(Wave *w, const Instruction *i) {
       ROW(prefix "_atomic_min_f64", handler, 0, ATOMIC(MIN_FLOAT, 8)), \
       ROW(prefix "_atomic_max_f64", handler, 0, ATOMIC(MAX_FLOAT, 8))
 
+#define FORMAT(prefix, components, bits) \
+  ROW(prefix "_load_format_" components, buffer_load_format, 1, bits), \
+      ROW(prefix "_store_format_" components, buffer_store_format, 0, bits)
+
 #define FORMATS(prefix, typed) \
-  ROW(prefix "_load_format_x", buffer_load_format, 1, 1 | (typed)), \
-      ROW(prefix "_load_format_xy", buffer_load_format, 1, 2 | (typed)), \
-      ROW(prefix "_load_format_xyz", buffer_load_format, 1, 3 | (typed)), \
-      ROW(prefix "_load_format_xyzw", buffer_load_format, 1, 4 | (typed)), \
-      ROW(prefix "_store_format_x", buffer_store_format, 0, 1 | (typed)), \
-      ROW(prefix "_store_format_xy", buffer_store_format, 0, 2 | (typed)), \
-      ROW(prefix "_store_format_xyz", buffer_store_format, 0, 3 | (typed)), \
-      ROW(prefix "_store_format_xyzw", buffer_store_format, 0, 4 | (typed))
+  FORMAT(prefix, "x", 1 | (typed)), FORMAT(prefix, "xy", 2 | (typed)), FORMAT(prefix, "xyz", 3 | (typed)), \
+      FORMAT(prefix, "xyzw", 4 | (typed)), FORMAT(prefix, "d16_x", 1 | D16 | (typed)), \
+      FORMAT(prefix, "d16_xy", 2 | D16 | (typed)), FORMAT(prefix, "d16_xyzw", 4 | D16 | (typed))
 
 #define DS_ATOMIC(name, type, operation, bytes) \
   ROW("ds_" name "_" type, ds_atomic, 0, ATOMIC(operation, bytes)), \
@@ -1911,6 +1944,8 @@ const Row memory_rows[] = {
     ROW("s_dcache_inv_vol", nothing, 0, 0),
     ROW("s_dcache_wb", nothing, 0, 0),
     ROW("s_dcache_wb_vol", nothing, 0, 0),
+    ROW("s_dcache_discard", nothing, 0, 0),
+    ROW("s_dcache_discard_x2", nothing, 0, 0),
     ROW("s_atc_probe", nothing, 0, 0),
     ROW("s_atc_probe_buffer", nothing, 0, 0),
 

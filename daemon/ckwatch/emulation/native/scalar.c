@@ -301,15 +301,16 @@ S32(s_call_b64) {
   put_scalar_pair(w, D->index, address_of_next(w));
   w->next = (uint32_t)i->target;
 }
-/* Hardware registers: MODE is kept, of the others the compiler reads none whose value changes a result. */
-enum { HW_MODE = 1, HW_XCC_ID = 20 };
+/* Hardware registers: MODE is kept, of the others the compiler reads none whose value changes a result. Rounding other
+ * than to the nearest even is not modelled. */
+enum { HW_MODE = 1, HW_XCC_ID = 20, ROUNDING = 15 };
 static uint32_t hardware_mask(uint32_t immediate) {
   uint32_t width = (immediate >> 11 & 31) + 1;
   return width >= 32 ? ~0u : (1u << width) - 1;
 }
 S32(s_getreg_b32) {
   uint32_t id = i->offset1 & 63, shift = i->offset1 >> 6 & 31;
-  if (id != HW_MODE && id != HW_XCC_ID) {
+  if (id != HW_MODE && (id != HW_XCC_ID || w->launch->arch == GFX1100)) {
     unknown_row.execute(w, i);
     return;
   }
@@ -319,6 +320,7 @@ static void set_mode(Wave *w, const Instruction *i, uint32_t value) {
   uint32_t shift = i->offset1 >> 6 & 31, mask = hardware_mask((uint32_t)i->offset1) << shift;
   if ((i->offset1 & 63) == HW_MODE) w->mode = (w->mode & ~mask) | (value << shift & mask);
   else unknown_row.execute(w, i);
+  if (w->mode & ROUNDING) unknown_row.execute(w, i);
 }
 S32(s_setreg_b32) { set_mode(w, i, scalar_operand(w, &i->operand[0])); }
 S32(s_setreg_imm32_b32) { set_mode(w, i, scalar_operand(w, &i->operand[0])); }
@@ -335,8 +337,8 @@ S32(s_branch) { w->next = (uint32_t)i->target; }
   S32(s_cbranch_##name) { if (condition) w->next = (uint32_t)i->target; }
 BRANCH(scc0, !SCC_OF)
 BRANCH(scc1, SCC_OF)
-BRANCH(vccz, VCC_OF(w) == 0)
-BRANCH(vccnz, VCC_OF(w) != 0)
+BRANCH(vccz, vcc_lanes(w) == 0)
+BRANCH(vccnz, vcc_lanes(w) != 0)
 BRANCH(execz, EXEC_OF(w) == 0)
 BRANCH(execnz, EXEC_OF(w) != 0)
 /* The immediate of gfx9: vmcnt in bits 3:0 and 15:14, expcnt in 6:4, lgkmcnt in 11:8. All ones: do not wait. */

@@ -1,5 +1,5 @@
-/* One wave without a kernel around it: registers and LDS in, a few instructions, registers and LDS out. For the tests of
- * single instructions against their definitions. */
+/* One wave without a kernel around it: registers and memory in, a few instructions, registers and memory out. For the
+ * tests of single instructions against their definitions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,43 +27,64 @@ static void run(Wave *w) {
   }
 }
 
-/* `vectors` is [512][64], `scalars` [160] with EXEC, VCC, M0 and SCC where machine.h has them. Decodes lines as
- * llvm-objdump prints them and executes them until s_endpgm or the end of the text. 0, 1 if there are findings, or 2 if
- * the text cannot be decoded. */
-EXPORT int ckwatch_emulator_run_wave(const char *disassembly, int arch, uint32_t *vectors, uint32_t *scalars, uint8_t *lds,
-                                     uint32_t lds_bytes, uint32_t mode, int checked) {
+/* `vectors` is [512][64], `scalars` [160] with EXEC, VCC, M0 and SCC where machine.h has them. `undefined` has a byte for
+ * each of `memory`, 1 where nothing has written it, or is NULL. `scratch_bytes` are one lane's. */
+typedef struct {
+  uint32_t *vectors, *scalars;
+  uint8_t *lds, *memory, *undefined, *scratch;
+  uint32_t lds_bytes, memory_bytes, scratch_bytes, mode, arch, checked;
+} SingleWave;
+
+static void copy_undefined(const SingleWave *s, bool back) {
+  uint64_t base = (uint64_t)(uintptr_t)s->memory;
+  for (uint32_t n = 0; s->undefined && n < s->memory_bytes; n++)
+    if (back) s->undefined[n] = count_undefined(base + n, 1, NULL) != 0;
+    else if (s->undefined[n]) mark_undefined(base + n, 1, true);
+}
+
+/* Decodes lines as llvm-objdump prints them and executes them until s_endpgm or the end of the text. 0, 1 if there are
+ * findings, or 2 if the text cannot be decoded. */
+EXPORT int ckwatch_emulator_run_wave(const char *disassembly, const SingleWave *s) {
   clear_findings();
   char *problem = NULL;
-  Code *code = decode(disassembly, (Arch)arch, &problem);
+  Arch arch = (Arch)s->arch;
+  Code *code = decode(disassembly, arch, &problem);
   if (!code) {
     free(problem);
     return 2;
   }
-  Kernel kernel = {.name = "", .lds_bytes = lds_bytes, .vgprs = VECTOR_REGISTERS, .accum_offset = 256, .max_workgroup = LANES};
-  Launch launch = {.kernel = &kernel, .code = code, .arch = (Arch)arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
-                   .checked = checked != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
+  Kernel kernel = {.name = "", .lds_bytes = s->lds_bytes, .scratch_bytes = s->scratch_bytes, .vgprs = VECTOR_REGISTERS,
+                   .accum_offset = 256, .max_workgroup = LANES};
+  Launch launch = {.kernel = &kernel, .code = code, .arch = arch, .grid = {1, 1, 1}, .block = {LANES, 1, 1},
+                   .checked = s->checked != 0, .instruction_limit = MOST_INSTRUCTIONS, .waves = 1};
   Wave *w = zeroed(sizeof *w);
-  Workgroup group = {.launch = &launch, .lds = lds, .lds_bytes = lds_bytes, .waves = {w}, .wave_count = 1};
-  memcpy(w->v, vectors, sizeof w->v);
-  memcpy(w->s, scalars, sizeof w->s);
+  Workgroup group = {.launch = &launch, .lds = s->lds, .lds_bytes = s->lds_bytes, .waves = {w}, .wave_count = 1};
+  memcpy(w->v, s->vectors, sizeof w->v);
+  memcpy(w->s, s->scalars, sizeof w->s);
   w->live = ~0ull;
-  w->mode = mode;
+  w->mode = s->mode;
   w->group = &group;
   w->launch = &launch;
   w->code = code;
-  if (checked) {
-    group.lds_cells = zeroed(lds_cell_bytes(lds_bytes));
-    reset_lds_cells(&group);
+  w->scratch = s->scratch_bytes ? s->scratch : NULL;
+  w->scratch_bytes = s->scratch_bytes;
+  add_region((uint64_t)(uintptr_t)s->memory, s->memory_bytes, DEVICE_MEMORY);
+  copy_undefined(s, false);
+  if (s->checked) {
+    group.lds_shadow = zeroed(lds_shadow_bytes(s->lds_bytes));
+    reset_lds_shadow(&group);
     w->checks = new_wave_checks();
     reset_wave_checks(w);
     for (uint32_t n = 0; n < VECTOR_REGISTERS; n++) define_vector(w, n, ~0ull);
     for (uint32_t n = 0; n < SCALAR_REGISTERS; n++) define_scalar(w, n);
   }
   run(w);
-  memcpy(vectors, w->v, sizeof w->v);
-  memcpy(scalars, w->s, sizeof w->s);
-  if (checked) free_wave_checks(w->checks);
-  free(group.lds_cells);
+  memcpy(s->vectors, w->v, sizeof w->v);
+  memcpy(s->scalars, w->s, sizeof w->s);
+  copy_undefined(s, true);
+  remove_region((uint64_t)(uintptr_t)s->memory);
+  if (s->checked) free_wave_checks(w->checks);
+  free(group.lds_shadow);
   free(w);
   free_code(code);
   return finding_count() > 0;
@@ -71,6 +92,6 @@ EXPORT int ckwatch_emulator_run_wave(const char *disassembly, int arch, uint32_t
 
 /* The names of a table's instructions, one after the other; NULL after the last. */
 EXPORT const char *ckwatch_emulator_instruction(int table, uint32_t n) {
-  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows, memory_rows};
+  const Row *const tables[] = {vector_rows, scalar_rows, matrix_rows, memory_rows, rdna_rows};
   return tables[table][n].name;
 }

@@ -11,7 +11,7 @@ typedef uint32_t Lanes[LANES] __attribute__((aligned(64)));
 
 /* ---- Scalars ---------------------------------------------------------------------------------------------------- */
 static inline uint32_t scalar_of(const Wave *w, uint32_t index) {
-  if (index == VCCZ) return VCC_OF(w) == 0;
+  if (index == VCCZ) return vcc_lanes(w) == 0;
   if (index == EXECZ) return EXEC_OF(w) == 0;
   return index == NULL_REGISTER ? 0 : w->s[index];
 }
@@ -26,12 +26,34 @@ static inline void put_scalar_pair(Wave *w, uint32_t index, uint64_t value) {
   put_scalar(w, index + 1, (uint32_t)(value >> 32));
 }
 
+/* A mask with a bit for each lane: gfx1100's is one register. */
+static inline void put_mask(Wave *w, const Operand *o, uint64_t mask) {
+  put_scalar(w, o->index, (uint32_t)mask);
+  if (o->count > 1) put_scalar(w, o->index + 1, (uint32_t)(mask >> 32));
+}
+
 static inline uint32_t bits_of_f32(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 static inline float f32_of_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 static inline uint64_t bits_of_f64(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
 static inline double f64_of_bits(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
-static inline uint16_t bits_of_f16(_Float16 x) { uint16_t u; memcpy(&u, &x, 2); return u; }
-static inline _Float16 f16_of_bits(uint32_t b) { uint16_t u = (uint16_t)b; _Float16 x; memcpy(&x, &u, 2); return x; }
+#ifdef __FLT16_MAX__
+static inline float f32_of_f16(uint32_t b) { uint16_t u = (uint16_t)b; _Float16 x; memcpy(&x, &u, 2); return (float)x; }
+static inline uint32_t f16_of_f32(float f) { _Float16 x = (_Float16)f; uint16_t u; memcpy(&u, &x, 2); return u; }
+#else /* GCC before 12 */
+static inline float f32_of_f16(uint32_t b) {
+  float magnitude = f32_of_bits((b & 0x7fff) << 13) * 0x1p112f; /* the difference of the biases */
+  uint32_t special = (b & 0x7c00) == 0x7c00 ? 0x7f800000u | (b & 0x3ff ? 0x400000 : 0) : 0;
+  return f32_of_bits(bits_of_f32(magnitude) | special | (b & 0x8000) << 16);
+}
+static inline uint32_t f16_of_f32(float x) {
+  uint32_t u = bits_of_f32(x), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
+  if (magnitude > 0x7f800000) return sign | 0x7e00 | (magnitude >> 13 & 0x3ff);
+  if (magnitude >= 0x47800000) return sign | 0x7c00;
+  /* The last bit of 0.5 is the smallest number of f16: their sum is rounded to it. */
+  if (magnitude < 0x38800000) return sign | (bits_of_f32(f32_of_bits(magnitude) + 0.5f) - bits_of_f32(0.5f));
+  return sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+}
+#endif
 static inline float f32_of_bf16(uint32_t b) { return f32_of_bits(b << 16); }
 static inline uint32_t bf16_of_f32(float x) { /* to nearest even */
   uint32_t u = bits_of_f32(x);
@@ -41,7 +63,7 @@ static inline uint32_t bf16_of_f32(float x) { /* to nearest even */
 
 /* A literal's bits as a 32-bit, 16-bit or 64-bit operand of a float or an integer instruction. */
 static inline uint32_t literal_32(const Operand *o) { return o->is_float ? bits_of_f32((float)o->real) : (uint32_t)o->bits; }
-static inline uint32_t literal_16(const Operand *o) { return o->is_float ? bits_of_f16((_Float16)o->real) : (uint32_t)o->bits & 0xffff; }
+static inline uint32_t literal_16(const Operand *o) { return o->is_float ? f16_of_f32((float)o->real) : (uint32_t)o->bits & 0xffff; }
 static inline uint64_t literal_f64(const Operand *o) {
   if (o->is_float) return bits_of_f64(o->real);
   return o->is_hex ? (uint64_t)o->bits << 32 : (uint64_t)o->bits;

@@ -13,6 +13,7 @@ static int dpp_source(int control, int lane) {
   if (control >= 0x111 && control <= 0x11f) return in_row >= (control & 15) ? lane - (control & 15) : -1;
   if (control >= 0x121 && control <= 0x12f) return row | ((in_row - (control & 15)) & 15);
   if (control >= 0x150 && control <= 0x15f) return row | (control & 15);
+  if (control >= 0x160 && control <= 0x16f) return lane ^ (control & 15);
   switch (control) {
     case 0x130: return lane < 63 ? lane + 1 : -1;
     case 0x134: return (lane + 1) & 63;
@@ -25,6 +26,8 @@ static int dpp_source(int control, int lane) {
     default: return -1;
   }
 }
+
+static inline uint64_t readable_lanes(const Wave *w, const Instruction *i) { return i->fetch_inactive ? ~0ull : EXEC_OF(w); }
 
 static uint32_t selected(uint32_t value, uint8_t select, bool sext) {
   switch (select) {
@@ -42,7 +45,7 @@ const uint32_t *fetch_slow(const Wave *w, const Instruction *i, const Operand *o
   if (o->kind == VECTOR) {
     const uint32_t *row = w->v[o->index + part];
     if (i->dpp && o == &i->operand[i->row->results]) {
-      uint64_t exec = EXEC_OF(w);
+      uint64_t exec = readable_lanes(w, i);
       for (int l = 0; l < LANES; l++) {
         int from = dpp_source(i->dpp_control, l);
         buffer[l] = from >= 0 && exec >> from & 1 ? row[from] : 0;
@@ -68,7 +71,7 @@ void put_slow(Wave *w, const Instruction *i, const Operand *o, const uint32_t *v
   if (i->dpp)
     for (int l = 0; l < LANES; l++) {
       int from = dpp_source(i->dpp_control, l);
-      bool valid = from >= 0 && EXEC_OF(w) >> from & 1;
+      bool valid = from >= 0 && readable_lanes(w, i) >> from & 1;
       if (!(i->row_mask >> (l >> 4) & 1) || !(i->bank_mask >> (l >> 2 & 3) & 1) || (!valid && !i->bound_ctrl))
         lanes &= ~(1ull << l);
     }
@@ -118,7 +121,7 @@ static inline void load_float(const Wave *w, const Instruction *i, int n, Source
 static inline void load_16(const Wave *w, const Instruction *i, int n, Source *s, bool is_float) {
   const Operand *o = &i->operand[n];
   if (o->kind == LITERAL) {
-    uint32_t bits = literal_16(o);
+    uint32_t bits = is_float ? literal_16(o) : literal_32(o);
     for (int l = 0; l < LANES; l++) s->low_buffer[l] = bits;
     s->low = s->low_buffer;
   } else {
@@ -142,13 +145,17 @@ static inline void load_64(const Wave *w, const Instruction *i, int n, Source *s
   }
   if (is_float) with_float_modifiers(o, &s->high, s->high_buffer, 0x80000000u);
 }
-/* Both halves of 16 bits, or both dwords as they are chosen by op_sel and op_sel_hi. */
-static inline void load_pair(const Wave *w, const Instruction *i, int n, Source *s) {
+/* What 1.0 is as a packed operand: of f16 and bf16 the lower half, else f32 (LLVM: AMDGPU::getInlineEncodingV216). */
+typedef enum { PAIR_F16, PAIR_BF16, PAIR_INTEGERS } PairType;
+/* Both halves of 16 bits, as they are chosen by op_sel and op_sel_hi. */
+static inline void load_pair(const Wave *w, const Instruction *i, int n, Source *s, PairType type) {
   const Operand *o = &i->operand[n];
   int source = source_number(i, n);
   bool low_from_high = i->op_sel >> source & 1, high_from_high = i->has_op_sel_hi ? i->op_sel_hi >> source & 1 : true;
   if (o->kind == LITERAL) {
-    uint32_t bits = o->is_hex ? (uint32_t)o->bits : o->is_float ? literal_16(o) : (uint32_t)o->bits;
+    uint32_t bits = literal_32(o);
+    if (o->is_float && type == PAIR_F16) bits = literal_16(o);
+    if (o->is_float && type == PAIR_BF16) bits >>= 16;
     for (int l = 0; l < LANES; l++) s->low_buffer[l] = bits;
     s->low = s->low_buffer;
   } else {
@@ -174,13 +181,17 @@ static inline void load_pair(const Wave *w, const Instruction *i, int n, Source 
 #define load_F64(w, i, n, s) load_64(w, i, n, s, true)
 #define load_U64(w, i, n, s) load_64(w, i, n, s, false)
 #define load_I64(w, i, n, s) load_64(w, i, n, s, false)
-#define load_P32(w, i, n, s) load_pair(w, i, n, s)
+#define load_P32(w, i, n, s) load_pair(w, i, n, s, PAIR_INTEGERS)
+#define load_PF16(w, i, n, s) load_pair(w, i, n, s, PAIR_F16)
+#define load_PBF16(w, i, n, s) load_pair(w, i, n, s, PAIR_BF16)
 
 #define VALUE_F32(s) f32_of_bits((s).low[l])
 #define VALUE_U32(s) ((s).low[l])
 #define VALUE_P32(s) ((s).low[l])
+#define VALUE_PF16(s) ((s).low[l])
+#define VALUE_PBF16(s) ((s).low[l])
 #define VALUE_I32(s) ((int32_t)(s).low[l])
-#define VALUE_F16(s) ((float)f16_of_bits((s).low[l]))
+#define VALUE_F16(s) (f32_of_f16((s).low[l]))
 #define VALUE_H16(s) ((uint16_t)(s).low[l])
 #define VALUE_U16(s) ((uint16_t)(s).low[l])
 #define VALUE_I16(s) ((int16_t)(s).low[l])
@@ -189,7 +200,7 @@ static inline void load_pair(const Wave *w, const Instruction *i, int n, Source 
 #define VALUE_F64(s) f64_of_bits(VALUE_U64(s))
 
 #define SET_F32(d, x) (d).low[l] = bits_of_f32(with_output_f32(i, (float)(x)))
-#define SET_F16(d, x) (d).low[l] = bits_of_f16((_Float16)with_output_f32(i, (float)(x)))
+#define SET_F16(d, x) (d).low[l] = f16_of_f32(with_output_f32(i, (float)(x)))
 #define SET_U32(d, x) (d).low[l] = (uint32_t)(x)
 #define SET_I32(d, x) (d).low[l] = (uint32_t)(int32_t)(x)
 #define SET_U16(d, x) (d).low[l] = (uint16_t)(x)
@@ -214,11 +225,10 @@ static inline double with_output_f64(const Instruction *i, double x) {
 
 /* A 16-bit result: most instructions of gfx9 clear the upper half, unless op_sel chooses it; those that accumulate, and
  * those that are new in gfx9, keep it (LLVM: GCNSubtarget::zeroesHigh16BitsOfDest; the notes on OPSEL in the ISA). */
-enum { KEEPS_UPPER_HALF = 1 }; /* Row.detail */
 static void put_16(Wave *w, const Instruction *i, const uint32_t *values) {
   int sources = i->operand_count - i->row->results;
   bool high = i->op_sel >> sources & 1, keeps = i->row->flags & READS_RESULT || i->row->detail == KEEPS_UPPER_HALF;
-  if ((!high && !keeps) || i->sdwa || i->dpp) {
+  if (!i->half_result && ((!high && !keeps) || i->sdwa || i->dpp)) {
     put(w, i, &i->operand[0], values);
     return;
   }
@@ -226,7 +236,7 @@ static void put_16(Wave *w, const Instruction *i, const uint32_t *values) {
   const uint32_t *row = w->v[i->operand[0].index];
   for (int l = 0; l < LANES; l++)
     merged[l] = high ? (row[l] & 0xffff) | values[l] << 16 : (row[l] & 0xffff0000u) | (values[l] & 0xffff);
-  put_lanes(w, i->operand[0].index, merged);
+  put(w, i, &i->operand[0], merged);
 }
 static inline void put_64(Wave *w, const Instruction *i, const Result *d) {
   Operand high = i->operand[0];
@@ -248,6 +258,9 @@ static inline void put_64(Wave *w, const Instruction *i, const Result *d) {
 static inline void load_old(const Wave *w, const Instruction *i, Source *s) {
   s->low = w->v[i->operand[0].index];
   s->high = w->v[i->operand[0].index + (i->operand[0].count > 1)];
+  if (i->operand[0].half != UPPER_HALF) return;
+  for (int l = 0; l < LANES; l++) s->low_buffer[l] = s->low[l] >> 16;
+  s->low = s->low_buffer;
 }
 
 /* ---- What the table computes with ---------------------------------------------------------------------------------- */
@@ -321,9 +334,9 @@ static inline int64_t saturate(double x, double low, double high) {
 }
 static inline int32_t normalized(float a, float low, float high) { return (int32_t)saturate(rint((double)a * (double)high), (double)low, (double)high); }
 static inline uint32_t f16_towards_zero(float x) {
-  if (!isfinite(x)) return bits_of_f16((_Float16)x);
-  uint32_t bits = bits_of_f16((_Float16)x);
-  if (fabsf((float)f16_of_bits(bits)) > fabsf(x)) bits--;
+  if (!isfinite(x)) return f16_of_f32(x);
+  uint32_t bits = f16_of_f32(x);
+  if (fabsf(f32_of_f16(bits)) > fabsf(x)) bits--;
   return bits;
 }
 /* The product and sum are exact in f64; on the way to f32 the lost bits are kept as an odd last one, so that the
@@ -376,8 +389,8 @@ static inline uint32_t sad_u8(uint32_t a, uint32_t b, bool masked) {
   return d;
 }
 static inline float dot2_f16(uint32_t a, uint32_t b, float c) {
-  float low = __builtin_fmaf((float)f16_of_bits(a), (float)f16_of_bits(b), c);
-  return __builtin_fmaf((float)f16_of_bits(a >> 16), (float)f16_of_bits(b >> 16), low);
+  float low = __builtin_fmaf(f32_of_f16(a), f32_of_f16(b), c);
+  return __builtin_fmaf(f32_of_f16(a >> 16), f32_of_f16(b >> 16), low);
 }
 static inline float dot2_bf16(uint32_t a, uint32_t b, float c) {
   float low = __builtin_fmaf(f32_of_bf16(a & 0xffff), f32_of_bf16(b & 0xffff), c);
@@ -394,6 +407,15 @@ static inline int64_t dot_integer(uint32_t a, uint32_t b, int64_t c, int width, 
   }
   if (clamp) return is_signed ? clamp_i64(c, INT32_MIN, INT32_MAX) : clamp_i64(c, 0, UINT32_MAX);
   return c;
+}
+/* Each operand is signed or not by itself. */
+static inline int64_t dot_mixed(uint32_t a, uint32_t b, int64_t c, int width, uint8_t is_signed, bool clamp) {
+  for (int shift = 32 - width; shift >= 0; shift -= width) {
+    uint32_t x = a << shift, y = b << shift;
+    int64_t wide_x = is_signed & 1 ? (int32_t)x >> (32 - width) : (int64_t)(x >> (32 - width));
+    c += wide_x * (is_signed & 2 ? (int32_t)y >> (32 - width) : (int64_t)(y >> (32 - width)));
+  }
+  return clamp ? clamp_i64(c, INT32_MIN, INT32_MAX) : c;
 }
 /* Four sums of absolute differences, of bytes 0…3, 1…4, 2…5 and 3…6 of `a`. */
 static inline uint64_t quad_sad_u16(uint64_t a, uint32_t b, uint64_t c, bool masked) {
@@ -436,6 +458,22 @@ static inline float div_fixup_f16(float a, float b, float c) { /* nothing is sai
   bool usual = isfinite(b) && isfinite(c) && b != 0 && c != 0;
   return usual && isnan(a) ? a : div_fixup_f32(a, b, c);
 }
+
+/* 53 of the 1201 bits of 2 / pi, for the reduction of large angles; which ones the exponent of `a` says, and `b`. */
+static double trig_preop_f64(double a, uint32_t b) {
+  static const uint64_t two_by_pi[] = {
+      0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+      0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+      0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+      0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b0000, 0};
+  if (a != a) return a;
+  uint32_t exponent = bits_of_f64(a) >> 52 & 0x7ff;
+  uint32_t shift = (b & 31) * 53 + (exponent > 1077 ? exponent - 1077 : 0), word = shift / 64, bit = shift % 64;
+  if (word + 1 >= sizeof two_by_pi / sizeof *two_by_pi) return 0;
+  uint64_t bits = two_by_pi[word] << bit | (bit ? two_by_pi[word + 1] >> (64 - bit) : 0);
+  return ldexp((double)(bits >> 11), -53 - (int)shift + (exponent >= 1968 ? 128 : 0));
+}
+
 static inline double div_fixup_f64(double a, double b, double c) {
   bool negative = signbit(b) != signbit(c);
   if (c != c) return c;
@@ -516,8 +554,8 @@ static inline double div_fixup_f64(double a, double b, double c) {
     }                                             \
     return mask & EXEC_OF(w);                     \
   }                                               \
-  FUNCTION(v_cmp_##name) { put_scalar_pair(w, i->operand[0].index, mask_##name(w, i)); } \
-  FUNCTION(v_cmpx_##name) { put_scalar_pair(w, i->operand[0].index, EXEC_OF(w) = mask_##name(w, i)); }
+  FUNCTION(v_cmp_##name) { put_mask(w, &i->operand[0], mask_##name(w, i)); } \
+  FUNCTION(v_cmpx_##name) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_##name(w, i)); }
 
 #define FLOAT_COMPARISONS(X, t, T) \
   X(f_##t, T, 0) X(lt_##t, T, a < b) X(eq_##t, T, a == b) X(le_##t, T, a <= b) X(gt_##t, T, a > b) \
@@ -555,8 +593,8 @@ static uint32_t class_of(uint64_t bits, int exponent_bits, int mantissa_bits) {
     EACH mask |= (uint64_t)((class_of(VALUE_##U(sa), exponent, mantissa) & sb.low[l]) != 0) << l; \
     return mask & EXEC_OF(w);                     \
   }                                               \
-  FUNCTION(v_cmp_class_##t) { put_scalar_pair(w, i->operand[0].index, mask_class_##t(w, i)); } \
-  FUNCTION(v_cmpx_class_##t) { put_scalar_pair(w, i->operand[0].index, EXEC_OF(w) = mask_class_##t(w, i)); }
+  FUNCTION(v_cmp_class_##t) { put_mask(w, &i->operand[0], mask_class_##t(w, i)); } \
+  FUNCTION(v_cmpx_class_##t) { put_mask(w, &i->operand[0], EXEC_OF(w) = mask_class_##t(w, i)); }
 CLASS(f16, F16, U16, 5, 10)
 CLASS(f32, F32, U32, 8, 23)
 CLASS(f64, F64, U64, 11, 52)
@@ -590,7 +628,7 @@ static inline void add_carry(Wave *w, const Instruction *i, bool with_carry, int
     if (i->clamp && sum >> 32) d[l] = subtract ? 0 : ~0u;
   }
   put(w, i, &i->operand[0], d);
-  put_scalar_pair(w, i->operand[1].index, carry & EXEC_OF(w));
+  put_mask(w, &i->operand[1], carry & EXEC_OF(w));
 }
 FUNCTION(v_add_co_u32) { add_carry(w, i, false, 0); }
 FUNCTION(v_sub_co_u32) { add_carry(w, i, false, 1); }
@@ -612,7 +650,7 @@ FUNCTION(v_subbrev_co_u32) { add_carry(w, i, true, 2); }
       carry |= (uint64_t)((sum >> 64 & 1) != 0) << l; \
     }                                             \
     put_64(w, i, &d);                             \
-    put_scalar_pair(w, i->operand[1].index, carry & EXEC_OF(w)); \
+    put_mask(w, &i->operand[1], carry & EXEC_OF(w)); \
   }
 MAD_64(v_mad_u64_u32, U64, U32, (uint64_t)VALUE_U32(sa) * VALUE_U32(sb))
 MAD_64(v_mad_i64_i32, I64, I32, (int64_t)VALUE_I32(sa) * VALUE_I32(sb))
@@ -659,26 +697,37 @@ static bool is_denormal_quotient(double numerator, double denominator, int small
       mask |= (uint64_t)set << l;                 \
     }                                             \
     put_##T(w, i, &d);                            \
-    put_scalar_pair(w, i->operand[1].index, mask & EXEC_OF(w)); \
+    put_mask(w, &i->operand[1], mask & EXEC_OF(w)); \
   }
 DIV_SCALE(v_div_scale_f32, F32, U32, float, 8, 23, 96, 23, 64, ldexpf)
 DIV_SCALE(v_div_scale_f64, F64, U64, double, 11, 52, 768, 53, 128, ldexp)
-#define DIV_FMAS(name, T, real, fused, absolute, step, scale) \
-  FUNCTION(name) {                                \
+/* The sum is scaled before it is rounded: quotients that are denormal are correct, too. */
+static inline float div_fmas_f32(float a, float b, float c, bool scaled) {
+  if (!scaled) return __builtin_fmaf(a, b, c);
+  return (float)ldexp(__builtin_fma(a, b, c), fabsf(c) >= 2 ? 64 : -64);
+}
+static inline double div_fmas_f64(double a, double b, double c, bool scaled) {
+  double sum = __builtin_fma(a, b, c);
+  if (!scaled) return sum;
+  int step = fabs(c) >= 2 ? 128 : -128;
+  double result = ldexp(sum, step), lost = sum - ldexp(result, -step);
+  if (!isfinite(result) || fabs(lost) != 0x1p-947) return result; /* not half of the last bit, 2^-1074, before scaling */
+  double product = a * b, rest = __builtin_fma(a, b, -product), first = product + c, part = first - product;
+  double below = (first - sum) + ((product - (first - part)) + (c - part) + rest); /* what `sum` has been rounded by */
+  return below != 0 && signbit(below) == signbit(lost) ? nextafter(result, copysign((double)INFINITY, lost)) : result;
+}
+#define DIV_FMAS(T, t)                            \
+  FUNCTION(v_div_fmas_##t) {                      \
     Source sa, sb, sc; Result d;                  \
     uint64_t mask = VCC_OF(w);                    \
     load_##T(w, i, 1, &sa);                       \
     load_##T(w, i, 2, &sb);                       \
     load_##T(w, i, 3, &sc);                       \
-    EACH {                                        \
-      real sum = fused(VALUE_##T(sa), VALUE_##T(sb), VALUE_##T(sc)); \
-      if (mask >> l & 1) sum = scale(sum, absolute(VALUE_##T(sc)) >= 2 ? step : -step); \
-      SET_##T(d, sum);                            \
-    }                                             \
+    EACH { SET_##T(d, div_fmas_##t(VALUE_##T(sa), VALUE_##T(sb), VALUE_##T(sc), mask >> l & 1)); } \
     put_##T(w, i, &d);                            \
   }
-DIV_FMAS(v_div_fmas_f32, F32, float, __builtin_fmaf, fabsf, 64, ldexpf)
-DIV_FMAS(v_div_fmas_f64, F64, double, __builtin_fma, fabs, 128, ldexp)
+DIV_FMAS(F32, f32)
+DIV_FMAS(F64, f64)
 
 /* ---- Lanes that move ------------------------------------------------------------------------------------------------ */
 
@@ -689,10 +738,11 @@ FUNCTION(v_readfirstlane_b32) {
 }
 FUNCTION(v_readlane_b32) {
   const Operand *o = &i->operand[1];
-  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][scalar_operand(w, &i->operand[2]) & 63] : scalar_operand(w, o));
+  put_scalar(w, i->operand[0].index, o->kind == VECTOR ? w->v[o->index][scalar_operand(w, &i->operand[2]) & (lanes_of_wave(w->launch->arch) - 1)]
+                                                        : scalar_operand(w, o));
 }
 FUNCTION(v_writelane_b32) {
-  w->v[i->operand[0].index][scalar_operand(w, &i->operand[2]) & 63] = scalar_operand(w, &i->operand[1]);
+  w->v[i->operand[0].index][scalar_operand(w, &i->operand[2]) & (lanes_of_wave(w->launch->arch) - 1)] = scalar_operand(w, &i->operand[1]);
 }
 FUNCTION(v_swap_b32) {
   Lanes a, b;
@@ -725,9 +775,9 @@ FUNCTION(v_nop) { (void)w, (void)i; }
   FUNCTION(name) {                                \
     Source sa, sb, sc;                            \
     Lanes d;                                      \
-    load_pair(w, i, 1, &sa);                      \
-    load_pair(w, i, 2, &sb);                      \
-    if (sources > 2) load_pair(w, i, 3, &sc);     \
+    load_pair(w, i, 1, &sa, PAIR_##T);            \
+    load_pair(w, i, 2, &sb, PAIR_##T);            \
+    if (sources > 2) load_pair(w, i, 3, &sc, PAIR_##T); \
     else sc.low = sa.low;                         \
     EACH {                                        \
       uint32_t packed = 0;                        \
@@ -741,10 +791,12 @@ FUNCTION(v_nop) { (void)w, (void)i; }
     }                                             \
     put(w, i, &i->operand[0], d);                 \
   }
-#define HALF_F16(x) ((float)f16_of_bits(x))
+#define PAIR_I16 PAIR_INTEGERS
+#define PAIR_U16 PAIR_INTEGERS
+#define HALF_F16(x) (f32_of_f16(x))
 #define HALF_I16(x) ((int32_t)(int16_t)(x))
 #define HALF_U16(x) ((uint32_t)(x) & 0xffff)
-#define PACK_F16(x) bits_of_f16((_Float16)with_output_f32(i, (float)(x)))
+#define PACK_F16(x) f16_of_f32(with_output_f32(i, (float)(x)))
 #define PACK_I16(x) (uint16_t)(i->clamp ? clamp_i64((int64_t)(x), -32768, 32767) : (int64_t)(x))
 #define PACK_U16(x) (uint16_t)(i->clamp ? (uint64_t)clamp_i64((int64_t)(x), 0, 65535) : (uint64_t)(x))
 #define PACKED_16_ROWS(X) \
@@ -761,8 +813,8 @@ FUNCTION(v_pk_fmac_f16) {
   Source sa, sb;
   Lanes d;
   const uint32_t *old = w->v[i->operand[0].index];
-  load_pair(w, i, 1, &sa);
-  load_pair(w, i, 2, &sb);
+  load_pair(w, i, 1, &sa, PAIR_F16);
+  load_pair(w, i, 2, &sb, PAIR_F16);
   EACH {
     uint32_t packed = 0;
     for (int shift = 0; shift < 32; shift += 16)
@@ -800,9 +852,10 @@ static inline const uint32_t *packed_dword(const Wave *w, const Instruction *i, 
 PACKED_32(v_pk_add_f32, 2, a + b)
 PACKED_32(v_pk_mul_f32, 2, a * b)
 PACKED_32(v_pk_fma_f32, 3, __builtin_fmaf(a, b, c))
+/* The lower dword is of the first source, the upper one of the second: of each what its bit of op_sel chooses. */
 FUNCTION(v_pk_mov_b32) {
   Lanes ba, bb, low, high;
-  const uint32_t *a = packed_dword(w, i, 1, 0, ba), *b = packed_dword(w, i, 2, 1, bb);
+  const uint32_t *a = packed_dword(w, i, 1, 0, ba), *b = packed_dword(w, i, 2, 0, bb);
   memcpy(low, a, sizeof low);
   memcpy(high, b, sizeof high);
   put_lanes(w, i->operand[0].index, low);
@@ -822,7 +875,7 @@ static inline void load_mixed(const Wave *w, const Instruction *i, int n, float 
     if (from != buffer) memcpy(buffer, from, sizeof buffer);
   }
   EACH {
-    float x = is_f16 ? (float)f16_of_bits(buffer[l] >> (upper ? 16 : 0)) : f32_of_bits(buffer[l]);
+    float x = is_f16 ? f32_of_f16(buffer[l] >> (upper ? 16 : 0)) : f32_of_bits(buffer[l]);
     if (o->abs || i->neg_hi >> source & 1) x = fabsf(x);
     if (o->neg || i->neg_lo >> source & 1) x = -x;
     values[l] = x;
@@ -852,7 +905,7 @@ static inline void mix_half(Wave *w, const Instruction *i, bool upper) {
   float sums[LANES];
   Lanes d;
   mixed_sum(w, i, sums);
-  EACH d[l] = bits_of_f16((_Float16)sums[l]);
+  EACH d[l] = f16_of_f32(sums[l]);
   put_half(w, i, d, upper);
 }
 FUNCTION(v_fma_mixlo_f16) { mix_half(w, i, false); }
@@ -904,7 +957,7 @@ FUNCTION(v_cvt_sr_bf8_f32) { narrow_stochastic(w, i, true); }
 /* Stochastic rounding: as many upper bits of the random number as the mantissa loses are added, the sum is cut off. */
 static uint32_t f16_of_f32_stochastic(float x, uint32_t random) {
   uint32_t u = bits_of_f32(x), sign = u >> 16 & 0x8000, exponent = u >> 23 & 255, significand = u & 0x7fffff;
-  if (exponent == 255) return bits_of_f16((_Float16)x);
+  if (exponent == 255) return f16_of_f32(x);
   if (exponent) significand |= 0x800000;
   else exponent = 1;
   significand += random >> 19;
@@ -967,7 +1020,7 @@ static inline float wide_element(const Wave *w, const Instruction *i, uint32_t w
   else if (o->kind == SCALAR) bits = scalar_of(w, o->index + (o->count > 1 ? part : 0));
   else bits = wide == WIDE_F16 ? literal_16(o) : literal_32(o);
   float x = wide == WIDE_F32 ? f32_of_bits(bits)
-            : wide == WIDE_F16 ? (float)f16_of_bits(bits >> 16 * (at & 1)) : f32_of_bf16(bits >> 16 * (at & 1) & 0xffff);
+            : wide == WIDE_F16 ? f32_of_f16(bits >> 16 * (at & 1)) : f32_of_bf16(bits >> 16 * (at & 1) & 0xffff);
   if (o->abs) x = fabsf(x);
   return o->neg ? -x : x;
 }
@@ -1024,7 +1077,7 @@ FUNCTION(scaled_widening) {
       if (wide == WIDE_F32) {
         d[n][l] = bits_of_f32((float)x);
       } else {
-        uint32_t half = wide == WIDE_F16 ? bits_of_f16((_Float16)x) : bf16_of_f32((float)x);
+        uint32_t half = wide == WIDE_F16 ? f16_of_f32((float)x) : bf16_of_f32((float)x);
         d[n / 2][l] = n % 2 ? d[n / 2][l] | half << 16 : half;
       }
     }
