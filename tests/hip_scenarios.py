@@ -191,9 +191,9 @@ def fail(calls: str, step: str) -> Any:
 
 
 def trespassing(kernels: str) -> Any:
-    """A kernel writes behind its output, which the runtime tells when it is waited for."""
+    """A kernel writes where nothing is, which the runtime tells when it is waited for."""
     with opened() as runtime:
-        call = Call(runtime, kernels, "past_the_end")
+        call = Call(runtime, kernels, "trespasses")
         call.launch()
         told = attempt(runtime.synchronize)
         again = attempt(lambda: runtime.allocate(SIZE))
@@ -353,7 +353,7 @@ def attempt(step: Callable[[], Any]) -> Any:
 def reset(calls: str = "") -> None:
     """Let these calls fail from now on, counted from 1."""
     os.environ["HIP_STAND_IN_FAIL"] = calls
-    ctypes.CDLL(f"{os.environ['ROCM_PATH']}/lib/libamdhip64.so").hip_stand_in_reset()
+    ctypes.CDLL(f"{os.environ['ROCM_PATH']}/lib/libamdhip64.so").ckwatch_emulator_count_from_one()
 
 
 def peek(address: int) -> int:

@@ -1,10 +1,11 @@
 """Builds the stand-ins for AMD's libraries (tests/data/hip_stand_in) and runs things on them.
 
-They are no GPU: what they are for is the order and the failures of calls. No time taken on them means anything.
+HIP's is the emulator's library with calls that fail. No time taken on it means anything.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -12,12 +13,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ckwatch.emulation.library import COMPILE_FLAGS, LINK_FLAGS
+from ckwatch.emulation.library import SOURCES as EMULATOR
 from patience import PATIENCE_S
 
 SOURCES = Path(__file__).parent / "data/hip_stand_in"
@@ -25,15 +29,26 @@ SCENARIOS = Path(__file__).parent / "hip_scenarios.py"
 DESCRIPTION = "stand-in for HIP in tests (host memory, no GPU)"
 PCI = "0000:c1:00.0"
 
+_UNOPTIMIZED = [flag for flag in COMPILE_FLAGS if flag not in ("-O3", "-march=native")]  # the quickest to compile
 _FLAGS = ("-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
 
 
-def build_hip(rocm: Path, *defines: str) -> Path:
-    """libamdhip64.so under the folder `rocm`, which becomes ROCM_PATH."""
+def build_hip(rocm: Path, *, without: str = "") -> Path:
+    """libamdhip64.so under the folder `rocm`, which becomes ROCM_PATH; `without` a function, if one is named."""
     library = rocm / "lib/libamdhip64.so"
     library.parent.mkdir(parents=True, exist_ok=True)
-    _compile(library, "libamdhip64.c", "-Wl,-soname,libamdhip64.so.7", "-lpthread", *defines)
+    name = without.encode()
+    library.write_bytes(_hip().replace(name, b"-" * len(name)))
     return rocm
+
+
+@functools.cache
+def _hip() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "libamdhip64.so"
+        sources = [*sorted(EMULATOR.glob("*.c")), SOURCES / "hip_failures.c"]
+        _run(["cc", *_UNOPTIMIZED, f"-I{EMULATOR}", *map(str, sources), "-o", str(library), *LINK_FLAGS])
+        return library.read_bytes()
 
 
 def build_blas(rocm: Path, *names: str) -> None:
@@ -65,8 +80,10 @@ def build_amdsmi(rocm: Path) -> None:
 
 def environment(rocm: Path, **settings: str) -> dict[str, str]:
     """The environment in which HIP is the stand-in; `settings` are its own, such as FAIL and DEVICES."""
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(("HIP_", "ROCM_", "ROCR_"))}
-    return usual | {"ROCM_PATH": str(rocm)} | {f"HIP_STAND_IN_{name}": value for name, value in settings.items()}
+    others = ("HIP_", "ROCM_", "ROCR_", "CKWATCH_EMULATOR_")
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    own = {f"HIP_STAND_IN_{name}": value for name, value in settings.items()}
+    return usual | own | {"ROCM_PATH": str(rocm), "CKWATCH_EMULATOR_UNCHECKED": "1"}
 
 
 def scenario(name: str, environment: Mapping[str, str], *arguments: Any) -> Any:

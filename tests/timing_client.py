@@ -86,8 +86,10 @@ class TimingClient:
             self.left_bench = True
 
     @asynccontextmanager
-    async def verifying(self, *patterns: str, force: bool) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", patterns, force)
+    async def verifying(
+        self, *patterns: str, shapes: Sequence[str], force: bool
+    ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
+        self._ask("verify", patterns, *shapes, force)
 
         async def lines() -> AsyncIterator[VerifyLine]:
             yield VerifyLine(event="start", units=len(self.there))

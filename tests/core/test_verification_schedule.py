@@ -11,6 +11,7 @@ from ckwatch.core.events import (
     WorkKind,
 )
 from ckwatch.model.diagnostics import Severity
+from ckwatch.model.verification import VerificationDepth
 from core.language import TOML
 from core.workspace import H1, K1, T1, A, B, built, unit
 from core.world import QUICK, World
@@ -140,12 +141,23 @@ def test_a_request_is_answered_by_what_is_known() -> None:
     world, _ = edited()
     world.drain()
     world.take_log()
-    world.send(VerifyRequested(1, (A,)))
-    assert verifications(world.run(*QUICK)) == []
-    world.send(VerifyRequested(2, (A,), force=True))
-    assert verifications(world.run(*QUICK)) == ["verify k1/a"]
+    for number, (force, log) in enumerate(((False, ["verify k1/a"]), (False, []), (True, ["verify k1/a"])), start=1):
+        world.send(VerifyRequested(number, (A,), force=force))
+        assert verifications(world.run(*QUICK)) == log, "what is verified by itself is not thorough"
+        world.drain()
+        world.take_log()
+    assert world.state.verify_requests == 3
+
+
+def test_a_request_waits_for_a_thorough_verification_though_another_one_runs() -> None:
+    world, (log,) = edited()
+    unit_id = A if log.endswith("/a") else B
+    world.send(VerifyRequested(1, (unit_id,)))
+    assert answer(world)[0] == log, "once more"
     world.drain()
-    assert world.state.verify_requests == 2
+    latest = unit(world, unit_id).verification.latest
+    assert latest is not None
+    assert latest.verification.depth is VerificationDepth.THOROUGH
 
 
 def test_a_dropped_request_ends_it_and_an_automatic_one_goes_on() -> None:

@@ -37,6 +37,7 @@ from ckwatch.model.verification import (
     FindingKind,
     ProblemOutcome,
     Verification,
+    VerificationDepth,
     VerifiedProblem,
 )
 from core.disk import Disk, over
@@ -206,6 +207,7 @@ def verified(effect: Verify, *, checks: bool = True) -> ArtifactVerification:
         problems=(VerifiedProblem(name="exact", shape="M=64", outcome=ProblemOutcome.RIGHT),),
         findings=(race,) if SPILLS in artifact else (),
         checked=checks,
+        depth=VerificationDepth.THOROUGH if effect.awaited else VerificationDepth.ESSENTIAL,
     )
     shapes = effect.unit.kernel.shapes
     return ArtifactVerification(artifact, found, effect.work.key, effect.work.generation, shapes)

@@ -17,10 +17,15 @@ from emulator_findings import TOLD
 from emulator_stand_in import build_stand_in
 
 
-@pytest.fixture
-def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedDevice:
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables, which are set for the whole process, end with the test."""
     for name in (OBJDUMP_VARIABLE, ARCH_VARIABLE):
         monkeypatch.setenv(name, "")
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> EmulatedDevice:
     return EmulatedDevice(str(build_stand_in(tmp_path)), "/llvm-objdump", "gfx942:xnack-")
 
 

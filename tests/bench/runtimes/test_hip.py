@@ -239,7 +239,7 @@ def test_a_call_whose_failure_means_nothing(failures: dict[tuple[str, str], Any]
     assert answer is None or isinstance(answer, float)
 
 
-def test_memory_behind_a_buffer_is_written(rocm: Path) -> None:
+def test_memory_that_is_no_buffer_is_written(rocm: Path) -> None:
     kernels = build_kernels(rocm, rocm / "kernels.so")
     told, again = scenario("trespassing", environment(rocm), str(kernels))
     assert told["kind"] == again["kind"] == "FAULT"
@@ -280,7 +280,7 @@ def test_an_old_hip_is_named_with_its_version(rocm: Path) -> None:
 
 
 def test_a_hip_without_a_function_that_is_needed(tmp_path: Path) -> None:
-    answer = scenario("find", environment(build_hip(tmp_path, "-DWITHOUT_R0600")))
+    answer = scenario("find", environment(build_hip(tmp_path, without="hipGetDevicePropertiesR0600")))
     assert answer["kind"] == "NO_DRIVER"
     assert "hipGetDeviceProperties" in answer["message"]
 
@@ -289,6 +289,13 @@ def test_no_device_says_what_to_look_at(rocm: Path) -> None:
     answer = scenario("find", environment(rocm, DEVICES="0"))
     assert answer["kind"] == "NO_DEVICE"
     assert "/dev/kfd" in answer["hint"]
+
+
+def test_an_emulated_device_is_none(rocm: Path) -> None:
+    answer = scenario("find", environment(rocm, DEVICE="emulated gfx90a"))
+    assert answer["kind"] == "NO_DEVICE"
+    assert "emulated gfx90a is no GPU" in answer["message"]
+    assert "ckwatch verify" in answer["hint"]
 
 
 def test_a_device_that_went_away_is_not_taken_for_another(rocm: Path) -> None:

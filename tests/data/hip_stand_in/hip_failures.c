@@ -7,13 +7,13 @@
  *                         whose kernel has read nowhere), `gpu-hang`, `segv`, `hang`.
  *   HIP_STAND_IN_WITHOUT  what it shall not have: `wait-value`, `signal-memory`, `host-memory`, `fence-flag`, and
  *                         `opening`: a stream that waits for a value never goes on
- *   HIP_STAND_IN_DEVICES, HIP_STAND_IN_ARCH, HIP_STAND_IN_MEMORY (bytes), HIP_STAND_IN_VERSION
+ *   HIP_STAND_IN_DEVICES, HIP_STAND_IN_DEVICE (its name), HIP_STAND_IN_ARCH, HIP_STAND_IN_MEMORY (bytes),
+ *   HIP_STAND_IN_VERSION
  */
 #include "hip_hooks.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,6 @@
 enum { FIRST_FAULT = 700, FIRST_OTHER = 800 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int broken; /* an error that stays, as a fault of a kernel does */
 
 static struct {
   char name[64];
@@ -51,7 +50,7 @@ static int act(const char *action) {
   if (strncmp(action, "hang", 4) == 0)
     for (;;) pause();
   int error = atoi(action);
-  if (error >= FIRST_FAULT && error < FIRST_OTHER) broken = error;
+  if (error >= FIRST_FAULT && error < FIRST_OTHER) break_device(error); /* as a fault of a kernel does */
   return error;
 }
 
@@ -59,7 +58,6 @@ int injected_failure(const char *name) {
   pthread_mutex_lock(&lock);
   int call = count_call(name);
   pthread_mutex_unlock(&lock);
-  if (broken) return broken;
   size_t length = strlen(name);
   for (const char *rule = getenv("HIP_STAND_IN_FAIL"); rule && *rule;) {
     if (strncmp(rule, name, length) == 0 && rule[length] == '#') {
@@ -89,7 +87,7 @@ long long told_number(const char *name, long long otherwise) {
   static const struct {
     const char *name;
     long long value;
-  } own[] = {{"MEMORY", 1LL << 30}, {"UNITS", 110}, {"BUS", 0xc1}, {"FENCE", 256}, {"CLOCK", 1}};
+  } own[] = {{"MEMORY", 1LL << 30}, {"UNITS", 110}, {"BUS", 0xc1}, {"CLOCK", 1}};
   char variable[64];
   snprintf(variable, sizeof variable, "HIP_STAND_IN_%s", name);
   const char *text = getenv(variable);
@@ -100,18 +98,20 @@ long long told_number(const char *name, long long otherwise) {
 }
 
 const char *told_text(const char *name, const char *otherwise) {
-  if (strcmp(name, "DEVICE") == 0) return "stand-in for HIP in tests (host memory, no GPU)";
-  if (strcmp(name, "ARCH") != 0) return otherwise;
-  const char *arch = getenv("HIP_STAND_IN_ARCH");
-  return arch ? arch : "gfx90a";
+  bool is_device = strcmp(name, "DEVICE") == 0;
+  if (!is_device && strcmp(name, "ARCH") != 0) return otherwise;
+  const char *told = getenv(is_device ? "HIP_STAND_IN_DEVICE" : "HIP_STAND_IN_ARCH");
+  return told ? told : is_device ? "stand-in for HIP in tests (host memory, no GPU)" : "gfx90a";
 }
 
-/* Forgets injected failures and counts calls from 1 again: the tests' own call, HIP has no such thing. */
+/* The tests' own calls; hip.map lets names like these out. */
+#define EXPORT __attribute__((visibility("default")))
 extern void ckwatch_emulator_clear(void);
-__attribute__((visibility("default"))) void hip_stand_in_reset(void) {
+
+EXPORT void ckwatch_emulator_count_from_one(void) {
   ckwatch_emulator_clear();
   pthread_mutex_lock(&lock);
   memset(counted, 0, sizeof counted);
-  broken = 0;
   pthread_mutex_unlock(&lock);
 }
+EXPORT void ckwatch_emulator_fault(void) { break_device(FIRST_FAULT); }

@@ -1,5 +1,6 @@
 /* "Kernels" of the kernel ABI for tests: Y = X · W in f32, all row-major, computed by the host when the stand-in's
- * stream comes to it. One does what it should; each of the others fails in its own way. */
+ * stream comes to it: device code would need a disassembler. One does what it should; each of the others fails in its
+ * own way. */
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 extern int hipLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 extern int hipStreamSynchronize(void *stream);
+extern void ckwatch_emulator_fault(void);
 
 struct call {
   const float *x, *w;
@@ -50,6 +52,12 @@ static void run_past_the_end(void *data) {
   free(call);
 }
 
+/* Far from any buffer, which a GPU tells. */
+static void run_trespassing(void *data) {
+  free(data);
+  ckwatch_emulator_fault();
+}
+
 static void run_nothing(void *data) { free(data); }
 
 static void run_once_so(void *data) {
@@ -78,8 +86,13 @@ static void run_for_ever(void *data) {
   for (;;) pause();
 }
 
-static int launch(void (*function)(void *), const float *x, const float *w, float *y, int m, int n, int k, int ldx,
-                  int ldw, int ldy, size_t *workspace_size, uint8_t *workspace, void *stream) {
+#define PARAMETERS                                                                                                 \
+  const float *x, const float *w, float *y, int32_t m, int32_t n, int32_t k, int32_t ldx, int32_t ldw, int32_t ldy, \
+      size_t *workspace_size, uint8_t *workspace, void *stream
+#define ARGUMENTS x, w, y, m, n, k, ldx, ldw, ldy, workspace_size, workspace, stream
+
+static int launch(void (*function)(void *), int status, PARAMETERS) {
+  if (status) return status;
   if (workspace_size) {
     *workspace_size = 512;
     return 0;
@@ -89,35 +102,23 @@ static int launch(void (*function)(void *), const float *x, const float *w, floa
   return hipLaunchHostFunc(stream, function, call);
 }
 
-#define KERNEL(name, function)                                                                                     \
-  EXPORT int name(const float *x, const float *w, float *y, int32_t m, int32_t n, int32_t k, int32_t ldx,          \
-                  int32_t ldw, int32_t ldy, size_t *workspace_size, uint8_t *workspace, void *stream) {            \
-    return launch(function, x, w, y, m, n, k, ldx, ldw, ldy, workspace_size, workspace, stream);                   \
-  }
+#define KERNEL(name, function, status) \
+  EXPORT int name(PARAMETERS) { return launch(function, status, ARGUMENTS); }
 
-KERNEL(right, run_right)
-KERNEL(wrong, run_wrong)
-KERNEL(past_the_end, run_past_the_end)
-KERNEL(unwritten, run_nothing)
-KERNEL(nondeterministic, run_once_so)
-KERNEL(crashes, run_segv)
-KERNEL(faults, run_abort)
-KERNEL(never_ends, run_for_ever)
-
-#define REFUSING(name, status)                                                                                     \
-  EXPORT int name(const float *x, const float *w, float *y, int32_t m, int32_t n, int32_t k, int32_t ldx,          \
-                  int32_t ldw, int32_t ldy, size_t *workspace_size, uint8_t *workspace, void *stream) {            \
-    (void)x, (void)w, (void)y, (void)m, (void)n, (void)k, (void)ldx, (void)ldw, (void)ldy;                         \
-    (void)workspace_size, (void)workspace, (void)stream;                                                           \
-    return status;                                                                                                 \
-  }
-
-REFUSING(refused, -23)
-REFUSING(fails, 7)
+KERNEL(right, run_right, 0)
+KERNEL(wrong, run_wrong, 0)
+KERNEL(past_the_end, run_past_the_end, 0)
+KERNEL(trespasses, run_trespassing, 0)
+KERNEL(unwritten, run_nothing, 0)
+KERNEL(nondeterministic, run_once_so, 0)
+KERNEL(crashes, run_segv, 0)
+KERNEL(faults, run_abort, 0)
+KERNEL(never_ends, run_for_ever, 0)
+KERNEL(refused, run_nothing, -23)
+KERNEL(fails, run_nothing, 7)
 
 /* Waits for its own launch, as host code that copies from the device does: a closed gate would never open. */
-EXPORT int waits(const float *x, const float *w, float *y, int32_t m, int32_t n, int32_t k, int32_t ldx, int32_t ldw,
-                 int32_t ldy, size_t *workspace_size, uint8_t *workspace, void *stream) {
-  int status = right(x, w, y, m, n, k, ldx, ldw, ldy, workspace_size, workspace, stream);
+EXPORT int waits(PARAMETERS) {
+  int status = right(ARGUMENTS);
   return status || workspace_size ? status : hipStreamSynchronize(stream);
 }
