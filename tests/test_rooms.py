@@ -35,6 +35,7 @@ PROCESS_CALLS = {
     *("os.kill", "os.killpg", "os.system", "os.popen", "os.waitpid"),
 }
 OTHER_PROCESSES: Mapping[str, AbstractSet[str]] = {
+    "ckwatch.cli.emulate": {"subprocess.run"},  # the program has the command's terminal
     "ckwatch.cli.live.screen": {"os.kill"},  # Ctrl-Z stops the command itself
     "ckwatch.server.__main__": {"os.fork"},  # a daemon leaves its terminal
 }

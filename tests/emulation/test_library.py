@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ckwatch.emulation import library as module
-from ckwatch.emulation.library import COMPILE_FLAGS, LIBRARY, build_library
+from ckwatch.emulation.library import COMPILE_FLAGS, KEPT, LIBRARY, build_library
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ExitReason, ProcessResult
 
@@ -78,6 +79,20 @@ async def test_other_sources_are_another_library(tmp_path: Path, sources: Path, 
     second = await build_library(tmp_path / "emulator", environment=programs, launch=compiler)
     assert first != second
     assert first.is_file()
+
+
+async def test_those_used_last_are_kept(tmp_path: Path, sources: Path, programs: dict[str, str]) -> None:
+    folder, compiler = tmp_path / "emulator", FakeCompiler()
+    built = []
+    for version in range(KEPT):
+        (sources / "machine.h").write_text(f"// {version}\n")
+        built.append(await build_library(folder, environment=programs, launch=compiler))
+        os.utime(built[-1].parent, (version, version))  # long ago, in this order
+    (sources / "machine.h").write_text("// 0\n")
+    assert await build_library(folder, environment=programs, launch=compiler) == built[0]
+    (sources / "machine.h").write_text("// new\n")
+    newest = await build_library(folder, environment=programs, launch=compiler)
+    assert {entry.name for entry in folder.iterdir()} == {path.parent.name for path in (newest, built[0], *built[2:])}
 
 
 @pytest.mark.usefixtures("sources")

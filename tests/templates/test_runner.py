@@ -94,6 +94,10 @@ def test_the_device_runner(name: str, link: Link) -> None:
     assert (status, err) == (0, ""), out
     assert "on stand-in on the host (none)" in out
     assert "HIP events" in out
+    status, out, err = run(executable, HIP_ON_HOST_NAME="emulated gfx942")
+    assert (status, err) == (0, ""), out
+    assert out.endswith("\ntime: none, the device is emulated\nPASSED\n")
+    assert "HIP events" not in out
     status, out, err = run(executable, HIP_ON_HOST_NO_DEVICE="1")
     assert (status, out) == (2, "")
     assert "hipErrorNoDevice" in err

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ckwatch.cli.completion import names
+from ckwatch.model.verification import EMULATED_ARCHS
 from ckwatch.model.version import __version__
 
 PATTERNS_HELP = (
@@ -286,16 +287,31 @@ def _add_timings(parser: ProgramParser) -> None:
         "verify",
         command("verify:run"),
         "Build kernels and see whether they are right, without a GPU",
-        "An emulator on this machine's processor runs what was compiled for gfx90a, gfx942 or gfx950: many small "
-        "shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, 2 if it "
-        "cannot be verified.",
+        "An emulator on this machine's processor runs what was compiled for gfx90a, gfx942, gfx950 or gfx1100: some "
+        "forty shapes, with every access to memory checked. Exit status 1 if a kernel is wrong or does not build, 2 if "
+        "it cannot be verified.",
     )
     verify.add_patterns()
     verify.add_argument(
-        "--shape", action="append", default=[], metavar="SHAPE", help="report on this shape only; may be repeated"
+        "--shape",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help="try this shape only: a name, as --details prints it, or sizes (M=64,N=64,K=128); may be repeated",
     )
     verify.add_argument("--details", action="store_true", help="print every shape that was tried")
     verify.add_argument("--force", action="store_true", help="execute again what was verified already")
+
+    emulate = parser.add(
+        "emulate",
+        command("emulate:run"),
+        "Run a program that uses HIP without a GPU",
+        "The program gets the emulator for an AMD GPU. What is found in its kernels is printed when it has ended. Exit "
+        "status: the program's, or 1 if that is 0 and there is a mistake in a kernel.",
+    )
+    emulate.add_argument("--arch", choices=EMULATED_ARCHS, default="gfx942", help="which GPU (default: gfx942)")
+    emulate.add_argument("program", metavar="PROGRAM", help="linked with libamdhip64, or loading it")
+    emulate.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="of the program")
 
     history = parser.add("history", command("history:run"), "Show the timings of a unit")
     history.add_name("units", "unit", metavar="UNIT", help=UNIT_HELP)

@@ -40,7 +40,7 @@ def doctor(options: argparse.Namespace) -> int:
 
     Raises `UntrustedError` for a named workspace whose compilers may not run here, `CkwatchError` if it cannot be read.
     """
-    root = _workspace(options)
+    root = trusted_workspace(options)
     choice: ToolchainChoice | None = None
     archs: tuple[str, ...] = ("gfx942",)
     if root is not None:
@@ -57,7 +57,7 @@ def doctor(options: argparse.Namespace) -> int:
     return 0 if report.ok else 2
 
 
-def _workspace(options: argparse.Namespace) -> Path | None:
+def trusted_workspace(options: argparse.Namespace) -> Path | None:
     """The workspace that is named, or that the command is run in, as far as that one is trusted."""
     if options.workspace is not None:
         return find_workspace(options.workspace)

@@ -22,6 +22,9 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.system.async_processes import ExitReason, Launcher, ProcessResult, run_process
 from ckwatch.system.user_files import read_file
 
+FOLDER = "emulator"
+"""Where the store keeps the library."""
+
 SOURCES = Path(__file__).parent / "native"
 LIBRARY = "libamdhip64.so.7"
 """The name that hipcc's shared objects ask for."""
@@ -37,8 +40,16 @@ LINK_FLAGS = (
 
 HOST_COMPILERS = ("clang", "gcc", "cc")
 
+KEPT = 4
+"""Libraries that stay when another is built: those used last, by this ckwatch, other ones and other compilers."""
+
 _TIME_LIMIT_S = 600.0
 _CPU = re.compile(r"^(?:model name|flags|Features|CPU part)\s*:.*$", re.MULTILINE)
+
+
+def source_files() -> list[Path]:
+    """What the library is made of."""
+    return sorted(SOURCES.iterdir())
 
 
 async def build_library(
@@ -60,7 +71,7 @@ async def build_library(
     names = await to_thread.run_sync(_folder_names, tuple(dict.fromkeys(compilers)))
     libraries = {compiler: folder / name / LIBRARY for compiler, name in names.items()}
     for library in libraries.values():
-        if await to_thread.run_sync(library.is_file):
+        if await to_thread.run_sync(_use, library):
             return library
     failures = []
     for compiler, library in libraries.items():
@@ -108,6 +119,20 @@ def _require(compiler: str, done: list[ProcessResult]) -> None:
             raise CkwatchError(f"{compiler} cannot build the emulator: {first or result.exit_reason.value}")
 
 
+def _use(library: Path) -> bool:
+    """Whether it is there, which counts as a use of it."""
+    with suppress(OSError):
+        os.utime(library.parent)
+    return library.is_file()
+
+
+def _prune(folder: Path) -> None:
+    with suppress(OSError):
+        built = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
+        for entry in built[KEPT:]:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
 def _take(work: Path, folder: Path) -> None:
     """Put the finished folder in place in one step; another process may have been first."""
     for entry in work.glob("*.o"):
@@ -116,12 +141,13 @@ def _take(work: Path, folder: Path) -> None:
         work.rename(folder)
     if not (folder / LIBRARY).is_file():
         raise OSError(f"{folder} cannot be made")
+    _prune(folder.parent)
 
 
 def _folder_names(compilers: Iterable[str]) -> dict[str, str]:
     """By compiler, what its library is made of: the sources, the compiler and the processor."""
     sources = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
+    for source in source_files():
         sources.update(f"{source.name}\n".encode())
         sources.update(read_file(source))
     processor = b""

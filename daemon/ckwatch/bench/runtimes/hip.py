@@ -24,6 +24,7 @@ from ckwatch.bench.runtimes.hip_monitor import AmdsmiReadings
 from ckwatch.bench.runtimes.stream_gate import StreamGate
 from ckwatch.model.gpu_specs import AMD_GPUS, MIB, DeviceFacts
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.verification import EMULATED
 
 EVENTS: Mapping[int, str] = {0x20000000: "without system fence", 0: "with system fence"}
 """Flags of events, the better first. By default HIP writes back and invalidates the L2 cache at each event, which would
@@ -41,6 +42,12 @@ def find() -> tuple[DeviceFacts, ...]:
     version = hip_api.check_version()
     count = int(call("hipGetDeviceCount"))
     devices = [_facts(ordinal, version) for ordinal in range(count)]
+    if devices and all(device.description.startswith(f"{EMULATED} ") for device in devices):
+        raise BenchmarkError(
+            FailureKind.NO_DEVICE,
+            f"{devices[0].description} is no GPU: nothing can be timed on it",
+            "`ckwatch verify` says whether kernels are right; without the emulator as libamdhip64, GPUs are found",
+        )
     return tuple(sorted(devices, key=lambda device: -device.compute_units * device.clock_mhz))
 
 

@@ -133,7 +133,8 @@ inline const char* hipGetErrorName(hipError_t error) {
 }
 inline const char* hipGetErrorString(hipError_t error) { return hipGetErrorName(error); }
 
-// HIP_ON_HOST_NO_DEVICE and HIP_ON_HOST_MEMORY_BYTES in the environment make it fail as a device would.
+// HIP_ON_HOST_NO_DEVICE and HIP_ON_HOST_MEMORY_BYTES in the environment make it fail as a device would;
+// HIP_ON_HOST_NAME is the device's name.
 inline hipError_t hipGetDeviceCount(int* count) {
     *count = std::getenv("HIP_ON_HOST_NO_DEVICE") != nullptr ? 0 : 1;
     return *count == 0 ? hipErrorNoDevice : hipSuccess;
@@ -143,7 +144,9 @@ struct hipDeviceProp_t {
     char gcnArchName[256];
 };
 inline hipError_t hipGetDeviceProperties(hipDeviceProp_t* properties, int) {
+    const char* name = std::getenv("HIP_ON_HOST_NAME");
     *properties = {"stand-in on the host", "none"};
+    if (name != nullptr) std::snprintf(properties->name, sizeof properties->name, "%s", name);
     return hipSuccess;
 }
 inline hipError_t hipStreamCreate(hipStream_t* stream) { return *stream = nullptr, hipSuccess; }

@@ -1,0 +1,71 @@
+"""`ckwatch emulate`: runs a program whose AMD GPU is the emulator, and prints what that found in its kernels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ckwatch.bench.runtimes.emulated import ARCH_VARIABLE, OBJDUMP_VARIABLE
+from ckwatch.cli.toolchain import trusted_workspace
+from ckwatch.codeobject.kernel_names import readable_names
+from ckwatch.compile.store.artifacts import default_folder
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import ToolchainChoice
+from ckwatch.emulation.findings import MemoryRange, finding_of
+from ckwatch.emulation.library import FOLDER, build_library
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.user_files import read_file
+from ckwatch.workspace.loading import load_workspace
+
+REPORT_VARIABLE = "CKWATCH_EMULATOR_REPORT"
+LIBRARIES_VARIABLE = "LD_LIBRARY_PATH"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the program: its exit status; 1 where that is 0 and a mistake was found."""
+    choice: ToolchainChoice | None = None
+    store = default_folder()
+    root = trusted_workspace(options)
+    if root is not None:
+        settings = load_workspace(root).settings
+        choice, store = settings.toolchain, settings.store.folder or store
+    toolchain = discover(choice)
+    library = anyio.run(partial(build_library, store / FOLDER, toolchain.clang))
+    folders = [str(library.parent), *filter(None, [os.environ.get(LIBRARIES_VARIABLE)])]
+    with tempfile.NamedTemporaryFile(prefix="ckwatch-findings-") as report:
+        told = {
+            ARCH_VARIABLE: options.arch,
+            OBJDUMP_VARIABLE: str(toolchain.objdump),
+            REPORT_VARIABLE: report.name,
+            LIBRARIES_VARIABLE: os.pathsep.join(folders),
+        }
+        try:
+            command = [options.program, *options.arguments]
+            status = subprocess.run(command, env=os.environ | told, check=False).returncode
+        except OSError as error:
+            raise CkwatchError(f"{options.program} cannot be run: {error.strerror}") from error
+        found = [_sentence(json.loads(line)) for line in read_file(report.name).splitlines()]
+    # Not to standard output, which is the program's.
+    sys.stderr.writelines(f"{options.arch} (emulated): {sentence}\n" for sentence in found)
+    return 128 - status if status < 0 else status or int(bool(found))
+
+
+def _sentence(told: Mapping[str, Any]) -> str:
+    memory = []
+    if told["region_base"] is not None:
+        memory = [MemoryRange(name="an allocation", address=int(told["region_base"]), size_bytes=told["region_size"])]
+    finding = finding_of(told, "", memory)
+    where = f" at `{finding.instruction}`" if finding.instruction else ""
+    lane = "" if finding.lane is None else f", lane {finding.lane}"
+    place = f"workgroup {', '.join(map(str, finding.workgroup))}, wave {finding.wave}{lane}"
+    kernel = readable_names([finding.kernel])[finding.kernel]
+    return f"{kernel}: {finding.message}{where} ({place})"
