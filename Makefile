@@ -14,7 +14,7 @@ WORDS ?=
 MINUTES ?= 10
 PARTS ?=
 
-.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes planted-bugs torture toolchain bench clean
+.PHONY: demo test test-elsewhere test-editors lint fast-test mistakes planted-bugs verify-shipped torture toolchain bench clean
 
 demo: toolchain
 	@$(BIN)/python tools/demo.py
@@ -48,6 +48,11 @@ mistakes: toolchain
 # minutes. WORDS="barrier CK": those that have one of these words in their kind or name.
 planted-bugs: toolchain
 	PYTHONPATH=tests $(BIN)/python -m planted_bugs $(WORDS)
+
+# Verifies the shipped HIP and Composable Kernel units for gfx942 and gfx950 on the emulator, and prints how many problems
+# are right, refused and wrong; most of an hour. WORDS="v3 f8": those that have one of these words in their name.
+verify-shipped: toolchain
+	$(BIN)/python -m benchmarks.verification $(WORDS)
 
 # Kills, fuzzes and attacks ckwatch at random for MINUTES (10); PARTS="kill lsp": only these. What is found is saved with
 # the command that plays it again. `make test` plays a few rounds of each part.

@@ -35,7 +35,7 @@ from ckwatch.emulation.library import build_library
 from ckwatch.emulation.problems import Trial, trials_of
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Unit
-from ckwatch.model.verification import VerificationOutcome
+from ckwatch.model.verification import VerificationDepth, VerificationOutcome
 from ckwatch.workspace.loading import load_workspace
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm"
@@ -161,7 +161,7 @@ def measure() -> list[Row]:
         with one_core(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
             found = pool.submit(launches, job, problem, artifact, runs).result()
         cubes = verified_ms(job, artifact, runs)
-        small = trials_of(unit, large=False)
+        small = trials_of(unit, VerificationDepth.ESSENTIAL)
         shapes = verified_ms(replace(job, trials=small), artifact, runs)
     giga = SIZE**3 / 1e6
     speeds, others = ([giga / ms for ms in times] for times in (found.unchecked, found.numpy))

@@ -64,9 +64,14 @@ class FakeVerifications:
 
     @asynccontextmanager
     async def verify(
-        self, patterns: Sequence[str] | None, *, force: bool = False, client: str | None = None
+        self,
+        patterns: Sequence[str] | None,
+        *,
+        shapes: Sequence[str] = (),
+        force: bool = False,
+        client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        self._ask("verify", client, patterns, force)
+        self._ask("verify", client, patterns, *shapes, force)
 
         async def lines() -> AsyncIterator[VerifyLine]:
             for line in self.lines:

@@ -16,7 +16,7 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.verify_job import UNKNOWN_OPERATION, verify_job
 from ckwatch.bench.worker_protocol import TrialVerified
-from ckwatch.emulation.problems import GapFill, Trial
+from ckwatch.emulation.problems import Contents, GapFill, Trial
 from ckwatch.model.verification import EmulatedFinding, FindingKind, ProblemOutcome, VerifiedProblem
 from emulator_findings import told
 from fake_emulator import Arrays, FakeEmulator, FakeLoader, Kernel
@@ -126,18 +126,55 @@ def test_an_output_that_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("said", "refusal", "message"),
     [
-        ("gemm: not supported: K is odd (M=24 N=20)", "", "K is odd"),
-        ("", "K = 33 is no multiple of 8", "K = 33 is no multiple of 8"),
-        ("", "", "the kernel does not support this shape, and no documented rule says so"),
+        ("gemm: not supported: K is odd (M=24 N=20)", None, "K is odd"),
+        ("gemm: not supported: K is odd", "K = 33 is no multiple of 8", "K = 33 is no multiple of 8"),
+        ("", None, "no reason is given"),
     ],
 )
-def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, said: str, refusal: str, message: str) -> None:
+def test_a_refusal_says_why(monkeypatch: pytest.MonkeyPatch, said: str, refusal: str | None, message: str) -> None:
     def kernel(_device: FakeEmulator, _arrays: Arrays, _sizes: Sizes) -> int:
         os.write(2, said.encode())
         return -23
 
     problem, _ = verified(monkeypatch, kernel, replace(TRIAL, refusal=refusal))
     assert (problem.outcome, problem.message, problem.share) == (ProblemOutcome.REFUSED, message, 0.0)
+
+
+def test_a_refusal_that_no_rule_explains_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(monkeypatch, lambda *_: -23, replace(TRIAL, refusal=""))
+    assert (problem.outcome, problem.message) == (
+        ProblemOutcome.WRONG,
+        "it refuses a shape that it should support: no reason is given",
+    )
+
+
+def test_a_wrong_result_instead_of_a_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = verified(
+        monkeypatch, changed(lambda arrays: arrays["Y"].__setitem__(3, 100.0)), replace(TRIAL, refusal="K is too small")
+    )
+    assert problem.outcome is ProblemOutcome.WRONG
+    assert problem.message is not None
+    assert problem.message.startswith("it must be refused (K is too small), and is computed wrongly: 1 of 480 elements")
+
+
+@pytest.mark.parametrize("contents", list(Contents))
+def test_inputs_of_each_kind(monkeypatch: pytest.MonkeyPatch, contents: Contents) -> None:
+    seen: list[Arrays] = []
+
+    def kernel(device: FakeEmulator, arrays: Arrays, sizes: Sizes) -> int:
+        seen.append({name: values.copy() for name, values in arrays.items()})
+        return right(device, arrays, sizes)
+
+    problem, _ = verified(monkeypatch, kernel, replace(TRIAL, contents=contents))
+    assert problem.outcome is ProblemOutcome.RIGHT
+    x, w = seen[0]["X"].reshape(M, K), seen[0]["W"]
+    if contents in (Contents.ZEROS, Contents.ONES):
+        assert set(x.ravel()) | set(w) == {float(contents is Contents.ONES)}
+    elif contents is Contents.LARGEST:
+        assert (x.sum(axis=1) == 1).all()
+        assert abs(w).max() == 2.0**40
+    else:
+        assert abs(x).max() <= 1
 
 
 def test_an_error_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +270,12 @@ def test_pointers_can_be_off_by_an_element(monkeypatch: pytest.MonkeyPatch) -> N
     assert {address % 256 for address in device.addresses} == {4}
 
 
+def test_one_pointer_alone_can_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeEmulator()
+    verified(monkeypatch, right, replace(TRIAL, offset=2, off="W"), device=device)
+    assert [address % 256 for address in device.addresses] == [0, 8, 0]
+
+
 def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = gemm_problem()
     view = replace(plain.views[0], strides=(K + 2, 1))
@@ -255,7 +298,7 @@ def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> No
     assert np.isinf(seen[-1])
 
 
-def test_an_unknown_operation_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_an_unknown_operation_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), gemm=None))
     problem, _ = verified(monkeypatch, right, trial)
-    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_VERIFIED, UNKNOWN_OPERATION)
+    assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from bench_kernels import LIMITS_S, gemm_problem, shared_object
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import TrialVerified, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import verify
+from ckwatch.bench.worker_session import WORKERS, verify
 from ckwatch.emulation.problems import Trial
 from ckwatch.model.verification import ProblemOutcome, Verification, VerificationOutcome
 from emulator_findings import TOLD
@@ -79,17 +80,36 @@ async def test_findings_are_told_once(library: Path, monkeypatch: pytest.MonkeyP
 
 async def test_a_crash_keeps_what_was_verified_before(library: Path) -> None:
     artifact = shared_object(before="if (M == 25) raise(SIGSEGV);")
-    found = await verified(library, artifact, trial("exact", 24), trial("ragged", 25), trial("wide", 26))
+    heard: list[WorkerMessage] = []
+    trials = (trial("exact", 24), trial("ragged", 25), trial("wide", 26))
+    found = await verified(library, artifact, *trials, on_message=heard.append)
     assert outcomes(found) == [
         ("exact", ProblemOutcome.RIGHT),
         ("ragged", ProblemOutcome.NOT_VERIFIED),
-        ("wide", ProblemOutcome.NOT_VERIFIED),
+        ("wide", ProblemOutcome.RIGHT),
     ]
+    assert [one.name for one in heard if isinstance(one, WorkerStage)].count("loading the emulator") == 2
     assert found.outcome is VerificationOutcome.NOT_VERIFIED
     message = found.problems[1].message
     assert message is not None
     assert "SIGSEGV while verifying ragged (M=25 N=20 K=32)" in message
-    assert found.problems[2].message == "the worker had ended before it came to this"
+
+
+async def test_workers_that_crash_again_and_again_are_not_started_for_ever(library: Path) -> None:
+    trials = [trial(f"{m}", m) for m in range(24, 24 + WORKERS + 2)]
+    found = await verified(library, shared_object(before="raise(SIGSEGV);"), *trials)
+    messages = [problem.message or "" for problem in found.problems]
+    for one, message in zip(trials[:WORKERS], messages[:WORKERS], strict=True):
+        assert f"SIGSEGV while verifying {one.name} ({one.shape})" in message
+    assert messages[WORKERS:] == ["the workers had ended before they came to this"] * 2
+
+
+async def test_what_is_too_large_is_told_and_not_tried(library: Path) -> None:
+    large = replace(trial("large", 25), not_tried="it is too large")
+    found = await verified(library, shared_object(before="if (M == 25) abort();"), trial("exact", 24), large)
+    assert outcomes(found) == [("exact", ProblemOutcome.RIGHT), ("large", ProblemOutcome.NOT_TRIED)]
+    assert found.problems[1].message == "it is too large"
+    assert found.outcome is VerificationOutcome.VERIFIED
 
 
 async def test_a_kernel_that_does_not_end(library: Path) -> None:

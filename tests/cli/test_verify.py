@@ -91,16 +91,25 @@ def test_the_exit_status(
     assert words in capsys.readouterr().out
 
 
-def test_one_shape_is_reported(client: TimingClient, capsys: Capture) -> None:
-    client.verified = (line(A, verification_of(finding_of(problem="ragged"), problems=(problem_of(), WRONG))),)
-    assert run("--shape", "exact") == 0
-    assert "✓ gemm/a@gfx942  verified" in capsys.readouterr().out
-    assert run("--shape", "ragged") == 1
-    capsys.readouterr()
-    assert run("--shape", "raged") == 2
-    error = capsys.readouterr().err
-    assert "no" in error
-    assert "exact, ragged" in error
+def test_shapes_are_asked_for(client: TimingClient, capsys: Capture) -> None:
+    client.verified = (line(A), line(B))
+    assert run("gemm", "--shape", "exact", "--shape", "M=1,N=8,K=8") == 0
+    assert client.asked[1:] == [("verify", ("gemm",), "exact", "M=1,N=8,K=8", False)]
+    assert "2 units: 2 verified" in capsys.readouterr().out
+
+
+def test_what_was_not_tried_or_not_compared_says_so(client: TimingClient, capsys: Capture) -> None:
+    large = problem_of("long", outcome=ProblemOutcome.NOT_TRIED, message="it is too large", share=0.0)
+    unknown = problem_of("small", outcome=ProblemOutcome.NOT_COMPARED, message="no result was compared")
+    client.verified = (
+        line(A, verification_of(problems=(problem_of(), large))),
+        line(B, verification_of(problems=(unknown,))),
+    )
+    assert run("--details") == 2
+    out = capsys.readouterr().out
+    assert "verified (emulated gfx942)  1 shape right, 1 not tried" in out
+    assert "cannot verify (emulated gfx942): no result was compared  0 shapes right, 1 not compared" in out
+    assert "it is too large" in out
 
 
 def test_without_a_compiler_it_says_what_is_missing(client: TimingClient, capsys: Capture) -> None:

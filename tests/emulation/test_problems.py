@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from benchmarks.verification import ARCHS, LEAST, SHIPPED, shipped_units
 from ckwatch.checks.supported_shapes import unsupported_reason
-from ckwatch.emulation.problems import WHOLE_MACS, GapFill, Trial, shape_text, trials_of
+from ckwatch.emulation.problems import ESSENTIAL as ESSENTIALS
+from ckwatch.emulation.problems import (
+    THOROUGH,
+    WHOLE_MACS,
+    Contents,
+    GapFill,
+    Trial,
+    shape_text,
+    trials_asked,
+    trials_of,
+)
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue, Shape, Unit
 from ckwatch.model.text import span
+from ckwatch.model.verification import VerificationDepth
 from gemm_case import GemmCase
 
 Parameters = dict[str, ParameterValue]
+ESSENTIAL = VerificationDepth.ESSENTIAL
 
 PIPELINED: Parameters = {
     "GemmSpec": "MNKPadding", "BlockSize": 256, "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 64, "AK1": 8, "BK1": 8,
@@ -46,39 +61,67 @@ def sizes(trial: Trial) -> tuple[int, int, int]:
 
 
 def test_each_kind_of_shape_is_tried() -> None:
-    names = [trial.name for trial in trials_of(unit(PIPELINED))]
+    names = [trial.name for trial in trials_of(unit(PIPELINED), ESSENTIAL)]
     assert names == [
-        "exact", "exact, one step more along K", "odd sizes", "ragged", "smaller than a tile", "M = 1", "padded rows",
+        "exact", "exact, one step more along K", "ragged", "odd sizes", "smaller than a tile", "M = 1", "padded rows",
         "NaN in the padding", "infinity in the padding", "misaligned",
         "misaligned vectors", "misaligned rows", "split K", "split K, slices of unequal length", "split K, short K",
     ]  # fmt: skip
 
 
-def test_k_is_split_where_the_kernel_can() -> None:
-    def splits(made: Unit) -> bool:
-        return any(trial.name.startswith("split K") for trial in trials_of(made))
+@pytest.mark.parametrize("split_k", [False, True])
+@pytest.mark.parametrize("parameters", [PIPELINED, ANY_SIZE, PIPELINED | {"BlkGemmPipelineVer": "v1"}])
+def test_a_thorough_verification_tries_thirty_problems_and_the_essential_ones(
+    parameters: Parameters, split_k: bool
+) -> None:
+    made = unit(parameters, split_k=split_k)
+    essential, thorough = trials_of(made, ESSENTIAL), trials_of(made)
+    assert len(thorough) >= LEAST
+    assert set(essential) < set(thorough)
+    assert len({trial.name for trial in thorough}) == len(thorough)
 
-    assert splits(unit(PIPELINED))
-    assert not splits(unit(PIPELINED, split_k=False))
-    assert splits(unit(ANY_SIZE, split_k=False))
+
+def test_shipped_units_are_tried_on_thirty_problems_each() -> None:
+    units = list(shipped_units(()))
+    assert {(example, made.arch) for example, made in units} == {(e, arch) for e in SHIPPED for arch in ARCHS}
+    assert [made.id for _, made in units if len(trials_of(made)) < LEAST] == []
+
+
+def test_k_is_split_where_the_kernel_can() -> None:
+    def splits(made: Unit) -> list[str | None]:
+        return [trial.refusal for trial in trials_of(made, ESSENTIAL) if trial.name.startswith("split K")]
+
+    assert len(splits(unit(PIPELINED))) == 3
+    assert splits(unit(PIPELINED, split_k=False)) == ["kBatch must be 1 without split_k = true in [operation]"]
+    assert splits(unit(ANY_SIZE, split_k=False)) == [None] * 3
 
 
 def test_shapes_follow_from_the_tile_and_what_the_pipeline_needs() -> None:
     trials = trials_of(unit(PIPELINED))
-    assert sizes(named(trials, "exact")) == (128, 128, 4 * 64)  # v4 needs more than three rounds
-    assert sizes(named(trials, "ragged")) == (168, 152, 256 + 24)  # vectors of eight
-    assert sizes(named(trials, "M = 1"))[0] == 1
+    assert sizes(named(trials, "exact")) == (128, 128, 5 * 64)  # v4 needs more than three rounds
+    assert sizes(named(trials, "ragged")) == (128 + 5, 128 + 3 * 8, 5 * 64 + 3 * 8)  # vectors of eight along N and K
+    assert sizes(named(trials, "least K")) == (128, 128, 3 * 64 + 8)
+    assert sizes(named(trials, "M = 1, N = 8")) == (1, 8, 4 * 64)
     assert all(size < 128 for size in sizes(named(trials, "smaller than a tile"))[:2])
     assert sizes(named(trials_of(unit(ANY_SIZE)), "ragged")) == (37, 19, 19)
+    assert sizes(named(trials_of(unit(ANY_SIZE)), "least K")) == (32, 16, 1)
 
 
 def test_only_shapes_that_must_be_refused_are() -> None:
     refused = {trial.name: trial.refusal for trial in trials_of(unit(PIPELINED)) if trial.refusal}
     assert refused == {
-        "odd sizes": "K = 259 is no multiple of ABlockTransferSrcScalarPerVector = 8",
-        "split K, short K": "K = 64 is 1 × KPerBlock in each of 4 slices: pipeline v4 needs more than 3",
+        "odd sizes": "K = 323 is no multiple of ABlockTransferSrcScalarPerVector = 8",
+        "too little K": "K = 192 is 3 × KPerBlock: pipeline v4 needs more than 3",
+        "split K, too little K": "K = 768 is 3 × KPerBlock in each of 4 slices: pipeline v4 needs more than 3",
     }
-    assert not any(trial.refusal for trial in trials_of(unit(ANY_SIZE)))
+
+
+def test_a_refusal_needs_a_rule_where_there_are_any_and_pointers_are_aligned() -> None:
+    may = {trial.name for trial in trials_of(unit(PIPELINED)) if trial.refusal is None}
+    assert may == {
+        "misaligned", "misaligned vectors", "X alone misaligned", "W alone misaligned", "Y alone misaligned"
+    }  # fmt: skip
+    assert {trial.refusal for trial in trials_of(unit(ANY_SIZE))} == {None}
 
 
 def test_without_padding_sizes_are_as_ragged_as_the_instance_takes_them() -> None:
@@ -98,6 +141,20 @@ def test_padding_lies_in_each_matrix() -> None:
             assert problem.buffer(view.buffer).elements > view.sizes[0] * view.sizes[1]
     assert named(trials, "infinity in the padding").gaps is GapFill.INFINITY
     assert named(trials, "misaligned").offset == 1
+    alone = named(trials, "W alone misaligned")
+    assert [alone.offset_of(buffer.name) for buffer in alone.problem.buffers] == [0, 2, 0]
+    strides = {view.buffer: max(view.strides) for view in named(trials, "padding of W alone").problem.views}
+    m, n, k = sizes(named(trials, "padding of W alone"))
+    assert strides == {"X": k, "W": k + 32, "Y": n}
+    assert m > 128
+
+
+def test_inputs_of_each_kind_are_tried_where_they_can_be() -> None:
+    def kinds(case: GemmCase) -> set[Contents]:
+        return {trial.contents for trial in trials_of(unit(PIPELINED, case=case))}
+
+    assert kinds(GemmCase(layouts="row col row")) == set(Contents) - {Contents.SIGNED_SCALES}
+    assert kinds(GemmCase(layouts="row col row", scale_a="row", scale_b="row")) == set(Contents)
 
 
 def test_types_without_infinity_have_no_problem_with_it() -> None:
@@ -111,19 +168,56 @@ def test_the_kernel_files_shapes_come_first_and_large_ones_in_part() -> None:
         shape("small", 256, 256, 256),
         shape("large", 4096, 4096, 4096),
         shape("long", 256, 256, 65536, slices=8),
+        shape("longer", 4096, 4096, 4096, slices=8),
         shape("huge", 1 << 16, 1 << 15, 1 << 10),
     )
     trials = trials_of(kernel)
-    assert [trial.name for trial in trials[:3]] == ["small", "large", "exact"]
-    assert named(trials, "small").workgroups is None
-    assert named(trials, "large").workgroups == 8
+    assert [trial.name for trial in trials[:6]] == ["small", "large", "long", "longer", "huge", "exact"]
+    assert [trial.workgroups for trial in trials[:5]] == [None, 8, None, None, None]
     assert WHOLE_MACS < 4096**3
-    assert "large" not in {trial.name for trial in trials_of(kernel, large=False)}
-    assert [trial.name for trial in trials_of(kernel, shapes=["large"])] == ["large"]
+    assert [trial.not_tried for trial in trials[:3]] == ["", "", ""]
+    assert named(trials, "longer").not_tried == (
+        "it is too large to be executed whole (69 G multiply-adds), and in part it cannot be: each slice of K is needed"
+    )
+    assert named(trials, "huge").not_tried == "it is too large to be executed here: its tensors have 4.2 GiB"
+    assert [trial.name for trial in trials_of(kernel, ESSENTIAL)[:2]] == ["small", "exact"]
+
+
+def test_single_problems_are_asked_for_by_name_or_sizes() -> None:
+    one, other = unit(PIPELINED, shape("mine", 256, 256, 256)), unit(ANY_SIZE)
+    other = replace(other, instance=replace(other.instance, name="other"))
+    found = trials_asked([one, other], ["mine", "M = 1", "M=64,N=48,K=200,LDA=208 kBatch=2"])
+    assert [trial.name for trial in found[one.id]] == ["mine", "M = 1", "M=64,N=48,K=200,LDA=208 kBatch=2"]
+    assert [trial.shape for trial in found[other.id]][1:] == ["M=64 N=48 K=200 LDA=208 kBatch=2"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("exakt", "none of these units is verified on a shape 'exakt'"),
+        ("M=64,N=64", "'M=64,N=64' does not say K"),
+        ("M=64,N=64,K=64,LDX=3", "'LDX=3' is no size of"),
+        ("M=64,N=64,K=-1", "'K=-1' is no size of"),
+        ("M=64,N=64,K=64,LDA=63", "LDA must be at least 64 in 'M=64,N=64,K=64,LDA=63'"),
+        ("M=0,N=64,K=64", "M must be at least 1"),
+    ],
+)
+def test_what_means_no_problem_says_so(asked: str, message: str) -> None:
+    with pytest.raises(CkwatchError) as error:
+        trials_asked([unit(PIPELINED)], [asked])
+    assert message in str(error.value)
+
+
+def test_the_documentation_names_every_problem() -> None:
+    text = (Path(__file__).parents[2] / "docs/verifying.md").read_text()
+    names = [
+        row.name.replace("{m}", "1").replace("{n}", "1").replace("{only}", "X") for row in (*ESSENTIALS, *THOROUGH)
+    ]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_equal_problems_are_tried_once() -> None:
-    same = shape("mine", 128, 128, 256)
+    same = shape("mine", 128, 128, 320)
     names = [trial.name for trial in trials_of(unit(PIPELINED, same))]
     assert "mine" in names
     assert "exact" not in names

@@ -9,10 +9,11 @@ import anyio
 import pytest
 
 from ckwatch.bench.job import VerifyJob
+from ckwatch.core.events import AutoBuild
 from ckwatch.engine.daemon_api import DaemonApi
 from ckwatch.engine.handlers.verify import EmulatorRun, verification_from_bytes, verification_to_bytes
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
-from ckwatch.model.verification import FindingKind, ProblemOutcome, Verification
+from ckwatch.model.verification import EMULATED_ARCHS, FindingKind, ProblemOutcome, Verification
 from ckwatch.wire.verification import VerifyLine
 from daemon_bench import KERNEL, MACROS, Bench, build, following
 from fake_verifications import finding_of, problem_of, verification_of
@@ -32,10 +33,12 @@ def with_settings(bench: Bench, settings: str) -> None:
     bench.write("ckwatch.toml", (bench.root / "ckwatch.toml").read_text() + settings)
 
 
-async def verify(daemon: DaemonApi, *patterns: str, force: bool = False) -> list[VerifyLine]:
+async def verify(
+    daemon: DaemonApi, *patterns: str, shapes: tuple[str, ...] = (), force: bool = False
+) -> list[VerifyLine]:
     """The lines of a verification, stages left out."""
     with anyio.fail_after(PATIENCE_S):
-        async with daemon.verifications.verify(patterns or None, force=force) as lines:
+        async with daemon.verifications.verify(patterns or None, shapes=shapes, force=force) as lines:
             return [line async for line in lines if line.event not in ("start", "stage")]
 
 
@@ -118,11 +121,50 @@ async def test_an_edit_is_verified_by_itself(bench: Bench) -> None:
     assert {run.nice for run in bench.emulator.runs} == {10}
 
 
+async def test_a_request_is_thorough_and_serves_what_is_verified_by_itself(bench: Bench) -> None:
+    with_settings(bench, '[verify]\nautomatic = "looked-at"\n')
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        bench.write("templates/macros.j2", "int more;\n")
+        await seen.until(lambda s: all(s.units[name].verification is not None for name in ("one", "two")))
+        assert results(await verify(daemon, "k/one")) == {"one": ("verified", SUMMARY, False)}
+        essential, thorough = len(bench.emulator.runs[0].trials), len(bench.emulator.runs[-1].trials)
+        assert 5 < essential < 30 <= thorough
+        bench.write("templates/macros.j2", "int more;  \n\n")
+        await verify(daemon, "k/one")
+        assert len(bench.emulator.runs) == 3
+    async with bench.open() as daemon, following(daemon) as seen:
+        await build(daemon)
+        await daemon.focus("editor", ["k/one"], [], everything=False, unsaved=AutoBuild.NONE)
+        await seen.until(lambda s: s.units["one"].verification is not None)
+    assert len(bench.emulator.runs) == 3
+
+
+async def test_single_shapes_are_executed_and_not_kept(bench: Bench) -> None:
+    with_settings(bench, OFF)
+    async with bench.open() as daemon, following(daemon) as seen:
+        wrong = problem_of("exact", outcome=ProblemOutcome.WRONG, message="37 of 99 elements are wrong")
+        bench.emulator.answer = lambda _run: verification_of(problems=(wrong,))
+        (line,) = [line for line in await verify(daemon, "k/one", shapes=("exact", "M=3,N=5,K=7")) if line.result]
+        assert line.result is not None
+        assert (line.result.outcome, line.result.unit, line.known) == ("failed", "k/one@gfx942", False)
+        assert [trial.name for trial in bench.emulator.runs[0].trials] == ["exact", "M=3,N=5,K=7"]
+        assert seen.units["one"].verification is None
+        assert not list(bench.store.rglob("verification.json"))
+        with pytest.raises(CkwatchError, match="none of these units is verified on a shape 'exakt'"):
+            await verify(daemon, "k/one", shapes=("exakt",))
+        bench.emulator.fault = CkwatchError("there is no C compiler")
+        assert results(await verify(daemon, "k/one", shapes=("exact",)))["one"][:2] == (
+            "not verified", "there is no C compiler"
+        )  # fmt: skip
+
+
 async def test_by_default_where_there_is_no_such_gpu(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from ckwatch.compile.toolchain import devices
 
     gpu = devices.DetectedDevice("hip:0", "AMD gfx942", "gfx942")
-    for there, archs in (((), {"gfx90a", "gfx942", "gfx950"}), ((gpu,), {"gfx90a", "gfx950"})):
+    every = set(EMULATED_ARCHS)
+    for there, archs in (((), every), ((gpu,), every - {"gfx942"})):
         monkeypatch.setattr(devices, "amd_devices", lambda there=there: there)
         async with bench.open() as daemon:
             await build(daemon)
@@ -163,10 +205,10 @@ async def test_a_wrong_result_is_shown_at_the_instance(bench: Bench) -> None:
 async def test_what_does_not_build_or_cannot_be_emulated_says_so(bench: Bench) -> None:
     with_settings(bench, OFF)
     kernel = gemm_kernel("k.hip.j2", {"one": {"Tile": 1}})
-    bench.write("k.kernel.toml", 'archs = ["gfx1100"]\n' + kernel)
+    bench.write("k.kernel.toml", 'archs = ["gfx1201"]\n' + kernel)
     async with bench.open() as daemon:
         (found,) = results(await verify(daemon)).values()
-        assert found == ("not verified", "gfx1100 is not emulated; gfx90a, gfx942 and gfx950 are", False)
+        assert found == ("not verified", "gfx1201 is not emulated; gfx90a, gfx942, gfx950 and gfx1100 are", False)
         bench.write("templates/macros.j2", "BROKEN\n")
         lines = await verify(daemon)
         assert results(lines) == {"one": ("not verified", "it was not built", False)}

@@ -28,6 +28,8 @@ def finding(kind: FindingKind) -> EmulatedFinding:
 
 RIGHT, WRONG = problem(ProblemOutcome.RIGHT), problem(ProblemOutcome.WRONG, "3 elements are wrong")
 REFUSED = problem(ProblemOutcome.REFUSED, "K is odd")
+LARGE = problem(ProblemOutcome.NOT_TRIED, "it is too large")
+UNCOMPARED = problem(ProblemOutcome.NOT_COMPARED, "no result was compared")
 UNKNOWN = problem(ProblemOutcome.NOT_VERIFIED, "the emulator does not know `v_foo`")
 
 
@@ -44,6 +46,10 @@ UNKNOWN = problem(ProblemOutcome.NOT_VERIFIED, "the emulator does not know `v_fo
             "not verified",
             "cannot verify (emulated gfx942): the kernel refuses every shape that was tried",
         ),
+        ((RIGHT, LARGE), (), "verified", "✓ verified (emulated gfx942)"),
+        ((LARGE,), (), "not verified", "cannot verify (emulated gfx942): it is too large"),
+        ((UNCOMPARED,), (), "not verified", "cannot verify (emulated gfx942): no result was compared"),
+        ((UNCOMPARED,), (FindingKind.LDS_RACE,), "failed", "✗ it is lds-race (emulated gfx942)"),
         ((), (), "not verified", "cannot verify (emulated gfx942): no shape could be tried"),
         ((RIGHT,), (FindingKind.LDS_RACE,), "failed", "✗ it is lds-race (emulated gfx942)"),
         ((RIGHT,), (FindingKind.NON_FINITE,), "verified", "✓ verified (emulated gfx942)"),
@@ -62,7 +68,28 @@ def test_the_outcome_is_that_of_all_problems_and_findings(
 
 @pytest.mark.parametrize(
     ("arch", "device"),
-    [("gfx942", "emulated:gfx942"), ("gfx90a:xnack-", "emulated:gfx90a"), ("gfx1100", None), ("sm_90", None)],
+    [
+        ("gfx942", "emulated:gfx942"),
+        ("gfx90a:xnack-", "emulated:gfx90a"),
+        ("gfx1100", "emulated:gfx1100"),
+        ("gfx1250", None),
+        ("sm_90", None),
+    ],
 )
 def test_which_archs_are_emulated(arch: str, device: str | None) -> None:
     assert emulated_device(arch) == device
+
+
+@pytest.mark.parametrize(
+    ("problems", "kinds", "final"),
+    [
+        ((RIGHT, LARGE, UNCOMPARED, WRONG), (), True),
+        ((RIGHT, UNKNOWN), (), False),
+        ((RIGHT, UNKNOWN), (FindingKind.UNKNOWN_INSTRUCTION,), True),
+    ],
+)
+def test_what_a_worker_left_out_is_worth_another_try(
+    problems: tuple[VerifiedProblem, ...], kinds: tuple[FindingKind, ...], final: bool
+) -> None:
+    findings = tuple(finding(kind) for kind in kinds)
+    assert Verification(device="emulated:gfx942", problems=problems, findings=findings).is_final is final

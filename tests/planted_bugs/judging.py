@@ -24,7 +24,13 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.emulation.problems import trials_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.text import Span
-from ckwatch.model.verification import EmulatedFinding, ProblemOutcome, Verification, VerificationOutcome
+from ckwatch.model.verification import (
+    EmulatedFinding,
+    ProblemOutcome,
+    Verification,
+    VerificationDepth,
+    VerificationOutcome,
+)
 from ckwatch.render.renderer import Renderer
 from ckwatch.workspace.loading import Workspace, load_workspace
 from planted_bugs.corpus import Variant
@@ -101,7 +107,7 @@ def judge(variant: Variant, library: Path) -> Verdict:
         job = VerifyJob(
             arch=unit.arch,
             symbol=rendered.symbol,
-            trials=trials_of(unit, large=False),
+            trials=trials_of(unit, VerificationDepth.ESSENTIAL),
             library=str(library),
             objdump=str(toolchain.objdump),
         )

@@ -69,6 +69,10 @@ class Job:
     threads: int | None = None
 
 
+VERIFYING = "verifying "
+"""How the stages of a verification begin that are problems."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyJob:
     """The verification of one artifact by the emulator, without any timing.

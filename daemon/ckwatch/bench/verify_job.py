@@ -17,18 +17,29 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.inputs import make_inputs
-from ckwatch.bench.numerics.storage import INTEGERS, Mask, Storage, gap_mask, is_nan, narrow, poison, tensor_elements
+from ckwatch.bench.numerics.storage import (
+    INTEGERS,
+    LARGEST,
+    SMALL_FLOATS,
+    Mask,
+    Storage,
+    gap_mask,
+    is_nan,
+    narrow,
+    poison,
+    tensor_elements,
+)
 from ckwatch.bench.numerics.verification import Reference, WrongResultError
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.emulated import EmulatedDevice
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.emulation.findings import MemoryRange, finding_of
-from ckwatch.emulation.problems import GapFill, Trial
-from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
+from ckwatch.emulation.problems import Contents, GapFill, Trial
+from ckwatch.model.kernel_problem import KernelProblem, TensorView, is_fnuz
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
@@ -42,7 +53,7 @@ OnStage = Callable[[str], None]
 OnTrial = Callable[[TrialVerified], None]
 
 WORKSPACE = "the workspace"
-UNKNOWN_OPERATION = "what the kernel computes is not known: memory, races and waits were looked at, no result was"
+UNKNOWN_OPERATION = "no result was compared, since what the kernel computes is not known"
 
 _FLOATS_WITH_INFINITY = ("f16", "bf16", "f32", "f64")
 _REFERENCE_MACS = 1 << 40
@@ -55,7 +66,7 @@ def verify_job(job: VerifyJob, artifact: bytes, at: OnStage, tell: OnTrial) -> V
     at("loading the emulator")
     verifier = _Verifier(EmulatedDevice(job.library, job.objdump, job.arch), job, artifact)
     for number, trial in enumerate(job.trials):
-        at(f"verifying {trial.name} ({trial.shape})")
+        at(f"{VERIFYING}{trial.name} ({trial.shape})")
         problem, findings = verifier.run(trial)
         tell(TrialVerified(number=number, problem=problem, findings=findings))
     return VerificationDone()
@@ -106,6 +117,7 @@ class _Verifier:
                 gaps = gap_mask(trial.problem, buffer)
                 if gaps is not None and buffer.dtype in _FLOATS_WITH_INFINITY:
                     elements[gaps] = narrow(np.full(1, np.inf), buffer.dtype, fnuz=False)[0]
+        _fill(trial, inputs)
         return inputs
 
     def _launch(
@@ -153,7 +165,9 @@ class _Verifier:
         addresses = {}
         for buffer in problem.buffers:
             element = DTYPES[buffer.dtype].size_bytes
-            addresses[buffer.name] = allocate(buffer.name, buffer.elements * element, trial.offset * element)
+            addresses[buffer.name] = allocate(
+                buffer.name, buffer.elements * element, trial.offset_of(buffer.name) * element
+            )
         for name, elements in inputs.items():
             device.upload(addresses[name], _bytes(elements))
         for buffer in problem.buffers:
@@ -194,7 +208,8 @@ class _Verifier:
             return ended(ProblemOutcome.NOT_VERIFIED, limit.message)
         if done.failure is not None:
             if done.failure.kind is FailureKind.REFUSED:
-                return ended(ProblemOutcome.REFUSED, _refusal(trial, done))
+                refused = ProblemOutcome.WRONG if trial.refusal == "" else ProblemOutcome.REFUSED
+                return ended(refused, _refusal(trial, done))
             blamed = done.failure.kind in KERNEL_FAILURES
             text = " ".join(part for part in (done.failure.message, _last_line(done.said)) if part)
             return ended(ProblemOutcome.WRONG if blamed else ProblemOutcome.NOT_VERIFIED, text)
@@ -206,9 +221,11 @@ class _Verifier:
         except WrongResultError as wrong:
             first = wrong.detail.partition("\n")[0]
             text = f"{wrong.message} ({first})" if first else wrong.message
+            if trial.refusal:
+                text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
             return ended(ProblemOutcome.WRONG, text, done.share)
         if trial.problem.gemm is None:
-            return ended(ProblemOutcome.NOT_VERIFIED, UNKNOWN_OPERATION, done.share)
+            return ended(ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION, done.share)
         return ended(ProblemOutcome.RIGHT, share=done.share)
 
     def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
@@ -245,13 +262,46 @@ def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz
     return False
 
 
+def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
+    """Replace random inputs by those of the trial; gaps stay."""
+    problem, gemm = trial.problem, trial.problem.gemm
+    if gemm is None or trial.contents is Contents.RANDOM:
+        return
+
+    def put(view: TensorView, values: npt.ArrayLike) -> None:
+        stored = narrow(np.asarray(values, np.float64), problem.buffer(view.buffer).dtype, gemm.fnuz)
+        tensor_elements(inputs[view.buffer], view)[...] = stored
+
+    if trial.contents is Contents.SIGNED_SCALES:
+        for along, view in enumerate((gemm.scale_x, gemm.scale_w)):
+            if view is not None:
+                put(view, np.indices(view.sizes)[along] % 3 - 1 if any(view.strides) else -1.0)
+        return
+    if trial.contents is Contents.LARGEST:
+        k, n = gemm.w.sizes
+        picked = np.arange(gemm.x.sizes[0]) * 7 % k
+        put(gemm.x, np.eye(k)[picked])
+        largest = min(_largest(problem.buffer(view.buffer).dtype, fnuz=gemm.fnuz) for view in (gemm.w, gemm.y))
+        rows, columns = np.indices((k, n))
+        put(gemm.w, largest * (1 - 2 * ((rows + columns) % 2)) / (1 + (rows * 3 + columns) % 5))
+        return
+    for view in (gemm.x, gemm.w):
+        put(view, 1.0 if trial.contents is Contents.ONES else 0.0)
+
+
+def _largest(dtype: str, *, fnuz: bool) -> float:
+    """The most that an operand may be whose result is itself, scaled by less than three; its cube is still an f32."""
+    if dtype in INTEGERS:
+        return INTEGERS[dtype][1]
+    form = SMALL_FLOATS.get((dtype, fnuz))
+    return min((LARGEST.get(dtype, np.inf) if form is None else form.largest) / 4, 2.0**40)
+
+
 def _refusal(trial: Trial, done: _Launched) -> str:
     """By the kernel's own words, by CK's rules, or without any."""
-    reason = _last_line(done.said) or trial.refusal
-    if not reason:
-        return "the kernel does not support this shape, and no documented rule says so"
-    own_words = reason.partition("not supported: ")[2] or reason
-    return own_words.partition(" (M=")[0]
+    reason = trial.refusal or _last_line(done.said) or "no reason is given"
+    own_words = (reason.partition("not supported: ")[2] or reason).partition(" (M=")[0]
+    return f"it refuses a shape that it should support: {own_words}" if trial.refusal == "" else own_words
 
 
 def _last_line(said: str) -> str:

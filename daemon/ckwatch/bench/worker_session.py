@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
-from ckwatch.bench.job import Job, VerifyJob
+from ckwatch.bench.job import VERIFYING, Job, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
 from ckwatch.bench.runtimes.hip_api import fault_in_stderr
 from ckwatch.bench.worker_protocol import (
@@ -38,6 +39,7 @@ from ckwatch.bench.worker_protocol import (
     tag,
 )
 from ckwatch.emulation.findings import merged
+from ckwatch.emulation.problems import Trial
 from ckwatch.model.verification import ProblemOutcome, Verification, VerifiedProblem, emulated_device
 from ckwatch.model.version import __version__
 from ckwatch.system.async_processes import AsyncProcess, start_process
@@ -48,6 +50,9 @@ OnMessage = Callable[[WorkerMessage], None]
 
 WORKER = module_command("ckwatch.bench.worker")
 """The worker of this installation."""
+
+WORKERS = 4
+"""That verify one artifact, one after the other; each but the last has crashed or hung."""
 
 FIND_DEVICES_LIMIT_S = 60.0
 GRACE_S = 1.0
@@ -123,36 +128,48 @@ async def verify(
 ) -> Verification:
     """Have a worker on this machine verify `artifact`, the content of a shared object, on the emulator.
 
-    As `measure`. Problems that a worker which crashed, hung or could not begin has not told are not verified, and the
-    first of them says why.
+    As `measure`. A problem at which a worker crashes or hangs is not verified and says so; another worker goes on with
+    those behind it, up to WORKERS. Problems that none came to are not verified either.
     """
-    told: dict[int, TrialVerified] = {}
+    outcomes: dict[Trial, TrialVerified] = {}
 
-    def take(said: WorkerMessage) -> None:
-        if isinstance(said, TrialVerified):
-            told[said.number] = said
-        if on_message is not None:
-            on_message(said)
+    def ended(trial: Trial, outcome: ProblemOutcome, message: str) -> None:
+        problem = VerifiedProblem(name=trial.name, shape=trial.shape, outcome=outcome, message=message, share=0.0)
+        outcomes[trial] = TrialVerified(number=0, problem=problem)
 
-    request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=job)
-    session = _Session(request, [artifact], take, time_limit_s, grace_s)
-    answer = await session.run([*command], False, environment, folder, VerificationDone)
-    message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
-    problems = []
-    for number, trial in enumerate(job.trials):
-        if number in told:
-            problems.append(told[number].problem)
-            continue
-        problems.append(
-            VerifiedProblem(
-                name=trial.name, shape=trial.shape, outcome=ProblemOutcome.NOT_VERIFIED, message=message, share=0.0
-            )
-        )
-        message = "the worker had ended before it came to this"
+    for trial in job.trials:
+        if trial.not_tried:
+            ended(trial, ProblemOutcome.NOT_TRIED, trial.not_tried)
+    for _ in range(WORKERS):
+        rest = tuple(trial for trial in job.trials if trial not in outcomes)
+        if not rest:
+            break
+        begun = False
+
+        def take(said: WorkerMessage, trials: Sequence[Trial] = rest) -> None:
+            nonlocal begun
+            if isinstance(said, TrialVerified) and 0 <= said.number < len(trials):
+                outcomes[trials[said.number]] = said
+            begun = begun or (isinstance(said, WorkerStage) and said.name.startswith(VERIFYING))
+            if on_message is not None:
+                on_message(said)
+
+        request = WorkerRequest(protocol=PROTOCOL, job=None, artifacts=1, verify=replace(job, trials=rest))
+        session = _Session(request, [artifact], take, time_limit_s, grace_s)
+        answer = await session.run([*command], False, environment, folder, VerificationDone)
+        message = answer.message if isinstance(answer, BenchmarkFailure) else "the worker has not told its outcome"
+        if failed := next((trial for trial in rest if trial not in outcomes), None):
+            ended(failed, ProblemOutcome.NOT_VERIFIED, message)
+        if not begun:
+            break
+    for trial in job.trials:
+        if trial not in outcomes:
+            ended(trial, ProblemOutcome.NOT_VERIFIED, "the workers had ended before they came to this")
+    told = [outcomes[trial] for trial in job.trials]
     return Verification(
         device=emulated_device(job.arch) or job.arch,
-        problems=tuple(problems),
-        findings=merged(finding for number in sorted(told) for finding in told[number].findings),
+        problems=tuple(one.problem for one in told),
+        findings=merged(finding for one in told for finding in one.findings),
         checked=job.checked,
     )
 

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from ckwatch.cli.output import Output, aligned, span_of
 from ckwatch.cli.session import asked_patterns, asking
 from ckwatch.model.amounts import count
 from ckwatch.model.diagnostics import Diagnostic
-from ckwatch.model.errors import CkwatchError, ToolchainError
+from ckwatch.model.errors import ToolchainError
 from ckwatch.model.verification import NOT_MODELLED, ProblemOutcome, Verification, VerificationOutcome
 
 if TYPE_CHECKING:  # the wire types load pydantic
@@ -44,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
 async def _run(options: argparse.Namespace) -> int:
     async with asking(options, options.words) as client:
         patterns = await asked_patterns(client, options.words)
-        shown = _Verify(Output(options, client.root), options.shape)
-        async with explained(client, *patterns), client.verifying(*patterns, force=options.force) as lines:
+        shown = _Verify(Output(options, client.root))
+        verifying = client.verifying(*patterns, shapes=options.shape, force=options.force)
+        async with explained(client, *patterns), verifying as lines:
             await shown.follow(lines)
         if NO_COMPILER in shown.reasons and (problem := (await client.workspace()).toolchain_problem):
             message, _, hint = problem.rpartition("\n")
@@ -54,12 +54,10 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 class _Verify:
-    """What came of a verification so far. `shapes`: names of those that are reported; none: all."""
+    """What came of a verification so far."""
 
-    def __init__(self, output: Output, shapes: Sequence[str]) -> None:
+    def __init__(self, output: Output) -> None:
         self._output = output
-        self._shapes = frozenset(shapes)
-        self._known_shapes: dict[str, None] = {}
         self._found: dict[str, Verification] = {}
         self._outcomes: Counter[str] = Counter()
         self._unbuilt: Counter[str] = Counter()
@@ -100,9 +98,8 @@ class _Verify:
     def _unit(self, line: VerifyLine) -> None:
         result = line.result
         assert result is not None  # noqa: S101  # the caller looked
-        outcome, summary, found = result.outcome, result.summary, self._chosen(result.verification)
+        outcome, summary, found = result.outcome, result.summary, result.verification
         if found is not None:
-            outcome, summary = found.outcome.value, found.summary
             self._found[result.unit] = found
         if line.outcome == "built":
             self._outcomes[outcome] += 1
@@ -121,17 +118,6 @@ class _Verify:
             return
         self._print_unit(result.unit, outcome, summary, found)
 
-    def _chosen(self, found: Verification | None) -> Verification | None:
-        """What is known of the shapes that were asked for."""
-        if found is None or not self._shapes:
-            return found
-        self._known_shapes.update(dict.fromkeys(one.name for one in found.problems))
-        return replace(
-            found,
-            problems=tuple(one for one in found.problems if one.name in self._shapes),
-            findings=tuple(one for one in found.findings if one.problem in self._shapes),
-        )
-
     def _print_unit(self, unit: str, outcome: str, summary: str, found: Verification | None) -> None:
         mark, style = MARKS[outcome]
         words = summary.removeprefix(f"{mark} ").replace("\n", "; ")
@@ -145,15 +131,7 @@ class _Verify:
                 self._output.text(f"    {row}")
 
     def finish(self, units: Sequence[Unit]) -> int:
-        """Print what was found, at its place, and the sum; the exit status.
-
-        Raises CkwatchError for a shape that no unit has.
-        """
-        known = self._known_shapes
-        if unknown := [shape for shape in self._shapes if self._found and shape not in known]:
-            raise CkwatchError(
-                f"none of these units is verified on a shape '{unknown[0]}'", f"there are {', '.join(known)}"
-            )
+        """Print what was found, at its place, and the sum; the exit status."""
         places = {unit.id: span_of(unit.place) for unit in units}
         own: dict[str, tuple[Diagnostic, ...]] = {
             unit: diagnostics_once(found, unit, places[unit])
@@ -192,7 +170,7 @@ def tally(found: Verification) -> str:
     """`12 shapes right, 1 refused`; with how much of the outputs was computed where that is not all."""
     counts = Counter(one.outcome for one in found.problems)
     words = [f"{count(counts[ProblemOutcome.RIGHT], 'shape')} right"]
-    others = (ProblemOutcome.REFUSED, ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED)
+    others = (outcome for outcome in ProblemOutcome if outcome is not ProblemOutcome.RIGHT)
     words += [f"{counts[outcome]} {outcome.value}" for outcome in others if counts[outcome]]
     sampled = sum(0 < one.share < 1 for one in found.problems)
     words += [f"{sampled} computed in part"] if sampled else []

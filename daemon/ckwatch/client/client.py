@@ -410,23 +410,27 @@ class Client:
     # Without a GPU.
 
     @asynccontextmanager
-    async def verifying(self, *patterns: str, force: bool = False) -> AsyncIterator[LineIterator[VerifyLine]]:
+    async def verifying(
+        self, *patterns: str, shapes: Sequence[str] = (), force: bool = False
+    ) -> AsyncIterator[LineIterator[VerifyLine]]:
         """Build units and have an emulator execute them: lines `start`, `began` and `stage`, `unit` for each, `done`.
 
-        Leaving the context before the end cancels what no other client waits for. `force` executes again what is
-        known.
+        Leaving the context before the end cancels what no other client waits for. `shapes`: names of shapes, or sizes
+        (`M=64,N=64,K=128`), on which alone they are executed. `force` executes again what is known.
         """
         from ckwatch.wire.verification import VerifyLine, VerifyRequest
 
-        request = VerifyRequest.model_construct(units=list(patterns) or None, force=force, client=await self._viewer())
+        request = VerifyRequest.model_construct(
+            units=list(patterns) or None, shapes=list(shapes), force=force, client=await self._viewer()
+        )
         retry: Retry = "unsent" if force else "always"
         async with self._connection.answer("POST", ("verifications",), body=request, retry=retry) as exchange:
             yield LineIterator(exchange, VerifyLine, "verification")
 
-    async def verify(self, *patterns: str, force: bool = False) -> list[UnitVerification]:
+    async def verify(self, *patterns: str, shapes: Sequence[str] = (), force: bool = False) -> list[UnitVerification]:
         """Build units, have an emulator execute them, and wait: what is known of each, those that cannot be verified
         too, with the reason. Being cancelled cancels what no other client waits for."""
-        async with self.verifying(*patterns, force=force) as lines:
+        async with self.verifying(*patterns, shapes=shapes, force=force) as lines:
             return [line.result async for line in lines if line.result is not None]
 
     async def analysis(self, unit: str | Unit) -> Analysis:

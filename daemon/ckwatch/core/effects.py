@@ -114,7 +114,7 @@ class Verify:
     force: bool
     """Although the result is kept."""
     awaited: bool = False
-    """A client waits for it."""
+    """A client waits for it, and wants it thorough."""
 
 
 @dataclass(frozen=True, slots=True)

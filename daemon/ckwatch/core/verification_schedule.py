@@ -1,9 +1,10 @@
 """Decides when artifacts are verified by an emulator: after a build of an edited or focused unit, and on request.
 
 A verification takes this machine's cores for seconds, so one runs at a time, and one that no client asked for waits
-until no unit needs a compiler. Its result holds as long as the artifact and the kernel file's shapes. What was found
-belongs to lines of a text, which takes a compile with line tables to know: findings are shown at the instance first,
-and then verified once more, for their places, which executes nothing. The same when only the text changed.
+until no unit needs a compiler, and tries essential problems only. Its result holds as long as the artifact and the
+kernel file's shapes. What was found belongs to lines of a text, which takes a compile with line tables to know:
+findings are shown at the instance first, and then verified once more, for their places, which executes nothing. The
+same when only the text changed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ckwatch.core.events import (
 from ckwatch.core.notify import publish
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
 from ckwatch.core.unit_state import UnitState, VerificationRequest
-from ckwatch.model.verification import VerificationOutcome
+from ckwatch.model.verification import VerificationDepth
 
 RANKS = {REQUESTED: 0, IN_FOCUS: 1, EDITED: 2}
 """What a client waits for comes first: it does not wait for compilers either."""
@@ -53,14 +54,15 @@ def _is_automatic(state: State, unit: UnitState, result: CompileFacts) -> bool:
     return bool(cared_for) and unit.verification.given_up_artifact != result.artifact
 
 
-def _knows(state: State, unit: UnitState, result: CompileFacts) -> bool:
-    """Whether the last verification is of this artifact, these shapes and this text."""
+def _knows(state: State, unit: UnitState, result: CompileFacts, *, thorough: bool = False) -> bool:
+    """Whether the last verification is of this artifact, these shapes and this text, and tried what it is to."""
     latest = unit.verification.latest
     return (
         latest is not None
         and latest.artifact == result.artifact
         and latest.shapes == unit.unit.kernel.shapes
         and latest.verification.checked == state.verification.checks
+        and (not thorough or latest.verification.depth is VerificationDepth.THOROUGH)
         and (not latest.verification.findings or unit.has_placed_findings)
     )
 
@@ -87,8 +89,8 @@ def verify_requested(state: State, out: Effects, event: VerifyRequested) -> None
             continue
         waiting = unit.verification.request
         latest = unit.verification.latest
-        again = latest is not None and latest.verification.outcome is VerificationOutcome.NOT_VERIFIED
-        if event.force or again or waiting is not None or not _knows(state, unit, result):
+        again = latest is not None and not latest.verification.is_final
+        if event.force or again or waiting is not None or not _knows(state, unit, result, thorough=True):
             force = event.force or again or (waiting is not None and waiting.force)
             unit.verification.request = VerificationRequest(requested=True, force=force)
             unit.verification.unverified_because = unit.verification.given_up_artifact = ""
@@ -166,6 +168,8 @@ def _take(unit: UnitState, found: ArtifactVerification, serving: VerificationReq
     unit.verification.unverified_because = unit.verification.given_up_artifact = ""
     request = unit.verification.request
     if request is None or (request.force and request != serving):
+        return
+    if request.requested and found.verification.depth is not VerificationDepth.THOROUGH:
         return
     unplaced = found.verification.findings and not found.generation
     unit.verification.request = VerificationRequest(request.requested) if unplaced else None

@@ -1,26 +1,38 @@
 """The problems that a unit is verified on: shapes that find mistakes, derived from its tile, and the kernel file's own.
 
-A shape that the instance does not support by CK's own rules is moved to the nearest that it does, so that the mistake
-it is meant to find can show; the most ragged one is tried all the same, since refusing it must work.
+Sizes are multiples of the least steps that the instance supports by CK's own rules, so that the mistake that a shape is
+meant to find can show. A few must be refused, since refusing has to work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
+from math import isqrt
+from typing import NamedTuple
 
 from ckwatch.checks.supported_shapes import slices_of, unsupported_reason
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Unit
-from ckwatch.model.tensors import DTYPES
+from ckwatch.model.tensors import DTYPES, INT32_MAX
 from ckwatch.model.tiles import Tile, tile_of
-from ckwatch.workspace.shapes import GEMM_LEADING, least_leading
+from ckwatch.model.verification import VerificationDepth
+from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS, least_leading
 
 WHOLE_MACS = 1 << 28
 """Multiply-adds of a problem that is computed whole; of larger ones some workgroups are."""
 
+LARGEST_WHOLE_MACS = 1 << 32
+"""Of what can only be computed whole: seconds."""
+
 SAMPLED_MACS = 1 << 29
+REFERENCE_MACS = 1 << 32
+"""Of the reference of a problem of which some workgroups are computed: of all rows and columns that these touch."""
+
 LARGEST_BYTES = 1 << 30
 """Of all tensors of a problem: what a laptop has to spare."""
 
@@ -31,10 +43,10 @@ _MOST_ROUNDS = 10
 _PADDING = 32
 """Elements that are added to each leading dimension: 16 bytes or more of every type, so that vectors stay aligned."""
 
-_RAGGED_STEPS = ((1, 1), (8, 8), (16, 16), (64, 64))
-"""What ragged sizes are multiples of, in M and N and in K, from the most ragged on."""
-
+_LARGE_PADDING = (1 << 16) + _PADDING
+_STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
 _FLOATS_WITH_INFINITY = frozenset({"f16", "bf16", "f32", "f64"})
+_NO_SPLIT_K = "kBatch must be 1 without split_k = true in [operation]"
 
 
 class GapFill(StrEnum):
@@ -44,33 +56,157 @@ class GapFill(StrEnum):
     INFINITY = "infinity"
 
 
+class Contents(StrEnum):
+    """What the inputs hold. `largest`: each row of X picks rows of W, whose elements are as large as a result may be;
+    `signed scales`: scales of -1, 0 and 1."""
+
+    RANDOM = "random"
+    ZEROS = "zeros"
+    ONES = "ones"
+    LARGEST = "largest"
+    SIGNED_SCALES = "signed scales"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One problem to verify on. `name`, `shape`: as those of `VerifiedProblem`; `refusal`: why the instance does not
-    support it, by documented rules, empty if it should; `offset`: elements by which every pointer is off its
-    allocation's alignment; `workgroups`: how many are computed, None for all."""
+    support it, by documented rules, empty if it must not refuse it, None if it may; `offset`: elements by which the
+    pointer of the buffer `off`, or all, are off their allocation's alignment; `workgroups`: how many are computed, None
+    for all; `not_tried`: why none is."""
 
     name: str
     shape: str
     problem: KernelProblem
-    refusal: str = ""
+    refusal: str | None = None
     gaps: GapFill = GapFill.NAN
+    contents: Contents = Contents.RANDOM
     offset: int = 0
+    off: str = ""
     workgroups: int | None = None
+    not_tried: str = ""
+
+    def offset_of(self, buffer: str) -> int:
+        """Elements by which the buffer's pointer is off."""
+        return self.offset if self.off in ("", buffer) else 0
 
 
-def trials_of(unit: Unit, *, shapes: Sequence[str] | None = None, large: bool = True) -> tuple[Trial, ...]:
-    """The problems of a unit: the kernel file's shapes (`shapes`: those of these names alone, and nothing else), then
-    those derived from its tile. `large`: also those of the file that are too large to be computed whole."""
-    file_shapes = [shape for shape in unit.kernel.shapes if shapes is None or shape.name in shapes]
-    of_file = [_of_file(unit, shape) for shape in file_shapes]
-    found = [trial for trial in of_file if trial is not None and (large or shapes or trial.workgroups is None)]
-    if shapes is None and unit.kernel.operation.kind == "gemm":
-        found += _Derivation(unit).trials()
-    unique: dict[tuple[KernelProblem, GapFill, int], Trial] = {}
-    for trial in found:
-        unique.setdefault((trial.problem, trial.gaps, trial.offset), trial)
+Extent = tuple[float, int]
+"""A size: whole tiles, and steps, the least that the instance supports, beyond them. Of K, tiles beyond those that the
+pipeline must have before it can begin."""
+
+
+class Derivation(NamedTuple):
+    """A row of the tables below: a problem that is derived from a tile. Without `steps` a step is one element.
+
+    `padding`: elements that leading dimensions have beyond the rows, those of the tensor `only` or all; `offset`: as
+    `Trial.offset`, of that tensor. `slices`: kBatch.
+    """
+
+    name: str
+    m: Extent = (1, 0)
+    n: Extent = (1, 0)
+    k: Extent = (2, 0)
+    padding: int = 0
+    offset: int = 0
+    only: str = ""
+    gaps: GapFill = GapFill.NAN
+    contents: Contents = Contents.RANDOM
+    slices: int = 1
+    steps: bool = True
+
+
+_RAGGED = Derivation("ragged", (1, 5), (1, 3), (2, 3))
+_SMALL = Derivation("smaller than a tile", (0.5, -1), (0.5, -1), (0.5, 0))
+_DWORD = -1
+"""As many elements as a dword has: kernels that refuse one element take dwords at least."""
+
+ESSENTIAL: tuple[Derivation, ...] = (
+    Derivation("exact"),
+    Derivation("exact, one step more along K", m=(2, 0), k=(3, 0)),
+    _RAGGED,
+    _RAGGED._replace(name="odd sizes", steps=False),
+    _SMALL,
+    Derivation("M = {m}", (0, 1), (1, 3), (2, 1)),
+    Derivation("padded rows", padding=2 * _PADDING),
+    _RAGGED._replace(name="NaN in the padding", padding=_PADDING),
+    _RAGGED._replace(name="infinity in the padding", padding=_PADDING, gaps=GapFill.INFINITY),
+    _RAGGED._replace(name="misaligned", offset=1),
+    _RAGGED._replace(name="misaligned vectors", offset=_DWORD),
+    _RAGGED._replace(name="misaligned rows", padding=_DWORD),
+    Derivation("split K", k=(2, 0), slices=2),
+    _RAGGED._replace(name="split K, slices of unequal length", slices=3),
+    Derivation("split K, short K", k=(0.25, 0), slices=4),
+)
+"""Of every unit, also after a save: seconds."""
+
+THOROUGH: tuple[Derivation, ...] = (
+    *(Derivation(f"{word} than a tile along M", m=(1, step)) for word, step in (("less", -1), ("more", 1))),
+    *(Derivation(f"{word} than a tile along N", n=(1, step)) for word, step in (("less", -1), ("more", 1))),
+    *(Derivation(f"{word} than a tile along K", k=(2, step)) for word, step in (("less", -1), ("more", 1))),
+    Derivation("half a tile along K", k=(1.5, 0)),
+    Derivation("N = {n}", (1, 5), (0, 1), (2, 1)),
+    Derivation("M = {m}, N = {n}", (0, 1), (0, 1), (1, 0)),
+    Derivation("least K", k=(0, 1)),
+    Derivation("too little K", k=(0, 0)),
+    *(Derivation(f"rounds along K: {rounds}", k=(rounds, 0)) for rounds in (1, 4, 5, 6, 7, 8)),
+    Derivation("many tiles along M", (9, 1), (1, 0), (1, 1)),
+    Derivation("many tiles along N", (1, 0), (9, 1), (1, 1)),
+    Derivation("many tiles", (3, 1), (5, 1), (1, 0)),
+    _RAGGED._replace(name="padding of {only} alone", padding=_PADDING, only="*"),
+    _SMALL._replace(name="large leading dimensions", padding=_LARGE_PADDING),
+    _RAGGED._replace(name="{only} alone misaligned", offset=_DWORD, only="*"),
+    *(_RAGGED._replace(name=f"{each.value} as inputs", contents=each) for each in tuple(Contents)[1:]),
+    _RAGGED._replace(name="split K, NaN in the padding", padding=_PADDING, slices=2),
+    Derivation("split K, M = {m}", (0, 1), (1, 3), (2, 1), slices=2),
+    Derivation("split K, many slices", (1, 1), (1, 1), (2, 1), slices=7),
+    Derivation("split K, one round each", k=(1, 0), slices=3),
+    Derivation("split K, least K", k=(0, 1), slices=4),
+    Derivation("split K, too little K", k=(0, 0), slices=4),
+)
+"""On request as well."""
+
+
+def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH) -> tuple[Trial, ...]:
+    """The problems of a unit: the kernel file's shapes, then those derived from its tile. Essential ones are those that
+    are computed whole in a moment."""
+    thorough = depth is VerificationDepth.THOROUGH
+    trials = [_of_shape(unit, shape) for shape in unit.kernel.shapes]
+    if not thorough:
+        trials = [trial for trial in trials if _macs(trial.problem) <= WHOLE_MACS and not trial.not_tried]
+    if unit.kernel.operation.kind == "gemm":
+        trials += _Deriver(unit).trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
+    unique: dict[tuple[object, ...], Trial] = {}
+    for trial in trials:
+        unique.setdefault((trial.problem, trial.gaps, trial.contents, trial.offset, trial.off), trial)
     return tuple(unique.values())
+
+
+def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple[Trial, ...]]:
+    """By the units' ids, the problems that `asked` means: a name of `trials_of`, or sizes: `M=64,N=64,K=128,LDA=160`.
+
+    Raises CkwatchError for what means none of any unit, or makes no shape.
+    """
+    found: dict[str, list[Trial]] = {}
+    known: dict[str, None] = {}
+    met: set[str] = set()
+    for unit in units:
+        trials = {trial.name: trial for trial in trials_of(unit)}
+        known |= dict.fromkeys(trials)
+        mine = found[unit.id] = []
+        for word in asked:
+            trial = trials.get(word)
+            if trial is None and "=" in word and word not in known:
+                trial = _of_shape(unit, _written_shape(unit, word))
+            if trial is not None:
+                mine.append(trial)
+                met.add(word)
+    for word in asked:
+        if word not in met:
+            raise CkwatchError(
+                f"none of these units is verified on a shape '{word}'",
+                f"sizes as in M=64,N=64,K=128, or one of: {'; '.join(known)}",
+            )
+    return {name: tuple(dict.fromkeys(trials)) for name, trials in found.items()}
 
 
 def shape_text(operation: Operation, problem: KernelProblem) -> str:
@@ -80,49 +216,86 @@ def shape_text(operation: Operation, problem: KernelProblem) -> str:
         name: int(value) for name, value in values.items() if name in operation.size_arguments and value is not None
     }
     if operation.kind == "gemm":
-        tensors = {tensor.name: tensor for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None}
-        usual: dict[str, int] = {name: least_leading(tensors.get(of), sizes) for name, of in GEMM_LEADING.items()}
+        usual: dict[str, int] = _least_leadings(operation, sizes)
         usual["kBatch"] = 1
         values = {name: value for name, value in values.items() if usual.get(name) != value}
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _of_file(unit: Unit, shape: Shape) -> Trial | None:
-    """None for a problem that is too large for this, whatever part of it is computed."""
+def _least_leadings(operation: Operation, sizes: Mapping[str, int]) -> dict[str, int]:
+    tensors = {tensor.name: tensor for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None}
+    return {name: least_leading(tensors.get(of), sizes) for name, of in GEMM_LEADING.items()}
+
+
+def _macs(problem: KernelProblem) -> int:
+    return (problem.flops or 0) // 2
+
+
+def _written_shape(unit: Unit, text: str) -> Shape:
+    """The shape that `M=64,N=64,K=128` says. Raises CkwatchError."""
+    operation = unit.kernel.operation
+    names = (*operation.size_arguments, *operation.runtime_arguments)
+    given: dict[str, int] = {}
+    for part in re.split(r"[,\s]+", text.strip()):
+        name, _, value = part.partition("=")
+        if name not in names or not value.isdecimal() or int(value) > INT32_MAX:
+            raise CkwatchError(f"'{part}' is no size of {unit.kernel.name}", f"sizes are {', '.join(names)}")
+        given[name] = int(value)
+    is_gemm = operation.kind == "gemm"
+    worked_out = GEMM_LEADING if is_gemm else {}
+    if missing := [name for name in operation.size_arguments if name not in {**given, **worked_out}]:
+        raise CkwatchError(f"'{text}' does not say {', '.join(missing)}")
+    least = _least_leadings(operation, given) if is_gemm else {}
+    for name, value in given.items():
+        if value < max(least.get(name, 1), name != "LDD"):
+            raise CkwatchError(f"{name} must be at least {max(least.get(name, 1), 1)} in '{text}'")
+    runtime = {**_usual_runtime(unit), **RUNTIME_DEFAULTS, **given}
+    runtime = {name: runtime[name] for name in operation.runtime_arguments}
+    return Shape(text, {name: (least | given)[name] for name in operation.size_arguments}, runtime, unit.instance.span)
+
+
+def _usual_runtime(unit: Unit) -> Mapping[str, int | float]:
+    arguments = unit.kernel.operation.runtime_arguments
+    return next((shape.runtime for shape in unit.kernel.shapes), dict.fromkeys(arguments, 1))
+
+
+def _of_shape(unit: Unit, shape: Shape) -> Trial:
     problem = problem_of(unit.kernel.operation, shape, unit.arch)
+    trial = _trial(unit, shape.name, problem)
+    macs, gigabytes = _macs(problem), problem.bytes_allocated / (1 << 30)
     if problem.bytes_allocated > LARGEST_BYTES:
-        return None
-    macs = (problem.flops or 0) // 2
-    workgroups = None
-    if macs > WHOLE_MACS:
-        tile = tile_of(unit.instance.parameters)
-        if problem.gemm is None or tile is None or slices_of(problem) > 1:
-            return None  # a second kernel reads what workgroups left out would have written
-        workgroups = max(1, SAMPLED_MACS // (tile.m * tile.n * problem.gemm.x.sizes[1]))
-    return _trial(unit, shape.name, problem, workgroups=workgroups)
+        return replace(trial, not_tried=f"it is too large to be executed here: its tensors have {gigabytes:.1f} GiB")
+    if macs <= WHOLE_MACS:
+        return trial
+    tile = tile_of(unit.instance.parameters)
+    if problem.gemm is not None and tile is not None and slices_of(problem) == 1:
+        each = tile.m * tile.n * problem.gemm.x.sizes[1]
+        return replace(trial, workgroups=max(1, min(SAMPLED_MACS // each, isqrt(REFERENCE_MACS // each))))
+    if macs <= LARGEST_WHOLE_MACS:
+        return trial
+    why = "each slice of K is needed" if slices_of(problem) > 1 else "its tile is not known"
+    size = f"{macs / 1e9:.0f} G multiply-adds"
+    return replace(trial, not_tried=f"it is too large to be executed whole ({size}), and in part it cannot be: {why}")
 
 
-def _trial(
-    unit: Unit,
-    name: str,
-    problem: KernelProblem,
-    *,
-    gaps: GapFill = GapFill.NAN,
-    offset: int = 0,
-    workgroups: int | None = None,
-) -> Trial:
-    return Trial(
-        name=name,
-        shape=shape_text(unit.kernel.operation, problem),
-        problem=problem,
-        refusal=unsupported_reason(unit.instance.parameters, problem),
-        gaps=gaps,
-        offset=offset,
-        workgroups=workgroups,
-    )
+def _has_rules(unit: Unit) -> bool:
+    """Whether it is documented which shapes the instance supports: those of CK's universal GEMM."""
+    return isinstance(unit.instance.parameters.get("BlkGemmPipelineVer"), str)
 
 
-class _Derivation:
+def _trial(unit: Unit, name: str, problem: KernelProblem) -> Trial:
+    refusal = unsupported_reason(unit.instance.parameters, problem) if _has_rules(unit) else None
+    if not refusal and slices_of(problem) > 1 and not _splits_k(unit):
+        refusal = _NO_SPLIT_K
+    return Trial(name=name, shape=shape_text(unit.kernel.operation, problem), problem=problem, refusal=refusal)
+
+
+def _splits_k(unit: Unit) -> bool:
+    """Kernels of CK's universal GEMM do only with `split_k = true` in [operation]."""
+    return not _has_rules(unit) or unit.kernel.operation.settings.get("split_k") is True
+
+
+class _Deriver:
     """The problems that a GEMM's tile suggests."""
 
     def __init__(self, unit: Unit) -> None:
@@ -131,107 +304,83 @@ class _Derivation:
         self._tile = tile_of(unit.instance.parameters) or UNKNOWN_TILE
         tensors = dict(self._operation.inputs) | dict(self._operation.outputs)
         self._tensors = {tensor.name: tensor for tensor in tensors.values() if tensor is not None}
-        buffers = [tensor.buffer for tensor in self._tensors.values()]
-        self._shares_buffers = len(set(buffers)) < len(buffers)
-        self._runtime: Mapping[str, int | float] = next(
-            (shape.runtime for shape in unit.kernel.shapes), dict.fromkeys(self._operation.runtime_arguments, 1)
-        )
+        self._buffers = list(dict.fromkeys(tensor.buffer for tensor in self._tensors.values()))
+        self._shares_buffers = len(self._buffers) < len(self._tensors)
+        self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
+        self._runtime = _usual_runtime(unit)
+        self._depth = self._tile.k * self._prologue_rounds()
+        self._step = cache(self._least_step)
 
-    def trials(self) -> Iterator[Trial]:
+    def trials(self, rows: Sequence[Derivation]) -> Iterator[Trial]:
+        for row in rows:
+            if row.only != "*":
+                yield from self._of_row(row)
+                continue
+            for name in self._tensors:
+                if row.offset or least_leading(self._tensors[name], {"M": 1, "N": 1, "K": 1}):
+                    yield from self._of_row(row._replace(only=name))
+
+    def _of_row(self, row: Derivation) -> Iterator[Trial]:
+        if row.slices > 1 and "kBatch" not in self._runtime:
+            return
+        if row.slices > 1 and row.name != "split K" and not _splits_k(self._unit):
+            return
+        m, n, k = self._sizes(row)
+        if min(m, n, k) < 1:
+            return
+        padding = self._dword if row.padding == _DWORD else row.padding
+        problem = self._problem(m, n, k, padding=padding, only=row.only, slices=row.slices)
+        inputs = [buffer for buffer in problem.buffers if not buffer.output]
+        if row.gaps is GapFill.INFINITY and not any(one.dtype in _FLOATS_WITH_INFINITY for one in inputs):
+            return
+        if row.contents is Contents.SIGNED_SCALES and not any(one.scale for one in inputs):
+            return
+        offset = self._dword if row.offset == _DWORD else row.offset
+        trial = _trial(self._unit, row.name.format(m=m, n=n, only=row.only), problem)
+        off = self._tensors[row.only].buffer if row.only and offset else ""
+        refusal = trial.refusal or (None if offset else trial.refusal)  # pointers must be aligned, as everybody's
+        yield replace(trial, refusal=refusal, gaps=row.gaps, contents=row.contents, offset=offset, off=off)
+
+    def _sizes(self, row: Derivation) -> tuple[int, int, int]:
         tile = self._tile
-        rounds = self._least_rounds()
-        deep = rounds * tile.k
-        yield self._trial("exact", self._problem(tile.m, tile.n, deep))
-        yield self._trial("exact, one step more along K", self._problem(2 * tile.m, tile.n, deep + tile.k))
-        ragged = [
-            self._problem(tile.m + 5 * step, tile.n + 3 * step, deep + 3 * k_step) for step, k_step in self._steps(deep)
-        ]
-        best = self._first_supported(ragged)
-        if best != ragged[0]:
-            yield self._trial("odd sizes", ragged[0])
-        yield self._trial("ragged", best)
-        yield self._trial("smaller than a tile", self._first_supported(self._small(deep)))
-        yield self._trial(
-            "M = 1",
-            self._first_supported([self._problem(1, tile.n + 3 * step, deep + k) for step, k in self._steps(0)]),
-        )
-        sizes = self._sizes_of(best)
-        yield self._trial("padded rows", self._problem(tile.m, tile.n, deep, padding=2 * _PADDING))
-        padded = self._problem(*sizes, padding=_PADDING)
-        yield self._trial("NaN in the padding", padded)
-        if any(buffer.dtype in _FLOATS_WITH_INFINITY for buffer in padded.buffers if not buffer.output):
-            yield self._trial("infinity in the padding", padded, gaps=GapFill.INFINITY)
-        yield self._trial("misaligned", best, offset=1)
-        # Kernels that refuse this take dwords at least.
-        dword = max(1, 4 // min(DTYPES[buffer.dtype].size_bytes for buffer in best.buffers))
-        if dword > 1:
-            yield self._trial("misaligned vectors", best, offset=dword)
-        yield self._trial("misaligned rows", self._problem(*sizes, padding=dword))
-        if self._splits_k:
-            yield from self._split(deep)
+        m, n = (self._size(axis, of, extent, row) for axis, of, extent in (("M", tile.m, row.m), ("N", tile.n, row.n)))
+        return m, n, row.slices * self._depth + self._size("K", tile.k * row.slices, row.k, row)
 
-    @property
-    def _splits_k(self) -> bool:
-        """Kernels of CK's universal GEMM do only with `split_k = true` in [operation]."""
-        is_ck = "BlkGemmPipelineVer" in self._unit.instance.parameters
-        takes_slices = not is_ck or self._operation.settings.get("split_k") is True
-        return takes_slices and "kBatch" in self._operation.runtime_arguments
+    def _size(self, axis: str, tile: int, extent: Extent, row: Derivation) -> int:
+        if not any(extent):
+            return 0
+        step = self._step(axis, row.slices) if row.steps else 1
+        return max(int(extent[0] * tile) // step * step + extent[1] * step, step)
 
-    def _split(self, deep: int) -> Iterator[Trial]:
+    def _prologue_rounds(self) -> int:
+        """Rounds along K that the pipeline must have and one more."""
         tile = self._tile
-        yield self._trial("split K", self._problem(tile.m, tile.n, 2 * deep, slices=2))
-        uneven = [
-            self._problem(tile.m + 5 * step, tile.n + 3 * step, 3 * deep + k_step, slices=3)
-            for step, k_step in self._steps(deep)
-        ]
-        yield self._trial("split K, slices of unequal length", self._first_supported(uneven))
-        yield self._trial("split K, short K", self._problem(tile.m, tile.n, tile.k, slices=4))
+        for rounds in range(1, _MOST_ROUNDS):
+            if self._is_supported(self._problem(tile.m, tile.n, rounds * tile.k)):
+                return rounds - 1
+        return 0
 
-    def _steps(self, deep: int) -> Iterator[tuple[int, int]]:
-        """Ragged steps, last those that leave K whole. `deep` 0: K has to have something."""
-        yield from _RAGGED_STEPS
-        whole = self._tile.k if deep else 4 * self._tile.k
-        yield 1, whole
-        yield 8, whole
-
-    def _small(self, deep: int) -> list[KernelProblem]:
+    def _least_step(self, axis: str, slices: int) -> int:
+        """The least step that the instance supports sizes along an axis in."""
         tile = self._tile
-        found = []
-        for depth in (max(tile.k // 2, 1), deep):
-            for step, k_step in _RAGGED_STEPS:
-                m, n = ((size // 2 - 1) // step * step or min(step, size) for size in (tile.m, tile.n))
-                found.append(self._problem(max(m, 1), max(n, 1), max((depth - 1) // k_step * k_step, k_step)))
-        return [*found, self._problem(max(tile.m // 2, 1), max(tile.n // 2, 1), deep)]
+        usual = {"M": tile.m, "N": tile.n, "K": slices * (self._depth + 2 * tile.k)}
+        whole = {"M": tile.m, "N": tile.n, "K": slices * tile.k}[axis]
+        for step in (*(step for step in _STEPS if step < whole), whole):
+            sizes = usual | {axis: usual[axis] + step}
+            if self._is_supported(self._problem(sizes["M"], sizes["N"], sizes["K"], slices=slices)):
+                return step
+        return whole
 
-    def _least_rounds(self) -> int:
-        """Rounds along K that the pipeline needs, two at least: the loop must be entered."""
-        tile = self._tile
-        for rounds in range(2, _MOST_ROUNDS):
-            problem = self._problem(tile.m, tile.n, rounds * tile.k)
-            if not unsupported_reason(self._unit.instance.parameters, problem):
-                return rounds
-        return 2
+    def _is_supported(self, problem: KernelProblem) -> bool:
+        return not unsupported_reason(self._unit.instance.parameters, problem)
 
-    def _first_supported(self, candidates: Sequence[KernelProblem]) -> KernelProblem:
-        parameters = self._unit.instance.parameters
-        return next((one for one in candidates if not unsupported_reason(parameters, one)), candidates[0])
-
-    def _problem(self, m: int, n: int, k: int, *, padding: int = 0, slices: int = 1) -> KernelProblem:
+    def _problem(self, m: int, n: int, k: int, *, padding: int = 0, only: str = "", slices: int = 1) -> KernelProblem:
         if self._shares_buffers:
             m = n = k = max(m, n, k)
         sizes = {"M": m, "N": n, "K": k}
         for leading, name in GEMM_LEADING.items():
             least = least_leading(self._tensors.get(name), sizes)
-            sizes[leading] = least + padding if least else 0
+            sizes[leading] = least + (padding if only in ("", name) else 0) if least else 0
         runtime = {**self._runtime, "kBatch": slices} if "kBatch" in self._runtime else self._runtime
         shape = Shape("", sizes, runtime, self._unit.instance.span)
         return problem_of(self._operation, shape, self._unit.arch)
-
-    def _trial(self, name: str, problem: KernelProblem, *, gaps: GapFill = GapFill.NAN, offset: int = 0) -> Trial:
-        return _trial(self._unit, name, problem, gaps=gaps, offset=offset)
-
-    @staticmethod
-    def _sizes_of(problem: KernelProblem) -> tuple[int, int, int]:
-        assert problem.gemm is not None  # noqa: S101  # derived for GEMMs alone
-        (m, k), n = problem.gemm.x.sizes, problem.gemm.w.sizes[1]
-        return m, n, k

@@ -11,6 +11,7 @@ from ckwatch.core.unit_state import UnitState
 from ckwatch.engine.timings_to_wire import timings_of_json
 from ckwatch.model import diagnostics as model
 from ckwatch.model.text import Span
+from ckwatch.model.verification import Verification
 from ckwatch.wire import state as wire
 from ckwatch.wire.benchmarks import Timing
 from ckwatch.wire.verification import UnitVerification
@@ -118,13 +119,13 @@ def verification_to_wire(unit: UnitState) -> UnitVerification | None:
     latest, built = unit.verification.latest, unit.built
     if latest is None or built is None or latest.artifact != built.artifact:
         return None
-    found = latest.verification
+    return unit_verification(unit.key.unit, latest.artifact, latest.verification)
+
+
+def unit_verification(unit: str, artifact: str, found: Verification) -> UnitVerification:
+    """A verification of a unit's artifact with everything in it."""
     return UnitVerification(
-        unit=unit.key.unit,
-        outcome=found.outcome.value,
-        summary=found.summary,
-        artifact_key=latest.artifact,
-        verification=found,
+        unit=unit, outcome=found.outcome.value, summary=found.summary, artifact_key=artifact, verification=found
     )
 
 

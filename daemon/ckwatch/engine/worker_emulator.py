@@ -13,14 +13,11 @@ from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_protocol import WorkerHello, WorkerMessage, WorkerStage
 from ckwatch.bench.worker_session import verify
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.emulation.library import build_library
+from ckwatch.emulation.library import FOLDER, build_library
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.verify import EmulatorRun
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.verification import Verification
-
-FOLDER = "emulator"
-"""Where the store keeps the emulator's library."""
 
 
 class WorkerEmulator:

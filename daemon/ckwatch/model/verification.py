@@ -13,7 +13,7 @@ from ckwatch.model.text import Span
 EMULATED = "emulated"
 """The kind of device, as in `emulated:gfx942`."""
 
-EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950")
+EMULATED_ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100")
 
 
 def emulated_device(arch: str) -> str | None:
@@ -23,17 +23,27 @@ def emulated_device(arch: str) -> str | None:
 
 
 class ProblemOutcome(StrEnum):
-    """How a problem ended. `refused`: the kernel's own check does not take this shape. `not verified`: nothing was
-    learned of the kernel, as of an instruction that the emulator does not know."""
+    """How a problem ended. `refused`: the kernel's own check does not take this shape. `not compared`: it was executed,
+    and what it computes is not known. `not tried`: it is too large. `not verified`: nothing was learned of the kernel,
+    as of an instruction that the emulator does not know."""
 
     RIGHT = "right"
     REFUSED = "refused"
     WRONG = "wrong"
+    NOT_COMPARED = "not compared"
+    NOT_TRIED = "not tried"
     NOT_VERIFIED = "not verified"
 
 
+class VerificationDepth(StrEnum):
+    """Which problems are tried. `essential`: what takes seconds; `thorough`: these and all others."""
+
+    ESSENTIAL = "essential"
+    THOROUGH = "thorough"
+
+
 class VerificationOutcome(StrEnum):
-    """`verified`: every problem is right or refused, at least one is right, and nothing was found."""
+    """`verified`: every problem that was tried is right or refused, at least one is right, and nothing was found."""
 
     VERIFIED = "verified"
     FAILED = "failed"
@@ -63,6 +73,9 @@ EMULATOR_LIMITS = frozenset({FindingKind.UNKNOWN_INSTRUCTION, FindingKind.NO_END
 
 EXPLANATIONS = frozenset({FindingKind.NON_FINITE})
 """Findings that explain a wrong result and are no mistakes by themselves."""
+
+
+_NOT_VERIFIED = (ProblemOutcome.NOT_VERIFIED, ProblemOutcome.NOT_COMPARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +136,14 @@ NOT_MODELLED = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """A unit's verification on `device` (`emulated:gfx942`). `checked`: memory, races and waits were looked at too,
-    not the results alone."""
+    not the results alone. `depth`: None for single problems that somebody asked for."""
 
     device: str
     problems: tuple[VerifiedProblem, ...]
     findings: tuple[EmulatedFinding, ...] = ()
     not_modelled: tuple[str, ...] = NOT_MODELLED
     checked: bool = True
+    depth: VerificationDepth | None = VerificationDepth.THOROUGH
 
     @property
     def mistakes(self) -> tuple[EmulatedFinding, ...]:
@@ -137,12 +151,19 @@ class Verification:
         return tuple(one for one in self.findings if one.kind not in EMULATOR_LIMITS | EXPLANATIONS)
 
     @property
+    def is_final(self) -> bool:
+        """Whether another try would find the same: what was not verified was left out by the emulator, not by a worker
+        that was killed or took too long."""
+        missing = any(one.outcome is ProblemOutcome.NOT_VERIFIED for one in self.problems)
+        return not missing or any(one.kind in EMULATOR_LIMITS for one in self.findings)
+
+    @property
     def outcome(self) -> VerificationOutcome:
         """What all problems together say."""
         outcomes = {problem.outcome for problem in self.problems}
         if self.mistakes or ProblemOutcome.WRONG in outcomes:
             return VerificationOutcome.FAILED
-        if ProblemOutcome.RIGHT in outcomes and ProblemOutcome.NOT_VERIFIED not in outcomes:
+        if ProblemOutcome.RIGHT in outcomes and outcomes.isdisjoint(_NOT_VERIFIED):
             return VerificationOutcome.VERIFIED
         return VerificationOutcome.NOT_VERIFIED
 
@@ -164,7 +185,8 @@ class Verification:
         )
 
     def _why_not(self) -> str:
-        for problem in self.problems:
-            if problem.outcome is ProblemOutcome.NOT_VERIFIED and problem.message:
-                return problem.message
+        for outcome in (*_NOT_VERIFIED, ProblemOutcome.NOT_TRIED):
+            for problem in self.problems:
+                if problem.outcome is outcome and problem.message:
+                    return problem.message
         return "the kernel refuses every shape that was tried" if self.problems else "no shape could be tried"

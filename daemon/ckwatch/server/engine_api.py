@@ -46,7 +46,12 @@ class VerificationEngine(Protocol):
     """Verifications by an emulator. Raises as `Engine`."""
 
     def verify(
-        self, patterns: Sequence[str] | None, *, force: bool = False, client: str | None = None
+        self,
+        patterns: Sequence[str] | None,
+        *,
+        shapes: Sequence[str] = (),
+        force: bool = False,
+        client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[VerifyLine]]:
         """The lines of a verification; leaving the context before `done` gives up what no other client wants."""
         ...

@@ -348,7 +348,13 @@ class Handlers:
     async def verify(self, request: VerifyRequest) -> Response:
         """Build units, have an emulator verify them and follow that; closing the connection gives up what no other
         client wants."""
-        begin = partial(self._verifications.verify, request.units, force=request.force, client=request.client)
+        begin = partial(
+            self._verifications.verify,
+            request.units,
+            shapes=request.shapes,
+            force=request.force,
+            client=request.client,
+        )
         return LineStream(begin, VerifyLine(event="heartbeat"), self._clients, self._shared, request.client)
 
     async def timings(self, query: Annotated[TimingsQuery, Query()]) -> Response:

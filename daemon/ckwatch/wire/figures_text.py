@@ -5,7 +5,8 @@ Loads neither pydantic nor rich: every command imports it. `ckwatch.model.amount
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ckwatch.model.amounts import change, count, digits, short_commit, tflops, time_of
@@ -144,6 +145,20 @@ def verification_words(unit: Unit) -> str:
         return ""
     line = found.summary.partition("\n")[0]
     return line if found.standing == "fresh" else f"· {line}, stale"
+
+
+def verification_sum(units: Iterable[Unit]) -> str:
+    """`✓ 17 verified`, `✗ 1 wrong, 16 verified, 2 verifying`: of present artifacts; empty where none was verified."""
+    counts: Counter[str] = Counter()
+    for unit in units:
+        if unit.verifying:
+            counts["verifying"] += 1
+        elif unit.verification is not None and unit.verification.standing == "fresh":
+            counts[unit.verification.outcome] += 1
+    names = {"failed": "wrong", "verified": "verified", "not verified": "not verified", "verifying": "verifying"}
+    words = ", ".join(f"{counts[outcome]} {name}" for outcome, name in names.items() if counts[outcome])
+    mark = "✗ " if counts["failed"] else "✓ " if counts["verified"] else "… " if counts["verifying"] else ""
+    return f"{mark}{words}"
 
 
 def spilled(figures: Figures) -> int:

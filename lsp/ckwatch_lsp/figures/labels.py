@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ckwatch.model.amounts import change, count, time_of
 from ckwatch.model.verification import emulated_device
 from ckwatch.wire.benchmarks import Timing
-from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_words
+from ckwatch.wire.figures_text import rate_of, shown_timing, spilled, verification_sum, verification_words
 from ckwatch.wire.state import Figures, Unit
 from ckwatch_lsp.figures.freshness import (
     Freshness,
@@ -58,7 +58,13 @@ def _figures_label(unit: Unit, shape: str) -> str:
 
 
 def sweep_label(briefs: Sequence[UnitBrief]) -> str:
-    """The best and the worst time of a sweep's units, how many have one, and which is the best."""
+    """The best and the worst time of a sweep's units, how many have one, and which is the best; behind it how many are
+    verified, if that is known."""
+    label, verified = _sweep_figures(briefs), verification_sum(brief.unit for brief in briefs)
+    return f"{label}  {verified}" if verified else label
+
+
+def _sweep_figures(briefs: Sequence[UnitBrief]) -> str:
     timed = [brief for brief in briefs if brief.timing is not None]
     total = len(briefs)
     names = max(len(brief.unit.instance) for brief in briefs)
@@ -230,6 +236,9 @@ def sweep_lenses(sweep: str, briefs: Sequence[UnitBrief], uri: str) -> list[Unit
     lenses = [UnitLens("run", "ckwatch.run", about)]
     if any(brief.running for brief in briefs):
         lenses.append(UnitLens("cancel", "ckwatch.cancel", about))
+    if emulated_device(first.arch) is not None:
+        words = verification_sum(brief.unit for brief in briefs)
+        lenses.append(UnitLens(words or "verify", "ckwatch.verify", about))
     return lenses
 
 

@@ -12,6 +12,7 @@ from ckwatch_lsp.figures.labels import (
     change_cell,
     error_cell,
     sweep_label,
+    sweep_lenses,
     trimmed,
     unit_label,
     unit_lenses,
@@ -139,5 +140,24 @@ def test_whether_it_is_verified_stands_behind_the_figures(given: Unit, text: str
 
 
 def test_what_is_not_emulated_has_no_lens_for_it() -> None:
-    lenses = unit_lenses(brief_of(unit(arch="gfx1100")), "file:///k")
+    brief = brief_of(unit(arch="gfx1201"))
+    lenses = [*unit_lenses(brief, "file:///k"), *sweep_lenses("s", [brief], "file:///k")]
     assert "ckwatch.verify" not in {lens.command for lens in lenses}
+
+
+WRONG = verified(summary="✗ 3 elements are wrong", outcome="failed")
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [
+        ([unit("s_1", verification=verified()), unit("s_2", verification=verified())], "✓ 2 verified"),
+        ([unit("s_1", verification=verified()), unit("s_2", verification=WRONG)], "✗ 1 wrong, 1 verified"),
+        ([unit("s_1", verification=verified()), unit("s_2", verifying=True)], "✓ 1 verified, 1 verifying"),
+        ([unit("s_1", verification=verified(standing="stale")), unit("s_2")], ""),
+    ],
+)
+def test_a_sweep_says_how_many_are_verified(units: list[Unit], text: str) -> None:
+    assert label_of(units)[WIDTH:].strip() == text
+    lenses = sweep_lenses("s", [brief_of(each) for each in units], "file:///k")
+    assert [lens.title for lens in lenses if lens.command == "ckwatch.verify"] == [text or "verify"]

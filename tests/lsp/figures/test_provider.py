@@ -113,7 +113,7 @@ async def test_lenses_offer_what_can_be_done() -> None:
         assert await made.lenses(uri) == {
             1: ["run", "set baseline", "compare", "verify", "source", "ISA"],
             4: ["run", "verify", "source", "ISA"],
-            6: ["run", "cancel"],
+            6: ["run", "cancel", "verify"],
         }
         assert await made.arguments(uri, "run") == [
             {"uri": uri, "unit": "k/one@gfx942"},

@@ -1,6 +1,7 @@
 """Verify: has an emulator execute what a unit compiled to, and says whether it is right.
 
-A verification is kept on disk with its artifact, and evicted from the store with it. It is made again when the
+A verification is kept on disk with its artifact, and evicted from the store with it; a thorough one serves where one of
+essential problems is wanted. It is made again when the
 emulator's code, the problems or `[verify]` changed, or when it is damaged. The lines at which findings stand are looked
 for anew each time, in the present text.
 """
@@ -11,11 +12,12 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 from anyio import to_thread
 from pydantic import TypeAdapter
 
@@ -24,21 +26,17 @@ import ckwatch.emulation
 import ckwatch.model
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.effects import Verify
-from ckwatch.core.events import MAIN, ArtifactVerification, VerifyFinished
+from ckwatch.core.events import MAIN, ArtifactVerification, CompileFacts, VerifyFinished
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
+from ckwatch.emulation.library import source_files
 from ckwatch.emulation.problems import Trial, trials_of
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.handlers.load import ViewLoader
+from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language, language_of
-from ckwatch.model.verification import (
-    EMULATED_ARCHS,
-    EMULATOR_LIMITS,
-    ProblemOutcome,
-    Verification,
-    emulated_device,
-)
+from ckwatch.model.verification import EMULATED_ARCHS, Verification, VerificationDepth, emulated_device
 from ckwatch.system.user_files import read_file
 from ckwatch.workspace.settings import VerifySection
 
@@ -46,6 +44,8 @@ VERIFICATION_FILE = "verification.json"
 
 RESULTS_KEPT = 100
 """Verifications that are kept in memory; each has some kilobytes."""
+
+THOROUGH = VerificationDepth.THOROUGH
 
 FINDING_LINES = "finding the lines"
 """What is done when the emulator has ended."""
@@ -101,6 +101,7 @@ class VerifyRunner:
         self._emulate = emulate
         self._place = place
         self._known: dict[str, tuple[str, Verification]] = {}
+        self._at_work = anyio.Lock()
         self.on_stage: Callable[[str, str], None] = lambda _unit, _stage: None
 
     @property
@@ -117,28 +118,48 @@ class VerifyRunner:
         problem = why_not_emulated(unit)
         if problem:
             return VerifyFinished(effect.work, None, problem, at=time.time())
-        trials = await to_thread.run_sync(trials_of, unit)
-        key = await to_thread.run_sync(verification_key, trials, self.settings)
-        found = None if effect.force else await self._kept(artifact, key)
+        depths = (THOROUGH,) if effect.awaited else (VerificationDepth.ESSENTIAL, THOROUGH)
+        trials = {depth: await to_thread.run_sync(trials_of, unit, depth) for depth in depths}
+        keys = [await to_thread.run_sync(verification_key, trials[depth], self.settings) for depth in depths]
+        found = None if effect.force else await self._kept(artifact, keys)
         if found is not None:
             return await self._placed(effect, found)
+        nice = 0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice
+        found = await self._executed(unit, effect.result, trials[depths[0]], nice)
+        found = replace(found, depth=depths[0])
+        self._remember(artifact, keys[0], found)
+        if found.is_final:
+            await to_thread.run_sync(self._keep, artifact, keys[0], found)
+        return self._finished(effect, found, 0 if found.findings else effect.work.generation)
+
+    async def verify_trials(self, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]) -> Verification:
+        """What comes of single problems, with the places of findings, as far as they are known; it is not kept.
+
+        Raises CkwatchError where no emulator executes the unit, or the host cannot.
+        """
+        problem = why_not_emulated(unit.unit)
+        if problem:
+            raise CkwatchError(problem)
+        found = replace(await self._executed(unit.unit, result, trials), depth=None)
+        if not found.findings:
+            return found
+        self.on_stage(unit.unit.id, FINDING_LINES)
+        return await self._place(unit, found)
+
+    async def _executed(self, unit: Unit, result: CompileFacts, trials: Sequence[Trial], nice: int = 0) -> Verification:
+        path = Path(result.products[ProductKind.SHARED_OBJECT.value])
         run = EmulatorRun(
             arch=unit.arch,
-            symbol=effect.result.tokens.partition(":")[0],
-            trials=trials,
-            artifact=await to_thread.run_sync(
-                self._tools.load_product, Path(effect.result.products[ProductKind.SHARED_OBJECT.value])
-            ),
+            symbol=result.tokens.partition(":")[0],
+            trials=tuple(trials),
+            artifact=await to_thread.run_sync(self._tools.load_product, path),
             checked=self.settings.checks,
             time_limit_s=self.settings.time_limit_s,
-            nice=0 if effect.awaited else self._view_loader.workspace(MAIN).settings.compile.nice,
+            nice=nice,
         )
-        self.on_stage(unit.id, "starting")
-        found = await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
-        self._remember(artifact, key, found)
-        if is_final(found):
-            await to_thread.run_sync(self._keep, artifact, key, found)
-        return self._finished(effect, found, 0 if found.findings else effect.work.generation)
+        async with self._at_work:
+            self.on_stage(unit.id, "starting")
+            return await self._emulate(run, lambda stage: self.on_stage(unit.id, stage))
 
     def _finished(self, effect: Verify, found: Verification, generation: int) -> VerifyFinished:
         result = ArtifactVerification(
@@ -155,14 +176,17 @@ class VerifyRunner:
         self.on_stage(effect.unit.id, FINDING_LINES)
         return self._finished(effect, await self._place(unit, found), generation)
 
-    async def _kept(self, artifact: str, key: str) -> Verification | None:
+    async def _kept(self, artifact: str, keys: Sequence[str]) -> Verification | None:
+        """One that was made by one of the keys."""
         known = self._known.get(artifact)
-        if known is not None and known[0] == key:
+        if known is not None and known[0] in keys:
             return known[1]
-        found = await to_thread.run_sync(self._read, artifact, key)
-        if found is not None:
-            self._remember(artifact, key, found)
-        return found
+        for key in keys:
+            found = await to_thread.run_sync(self._read, artifact, key)
+            if found is not None:
+                self._remember(artifact, key, found)
+                return found
+        return None
 
     def _remember(self, artifact: str, key: str, found: Verification) -> None:
         self._known.pop(artifact, None)
@@ -181,19 +205,12 @@ class VerifyRunner:
             self._tools.store.keep_derived(*_store_keys(artifact), VERIFICATION_FILE, content)
 
 
-def is_final(found: Verification) -> bool:
-    """Whether another try would find the same: what was not verified was left out by the emulator, not by a worker that
-    was killed or took too long."""
-    missing = any(one.outcome is ProblemOutcome.NOT_VERIFIED for one in found.problems)
-    return not missing or any(one.kind in EMULATOR_LIMITS for one in found.findings)
-
-
 @cache
 def code_version() -> str:
     """Changes with the code that makes verifications; for a thread."""
     rooms = (Path(room.__file__ or "").parent for room in (ckwatch.emulation, ckwatch.bench, ckwatch.model))
     digest = hashlib.sha256()
-    for path in sorted(path for room in rooms for suffix in ("py", "c", "h") for path in room.rglob(f"*.{suffix}")):
+    for path in (*source_files(), *sorted(path for room in rooms for path in room.rglob("*.py"))):
         digest.update(read_file(path))
     return digest.hexdigest()
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
-from anyio import CancelScope
+from anyio import CancelScope, to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 
-from ckwatch.core.events import MAIN, VerifyDropped, VerifyRequested
+from ckwatch.core.events import MAIN, CompileFacts, VerifyDropped, VerifyRequested
 from ckwatch.core.unit_state import UnitState
+from ckwatch.emulation.problems import Trial, trials_asked
 from ckwatch.engine.handlers.verify import FINDING_LINES, VerifyRunner
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.benchmarks import CHANGED, NOT_BUILT, REMOVED, SKIPPED
 from ckwatch.engine.queries.build import FollowedBuilds
-from ckwatch.engine.to_wire import verification_to_wire
-from ckwatch.model.errors import plain_errors
+from ckwatch.engine.to_wire import unit_verification, verification_to_wire
+from ckwatch.model.errors import CkwatchError, plain_errors
 from ckwatch.model.kernels import Outcome
 from ckwatch.model.unit_patterns import select_units
 from ckwatch.wire.verification import UnitVerification, VerifyLine
@@ -27,12 +28,15 @@ from ckwatch.wire.verification import UnitVerification, VerifyLine
 
 @dataclass(slots=True)
 class _FollowedVerification:
-    """One request. `pending`: the units that are not reported yet, with the numbers of the requests for them."""
+    """One request. `trials`: by units, the only problems that are wanted, which the schedule knows nothing of, those of
+    `asked` last; `pending`: the units that are not reported yet, with the numbers of the requests for them."""
 
     send: MemoryObjectSendStream[VerifyLine]
     force: bool
     scope: str
+    trials: Mapping[str, Sequence[Trial]] | None = None
     pending: dict[str, int] = field(default_factory=dict)
+    asked: str = ""
     begun: set[str] = field(default_factory=set)
     built: bool = False
     ended: bool = False
@@ -58,22 +62,33 @@ class FollowedVerifications:
         self._builds = builds
         self._numbers = itertools.count(1)
         self._followed: list[_FollowedVerification] = []
+        self._runner = runner
         runner.on_stage = self._stage
 
     @asynccontextmanager
     async def verify(
-        self, patterns: Sequence[str] | None, *, force: bool = False, client: str | None = None
+        self,
+        patterns: Sequence[str] | None,
+        *,
+        shapes: Sequence[str] = (),
+        force: bool = False,
+        client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[VerifyLine]]:
-        """The lines of a verification; leaving the context before `done` cancels what nothing else wants.
+        """The lines of a verification; leaving the context before `done` cancels what nothing else wants. `shapes`: as
+        `trials_asked`; none: all problems.
 
-        Raises UnknownUnitError when a pattern means no unit.
+        Raises UnknownUnitError when a pattern means no unit, CkwatchError for a shape that means none.
         """
         scope = client or MAIN
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
-            send, receive = anyio.create_memory_object_stream[VerifyLine](float("inf"))
-            one = _FollowedVerification(send, force, scope)
-            self._followed.append(one)
             names, _ = select_units(self._loop.state.members(scope), None if patterns is None else tuple(patterns))
+            trials = None
+            if shapes:
+                seen = [self._loop.state.seen(scope, name) for name in names]
+                trials = await to_thread.run_sync(trials_asked, [one.unit for one in seen if one is not None], shapes)
+            send, receive = anyio.create_memory_object_stream[VerifyLine](float("inf"))
+            one = _FollowedVerification(send, force, scope, trials)
+            self._followed.append(one)
             one.report(VerifyLine(event="start", units=len(names)))
             try:
                 async with plain_errors(), anyio.create_task_group() as tasks:
@@ -104,8 +119,23 @@ class FollowedVerifications:
             text = problem or (SKIPPED if outcome is Outcome.SKIPPED else NOT_BUILT)
             self._report(one, name, text, outcome=str(outcome))
             return
+        if one.trials is not None:
+            await self._verify_trials(one, unit, unit.built, one.trials.get(name, ()))
+            return
         one.pending[name] = number = next(self._numbers)
         await self._loop.post(VerifyRequested(number, (name,), one.force, one.scope, at=time.time()))
+
+    async def _verify_trials(
+        self, one: _FollowedVerification, unit: UnitState, result: CompileFacts, trials: Sequence[Trial]
+    ) -> None:
+        one.asked = name = unit.unit.id
+        try:
+            found = await self._runner.verify_trials(unit, result, trials)
+        except CkwatchError as error:
+            self._report(one, name, str(error))
+        else:
+            told = unit_verification(name, result.artifact, found)
+            one.report(VerifyLine(event="unit", unit=name, outcome="built", result=told))
 
     async def _watch(self, one: _FollowedVerification) -> None:
         """After each change, report what is done; until cancelled."""
@@ -137,7 +167,7 @@ class FollowedVerifications:
 
     def _stage(self, unit: str, stage: str) -> None:
         for one in self._followed:
-            if unit not in one.pending:
+            if unit not in one.pending and unit != one.asked:
                 continue
             if unit not in one.begun and stage != FINDING_LINES:
                 one.begun.add(unit)

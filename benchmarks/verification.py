@@ -1,0 +1,109 @@
+"""Every shipped unit, verified on each emulated arch: how many problems are right, refused and wrong.
+
+`python -m benchmarks.verification [WORD …]` builds the units of `examples/gemm` and `examples/hip` that have one of the
+words in their name, all without words, for gfx942 and gfx950, has the emulator try them on every problem, and prints a
+table. Nothing of it is a time. Exit status 1 if a unit is not verified, or is tried on fewer than LEAST problems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from rich.console import Console
+from rich.table import Table
+
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.worker_session import verify
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.emulation.library import build_library
+from ckwatch.emulation.problems import trials_of
+from ckwatch.model.kernels import Unit
+from ckwatch.model.verification import ProblemOutcome, Verification, VerificationOutcome
+from ckwatch.workspace.loading import load_workspace
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SHIPPED = ("gemm", "hip")
+ARCHS = ("gfx942", "gfx950")
+LEAST = 30
+TIME_LIMIT_S = 900.0
+
+
+def shipped_units(words: Sequence[str]) -> Iterator[tuple[str, Unit]]:
+    """The example and the unit. A kernel file's own archs are no limit: the templates are made for all of these."""
+    for example in SHIPPED:
+        known = {(unit.kernel.name, unit.instance.name): unit for unit in load_workspace(EXAMPLES / example).units}
+        for unit in known.values():
+            for arch in ARCHS:
+                made = Unit(unit.kernel, unit.instance, arch)
+                if not words or any(word in made.id for word in words):
+                    yield example, made
+
+
+def artifact_of(example: str, unit: Unit, folder: Path) -> tuple[str, bytes] | None:
+    """The unit's function and its shared object, from the store or compiled first; None where it does not compile."""
+    name = f"{unit.kernel.name}/{unit.instance.name}"
+    command = [sys.executable, "-m", "ckwatch", "build", name, "-C", str(EXAMPLES / example), "--arch", unit.arch]
+    environment = {**os.environ, "CKWATCH_TRUST_FILE": str(folder / "trusted")}
+    printed = subprocess.run(
+        [*command, "--no-daemon", "--trust", "--json"], stdout=subprocess.PIPE, env=environment, check=False
+    )
+    events = [json.loads(line) for line in printed.stdout.splitlines()]
+    built = next((event for event in events if event["event"] == "unit" and event["outcome"] == "built"), None)
+    return None if built is None else (str(built["symbol"]), Path(built["products"]["shared-object"]).read_bytes())
+
+
+def cells(unit: Unit, found: Verification | None) -> list[str]:
+    """A row of the table."""
+    counts = Counter(one.outcome for one in found.problems) if found is not None else Counter[ProblemOutcome]()
+    problems = "does not compile" if found is None else str(len(found.problems))
+    return [unit.id, problems, *(str(counts[outcome] or "") for outcome in ProblemOutcome)]
+
+
+def verified(example: str, unit: Unit, library: Path, folder: Path) -> Verification | None:
+    """Raises CkwatchError without a toolchain."""
+    made = artifact_of(example, unit, folder)
+    if made is None:
+        return None
+    symbol, artifact = made
+    objdump = str(discover().objdump)
+    job = VerifyJob(arch=unit.arch, symbol=symbol, trials=trials_of(unit), library=str(library), objdump=objdump)
+    return anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="units that have it in their name")
+    words = parser.parse_args().words
+    table = Table("unit", "problems", *ProblemOutcome, title="shipped units on the emulator")
+    right = True
+    with tempfile.TemporaryDirectory(prefix="ckwatch-verification-") as name:
+        library = anyio.run(build_library, Path(name), discover().clang)
+        for example, unit in shipped_units(words):
+            found = verified(example, unit, library, Path(name))
+            row = cells(unit, found)
+            table.add_row(*row)
+            print("  ".join(cell or "0" for cell in row), flush=True)
+            if found is None or found.outcome is not VerificationOutcome.VERIFIED or len(found.problems) < LEAST:
+                right = False
+            for one in () if found is None else found.problems:
+                if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
+                    print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}")
+            for finding in () if found is None else found.mistakes:
+                print(f"    {finding.kind}: {finding.problem}: {finding.message}")
+    Console(width=140).print(table)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
