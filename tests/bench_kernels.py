@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ckwatch.bench.job import Contestant, Job, Precision
+from ckwatch.model.contractions import MatrixView, matrix_view
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelArgument, KernelProblem, TensorView
 from ckwatch.model.roofline import CacheState
 
@@ -71,6 +72,17 @@ def shared_object(
         return target.read_bytes()
 
 
+def gemm_of(x: TensorView, w: TensorView, y: TensorView, accumulator: str = "f32") -> Gemm:
+    """Y = X · W."""
+    return Gemm(x=matrix_of(x), w=matrix_of(w), y=matrix_of(y), accumulator=accumulator)
+
+
+def matrix_of(view: TensorView) -> MatrixView:
+    """A tensor of two axes as a matrix."""
+    (rows, columns), (down, right) = view.sizes, view.strides
+    return matrix_view(view.buffer, (rows, columns), (down, right))
+
+
 def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dtype: str = "f32") -> KernelProblem:
     """Y = X · W, all row-major; Y has gaps of four elements."""
     ldc = n + 4 if ldc is None else ldc
@@ -93,7 +105,7 @@ def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dty
             KernelArgument(name="Y", c_type="float*", buffer="Y"),
             *(KernelArgument(name=name, c_type="int32_t", value=value) for name, value in sizes.items()),
         ),
-        gemm=Gemm(x=views[0], w=views[1], y=views[2], accumulator="f32"),
+        gemm=gemm_of(*views),
         flops=2 * m * n * k,
         bytes_moved=4 * (m * k + k * n + m * n),
     )

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ckwatch.model.kernels import Instance, Kernel, Operation, ParameterValue, Shape, Tensor, Unit
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.text import span
+from ckwatch.workspace.operations.gemm import gemm_operation
 
 Floats = npt.NDArray[np.float64]
 Storage = npt.NDArray[Any]
@@ -125,15 +126,8 @@ class GemmCase:
         settings: dict[str, ParameterValue] = {"alpha": self.alpha, "beta": self.beta, "activation": self.activation}
         if self.input_reorder is not None:
             settings["input_reorder"] = self.input_reorder
-        return Operation(
-            kind="gemm",
-            inputs=tuple(inputs),
-            outputs=(("Y", _matrix("Y", self.c, c_layout, ("M", "N"), "LDC", "Y")),),
-            accumulator=self.accumulator,
-            size_arguments=("M", "N", "K", "LDA", "LDB", "LDC", "LDD"),
-            runtime_arguments=("kBatch",),
-            settings=settings,
-        )
+        y = _matrix("Y", self.c, c_layout, ("M", "N"), "LDC", "Y")
+        return gemm_operation({**dict(inputs), "Y": y}, self.accumulator, settings)
 
     def unit(self, template: str, parameters: Mapping[str, ParameterValue], shapes: tuple[Shape, ...] = ()) -> Unit:
         """The unit of this operation with one instance."""

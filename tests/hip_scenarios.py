@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from bench_kernels import gemm_of
 from ckwatch.bench.runtimes import hip, hip_api
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.hip import HipRuntime
-from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
+from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
 
 SIZE = 4096
 
@@ -316,7 +317,7 @@ def multiplication(x_rows: bool, w_rows: bool, y_rows: bool, dtype: str) -> tupl
         buffers=tuple(Buffer(name=name, dtype=dtype, elements=elements[name], output=name == "Y") for name in "XWY"),
         views=tuple(views.values()),
         arguments=(),
-        gemm=Gemm(x=views["X"], w=views["W"], y=views["Y"], accumulator="f64" if dtype == "f64" else "f32"),
+        gemm=gemm_of(views["X"], views["W"], views["Y"], "f64" if dtype == "f64" else "f32"),
         flops=2 * m * n * k,
         bytes_moved=0,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ckwatch.model.kernels import Instance, Kernel, Operation, Tensor, Unit
 from ckwatch.model.text import Span, span
+from ckwatch.workspace.operations.gemm import gemm_operation
 
 KERNEL_FILE = "/ws/k.kernel.toml"
 
@@ -18,22 +20,16 @@ def tensor(name: str, dtype: str = "f16", **changes: Any) -> Tensor:
 
 def gemm(**changes: Any) -> Operation:
     """f16 GEMM without bias and scales; `inputs` and `outputs` may be given by keyword."""
-    fields: dict[str, Any] = {
-        "kind": "gemm",
-        "inputs": (
-            ("X", tensor("X")),
-            ("W", tensor("W", layout="col", sizes=("K", "N"), strides=("1", "LDB"))),
-            ("inv_scale_x", None),
-            ("inv_scale_w", None),
-            ("Bias", None),
-        ),
-        "outputs": (("Y", tensor("Y", sizes=("M", "N"), strides=("LDC", "1"))),),
-        "accumulator": "f32",
-        "size_arguments": ("M", "N", "K", "LDA", "LDB", "LDC", "LDD"),
-        "runtime_arguments": ("kBatch",),
-        "settings": {"activation": "none", "alpha": 1.0, "beta": 1.0},
+    tensors = {
+        "X": tensor("X"),
+        "W": tensor("W", layout="col", sizes=("K", "N"), strides=("1", "LDB")),
+        "inv_scale_x": None,
+        "inv_scale_w": None,
+        "Bias": None,
+        "Y": tensor("Y", sizes=("M", "N"), strides=("LDC", "1")),
     }
-    return Operation(**(fields | changes))
+    operation = gemm_operation(tensors, "f32", {"activation": "none", "alpha": 1.0, "beta": 1.0})
+    return replace(operation, **changes)
 
 
 def place(line: int = 0) -> Span:

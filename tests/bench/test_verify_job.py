@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench_kernels import LDC, K, M, N, gemm_problem
+from bench_kernels import LDC, K, M, N, gemm_problem, matrix_of
 from ckwatch.bench import verify_job as module
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.report import FailureKind
@@ -283,7 +283,7 @@ def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> No
     padded = replace(
         plain,
         views=(view, *plain.views[1:]),
-        gemm=replace(plain.gemm, x=view),
+        gemm=replace(plain.gemm, x=matrix_of(view)),
         buffers=(replace(plain.buffers[0], elements=(M - 1) * (K + 2) + K), *plain.buffers[1:]),
     )
     seen: list[float] = []

@@ -234,7 +234,7 @@ def test_of_a_custom_kernel_the_memory_remains() -> None:
     found = on_mi300x(report(kernel()), replace(SQUARE, gemm=None, flops=None))
     assert found.bound_us == pytest.approx(3 * 2 * 4096**2 / 5.3e6)
     assert found.bound_tflops is None
-    assert found.notes == ("it is no GEMM: its tiles are not known",)
+    assert found.notes == ("what it computes is not known",)
 
 
 def test_a_shape_that_is_refused_has_no_bound() -> None:

@@ -18,7 +18,7 @@ from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.render.renderer import context_of
 from ckwatch.wire.language import KeyDescription, Word
-from ckwatch.workspace.shapes import SHAPE_DOCS
+from ckwatch.workspace.operations import KINDS
 from ckwatch_templates import ROOT
 
 DOCS = Path(ckwatch.__file__).parents[2] / "docs"
@@ -38,12 +38,12 @@ def test_hooks_are_those_of_the_page() -> None:
 
 def test_a_hook_says_how_it_is_called() -> None:
     hooks = by_name(language_vocabulary.hooks())
-    assert hooks["size"].signature == 'size(tensor, start, end=none, default="1")'
+    assert hooks["size"].signature == "size(tensor, start, end=none, default_value=0)"
     assert [(one.name, one.default) for one in hooks["size"].parameters] == [
-        ("tensor", None), ("start", None), ("end", "none"), ("default", '"1"'),
+        ("tensor", None), ("start", None), ("end", "none"), ("default_value", "0"),
     ]  # fmt: skip
     assert hooks["layout"].doc == "CK's name of the layout: `Row` or `Col`."
-    assert hooks["header"].signature == 'header(family="hip")'
+    assert hooks["header"].signature == "header(family=none)"
 
 
 def test_filters_and_tests_are_the_environments() -> None:
@@ -139,7 +139,7 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
         if "." not in path and path not in ("operation", "shape", "defaults", "instance", "sweep")
     }
     found = set()
-    for row in rows(page, '### `[operation]`, `kind = "gemm"`', '### `[operation]`, `kind = "custom"`'):
+    for row in rows(page, '### `[operation]`, `kind = "gemm"`', '### `[operation]`, `kind = "batched_gemm"`'):
         for name in re.findall(r"`(\w+)`", row[0]):
             found.add(f"operation.{name}")
             inner = re.findall(r"`(\w+)`", row[3]) if row[1] == "table" and name != "settings" else []
@@ -147,6 +147,11 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
             if name == "bias":
                 found |= {f"operation.bias.{one}" for one in ("dtype", "layout", "same_as")}
     assert found == {path for path in gemm if path.startswith("operation.") and "*" not in path}
+    more = rows(page, '### `[operation]`, `kind = "batched_gemm"`', '### `[operation]`, `kind = "custom"`')
+    batched = {key.path for key in keys if key.when.get("operation.kind") == "batched_gemm"}
+    assert found | {f"operation.{row[0].strip('`')}" for row in more} == {
+        path for path in batched if path.startswith("operation.") and "*" not in path
+    }
     found = set()
     for row in rows(page, '### `[operation]`, `kind = "custom"`', "### `[[shape]]`"):
         table = re.match(r"`\[\[(.*)\]\]`", row[0])
@@ -158,7 +163,7 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
     assert found == {path for path in custom if path.startswith("operation.") and "*" not in path}
     sweep = {f"sweep.{row[0].strip('`')}" for row in rows(page, "| key of `[[sweep]]`", "    [[sweep]]")}
     assert sweep == {path for path in paths(keys) if path.startswith("sweep.") and "*" not in path}
-    assert {f"shape.{name}" for name in SHAPE_DOCS} <= paths(keys)
+    assert {f"shape.{name}" for kind in KINDS.values() for name in kind.shape_docs} <= paths(keys)
     assert {"shape.name", "shape.M", "shape.kBatch", "instance.name", "instance.*", "defaults.*"} <= paths(keys)
 
 
@@ -171,7 +176,7 @@ def test_every_key_has_a_description(keys: tuple[KeyDescription, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "type_", "values", "default", "required"),
     [
-        ("operation.kind", "string", ('"gemm"', '"custom"'), "", True),
+        ("operation.kind", "string", ('"gemm"', '"batched_gemm"', '"custom"'), "", True),
         ("operation.a.layout", "string", ('"row"', '"col"'), "", False),
         ("operation.bias.full", "true or false", ("true", "false"), "false", False),
         ("operation.alpha", "number", (), "1.0", False),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from ckwatch.model.contractions import matrix_view
 from ckwatch.model.kernel_problem import TensorView, dense_runs, distinct_elements, is_fnuz, problem_of
-from ckwatch.model.kernels import Operation, Shape
+from ckwatch.model.kernels import Operation, Shape, is_integers
 from ckwatch.render.hooks import KernelHooks
 from gemm_case import GemmCase
 from units import gemm, place, tensor
@@ -40,7 +41,7 @@ def test_arguments_are_those_of_the_declared_function(name: str) -> None:
     declared = hooks.def_kernel(
         [tensor for _, tensor in operation.inputs],
         [tensor for _, tensor in operation.outputs],
-        input_reorder=order if isinstance(order, tuple) else None,
+        input_reorder=order if is_integers(order) else None,
     )
     problem = problem_of(operation, shape(8, 8, 8, LDD=8), "gfx942")
     ours = [f"{argument.c_type} {argument.name}" for argument in problem.arguments]
@@ -79,12 +80,12 @@ def test_a_gemm_s_operands_are_views_of_its_shape() -> None:
     case = GemmCase(layouts="col row col", bias="row", scale_a="row", scale_b="tensor", activation="gelu", alpha=0.5)
     found = problem_of(case.operation(), shape(4, 6, 8, LDA=4, LDB=6, LDC=5), "gfx942").gemm
     assert found is not None
-    assert found.x == TensorView(buffer="X", sizes=(4, 8), strides=(1, 4))
-    assert found.w == TensorView(buffer="W", sizes=(8, 6), strides=(6, 1))
-    assert found.y == TensorView(buffer="Y", sizes=(4, 6), strides=(1, 5))
-    assert found.scale_x == TensorView(buffer="inv_scale_x", sizes=(4, 6), strides=(1, 0))
-    assert found.scale_w == TensorView(buffer="inv_scale_w", sizes=(4, 6), strides=(0, 0))
-    assert found.bias == TensorView(buffer="Bias", sizes=(4, 6), strides=(0, 1))
+    assert found.x == matrix_view("X", (4, 8), (1, 4))
+    assert found.w == matrix_view("W", (8, 6), (6, 1))
+    assert found.y == matrix_view("Y", (4, 6), (1, 5))
+    assert found.scale_x == matrix_view("inv_scale_x", (4, 6), (1, 0))
+    assert found.scale_w == matrix_view("inv_scale_w", (4, 6), (0, 0))
+    assert found.bias == matrix_view("Bias", (4, 6), (0, 1))
     assert (found.activation, found.alpha, found.beta, found.accumulator, found.fnuz) == ("gelu", 0.5, 1.0, "f32", True)
 
 
@@ -102,7 +103,7 @@ def test_a_gemm_s_operands_are_views_of_its_shape() -> None:
 def test_biases(bias: str, leading: int, strides: tuple[int, int], elements: int) -> None:
     problem = problem_of(GemmCase(bias=bias).operation(), shape(4, 6, 8, LDD=leading), "gfx942")
     assert problem.gemm is not None
-    assert problem.gemm.bias == TensorView(buffer="Bias", sizes=(4, 6), strides=strides)
+    assert problem.gemm.bias == matrix_view("Bias", (4, 6), strides)
     assert problem.buffer("Bias").elements == elements
 
 

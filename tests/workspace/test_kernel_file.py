@@ -57,7 +57,11 @@ ROWS = [
     # what must be there
     ("«»" + OPERATION.lstrip() + INSTANCE, "missing-key", "`template` is missing"),
     ("«»" + TOP + INSTANCE, "missing-key", "`operation` is missing"),
-    (TOP + "«[operation]»\na = 1" + INSTANCE, "missing-key", "`kind` is missing in [operation]; known: gemm, custom"),
+    (
+        TOP + "«[operation]»\na = 1" + INSTANCE,
+        "missing-key",
+        "`kind` is missing in [operation]; known: gemm, batched_gemm, custom",
+    ),
     (gemm('a = { dtype = "f16", layout = "row" }\n', "").replace("[operation]", "«[operation]»"), "missing-key", "`a`"),
     (
         gemm('a = { dtype = "f16", layout', "a = «{ layout").replace('"row" }\nb', '"row" }»\nb'),
@@ -81,6 +85,13 @@ ROWS = [
     (gemm('kind = "gemm"', 'kind = "gemm"\nsplit_k = «1»'), "wrong-type", "`split_k` must be true or false"),
     (KERNEL + "[defaults]\nNPerBlock = «1979-05-27»", "wrong-type", "`NPerBlock` must be an integer"),
     (KERNEL + '[defaults]\nLengths = [1, «"2"»]', "wrong-type", "must be an integer"),
+    (
+        KERNEL + '[defaults]\nKinds = ["F16", «2»]',
+        "wrong-type",
+        "element 2 of `Kinds` is the integer 2 and must be a string",
+    ),
+    (KERNEL + "[defaults]\nNested = [[1, 2], «3»]", "wrong-type", "must be an array"),
+    (KERNEL + "[defaults]\nDeep = [«[[1]]»]", "wrong-type", "element 1 of `Deep`"),
     (KERNEL + "[defaults]\nNPerBlock = «99999999999999999999»", "out-of-range", "does not fit into 64 bits"),
     (with_shape("M = 1\nN = 1\nK = «1.5»"), "wrong-type", "`K` must be an integer, not the number 1.5"),
     (with_shape("M = 1\nN = 1\nK = «true»"), "wrong-type", "`K` must be an integer, not true"),
@@ -265,6 +276,25 @@ def test_what_is_valid_is_kept(tmp_path: Path) -> None:
     assert [instance.name for instance in found.kernels[0].instances] == ["first"]
     assert [shape.name for shape in found.kernels[0].shapes] == ["1x2x3"]
     assert len(found.diagnostics) == 3
+
+
+def test_arrays_hold_integers_strings_or_arrays_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = (
+        KERNEL
+        + 'Kinds = ["F16", "F32"]\nNested = [[1, 2], []]\nNames = [["a"]]\nEmpty = []\n[defaults]\nb = 1\na = 2\n'
+    )
+    found = workspace(tmp_path, {"k.kernel.toml": text})
+    assert found.diagnostics == ()
+    assert list(found.kernels[0].instances[0].parameters.items()) == [
+        *(("b", 1), ("a", 2), ("MPerBlock", 128)),
+        *(("Kinds", ("F16", "F32")), ("Nested", ((1, 2), ())), ("Names", (("a",),)), ("Empty", ())),
+    ]
+
+
+def test_the_order_of_three_inputs_of_a_gemm_stands_for_that_of_five(tmp_path: Path) -> None:
+    text = gemm('kind = "gemm"', 'kind = "gemm"\ninput_reorder = [2, 0, 1]')
+    (kernel,) = workspace(tmp_path, {"k.kernel.toml": text}).kernels
+    assert kernel.operation.settings["input_reorder"] == (4, 0, 1, 2, 3)
 
 
 def test_a_name_given_twice_shows_both_places(tmp_path: Path) -> None:

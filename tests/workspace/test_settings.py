@@ -17,6 +17,11 @@ ROWS = [
     ("[compile]\njobs = «true»", "wrong-type", "`jobs` must be an integer, not true"),
     ('[compile]\nflags = "«-O3»"'.replace('"«', '«"').replace('»"', '"»'), "wrong-type", "`flags` must be an array"),
     ('[compile]\nflags = ["-O2", «"-mllvm"»]', "flag-value", "`-mllvm` needs a value: the next element"),
+    (
+        '[compile]\nflags = ["-mllvm", «"-amdgpu-early-inline-all=true"», "-mllvm", "-amdgpu-function-calls=false"]',
+        "endless-flags",
+        "keeps the compiles of some kernels from ending",
+    ),
     ('[compile]\nflags = ["-I", «"nowhere"»]', "missing-folder", "there is no folder /"),
     ('[compile]\nflags = [«"-Lnowhere"»]', "missing-folder", "/nowhere"),
     ("[compile]\ntimeout_s = «-1»", "out-of-range", "greater than 0"),

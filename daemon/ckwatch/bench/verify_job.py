@@ -28,6 +28,7 @@ from ckwatch.bench.numerics.storage import (
     Storage,
     gap_mask,
     is_nan,
+    matrix_offsets,
     narrow,
     poison,
     tensor_elements,
@@ -39,7 +40,8 @@ from ckwatch.bench.runtimes.emulated import EmulatedDevice
 from ckwatch.bench.worker_protocol import TrialVerified, VerificationDone
 from ckwatch.emulation.findings import MemoryRange, finding_of
 from ckwatch.emulation.problems import Contents, GapFill, Trial
-from ckwatch.model.kernel_problem import KernelProblem, TensorView, is_fnuz
+from ckwatch.model.contractions import MatrixView
+from ckwatch.model.kernel_problem import KernelProblem, is_fnuz
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.verification import (
     EMULATOR_LIMITS,
@@ -247,9 +249,8 @@ class _Verifier:
         if whole:
             Reference(problem, inputs, _REFERENCE_MACS, self._job.seed).check(done.outputs)
             return
-        written = tensor_elements(done.written[gemm.y.buffer], gemm.y)
-        lines = np.flatnonzero(written.any(axis=1)), np.flatnonzero(written.any(axis=0))
-        Reference(problem, inputs, _REFERENCE_MACS, self._job.seed, lines).check_part(done.outputs, written)
+        written = done.written[gemm.y.buffer]
+        Reference(problem, inputs, _REFERENCE_MACS, self._job.seed, written).check_part(done.outputs)
 
 
 def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> bool:
@@ -265,17 +266,21 @@ def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz
 def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
     """Replace random inputs by those of the trial; gaps stay."""
     problem, gemm = trial.problem, trial.problem.gemm
-    if gemm is None or trial.contents is Contents.RANDOM:
+    if gemm is None or gemm.x.windows or trial.contents is Contents.RANDOM:
         return
 
-    def put(view: TensorView, values: npt.ArrayLike) -> None:
+    def put(view: MatrixView, values: npt.ArrayLike) -> None:
+        """Equal matrices."""
         stored = narrow(np.asarray(values, np.float64), problem.buffer(view.buffer).dtype, gemm.fnuz)
-        tensor_elements(inputs[view.buffer], view)[...] = stored
+        rows, columns = (np.arange(size) for size in view.sizes)
+        for matrix in range(view.matrices):
+            inputs[view.buffer][matrix_offsets(view, matrix, rows, columns)] = stored
 
     if trial.contents is Contents.SIGNED_SCALES:
         for along, view in enumerate((gemm.scale_x, gemm.scale_w)):
             if view is not None:
-                put(view, np.indices(view.sizes)[along] % 3 - 1 if any(view.strides) else -1.0)
+                several = any(stride for _, stride in (*view.rows, *view.columns))
+                put(view, np.indices(view.sizes)[along] % 3 - 1 if several else -1.0)
         return
     if trial.contents is Contents.LARGEST:
         k, n = gemm.w.sizes

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm
 
-from ckwatch.model.kernel_problem import Gemm, KernelProblem, TensorView
+from ckwatch.model.contractions import MatrixView
+from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES
 from ckwatch.model.tiles import LaunchGrid, tile_of
@@ -48,7 +49,7 @@ def unsupported_reason(parameters: Mapping[str, ParameterValue], problem: Kernel
     """Why an instance does not support a problem, empty if it does or is none of CK's universal GEMM."""
     tile, version = tile_of(parameters), parameters.get("BlkGemmPipelineVer")
     gemm = problem.gemm
-    if gemm is None or tile is None or not isinstance(version, str):
+    if gemm is None or gemm.x.windows or tile is None or not isinstance(version, str):
         return ""
     (m, k), n = gemm.x.sizes, gemm.w.sizes[1]
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
@@ -65,9 +66,9 @@ def slices_of(problem: KernelProblem) -> int:
     return 1
 
 
-def _contiguous(view: TensorView) -> int | None:
+def _contiguous(view: MatrixView) -> int | None:
     """The axis along which the elements lie side by side; None where both or none might be."""
-    rows, columns = view.strides
+    rows, columns = view.rows[-1][1], view.columns[-1][1]
     return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1
 
 

@@ -249,12 +249,12 @@ def predict(
 
 def _grid(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> tuple[LaunchGrid | None, str]:
     if problem.gemm is None:
-        return None, "it is no GEMM: its tiles are not known"
+        return None, "what it computes is not known"
     tile = tile_of(parameters)
     if tile is None:
         return None, "the parameters do not say the tile (MPerBlock, NPerBlock, KPerBlock)"
     (m, k), n = problem.gemm.x.sizes, problem.gemm.w.sizes[1]
-    return LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem)), ""
+    return LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem), matrices=problem.gemm.y.matrices), ""
 
 
 def _spread(
@@ -311,7 +311,7 @@ def _tile_terms(
 def _partials_us(grid: LaunchGrid, problem: KernelProblem, target: PredictionTarget) -> float:
     if grid.slices == 1 or problem.gemm is None:
         return 0.0
-    written = grid.slices * grid.m * grid.n * _accumulator_bytes(problem.gemm)
+    written = grid.matrices * grid.slices * grid.m * grid.n * _accumulator_bytes(problem.gemm)
     # what the last level cache holds does not go to memory
     return max(0, 2 * (written - target.part.last_level_cache_bytes)) / (target.part.bandwidth_tbs * 1e6)
 

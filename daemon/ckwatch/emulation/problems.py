@@ -18,10 +18,12 @@ from ckwatch.checks.supported_shapes import slices_of, unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Unit
-from ckwatch.model.tensors import DTYPES, INT32_MAX
+from ckwatch.model.tensors import DTYPES, INT32_MAX, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.verification import VerificationDepth
-from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS, least_leading
+from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.operations.kind import SizesFor
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
 
 WHOLE_MACS = 1 << 28
 """Multiply-adds of a problem that is computed whole; of larger ones some workgroups are."""
@@ -173,8 +175,9 @@ def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH)
     trials = [_of_shape(unit, shape) for shape in unit.kernel.shapes]
     if not thorough:
         trials = [trial for trial in trials if _macs(trial.problem) <= WHOLE_MACS and not trial.not_tried]
-    if unit.kernel.operation.kind == "gemm":
-        trials += _Deriver(unit).trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
+    sizes_for = KINDS[unit.kernel.operation.kind].sizes_for
+    if sizes_for is not None:
+        trials += _Deriver(unit, sizes_for).trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
     unique: dict[tuple[object, ...], Trial] = {}
     for trial in trials:
         unique.setdefault((trial.problem, trial.gaps, trial.contents, trial.offset, trial.off), trial)
@@ -215,16 +218,9 @@ def shape_text(operation: Operation, problem: KernelProblem) -> str:
     sizes = {
         name: int(value) for name, value in values.items() if name in operation.size_arguments and value is not None
     }
-    if operation.kind == "gemm":
-        usual: dict[str, int] = _least_leadings(operation, sizes)
-        usual["kBatch"] = 1
-        values = {name: value for name, value in values.items() if usual.get(name) != value}
+    usual = {name: evaluate_size(text, sizes) for name, text in operation.size_defaults.items()} | RUNTIME_DEFAULTS
+    values = {name: value for name, value in values.items() if usual.get(name) != value}
     return " ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _least_leadings(operation: Operation, sizes: Mapping[str, int]) -> dict[str, int]:
-    tensors = {tensor.name: tensor for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None}
-    return {name: least_leading(tensors.get(of), sizes) for name, of in GEMM_LEADING.items()}
 
 
 def _macs(problem: KernelProblem) -> int:
@@ -241,17 +237,17 @@ def _written_shape(unit: Unit, text: str) -> Shape:
         if name not in names or not value.isdecimal() or int(value) > INT32_MAX:
             raise CkwatchError(f"'{part}' is no size of {unit.kernel.name}", f"sizes are {', '.join(names)}")
         given[name] = int(value)
-    is_gemm = operation.kind == "gemm"
-    worked_out = GEMM_LEADING if is_gemm else {}
-    if missing := [name for name in operation.size_arguments if name not in {**given, **worked_out}]:
+    if missing := [name for name in operation.size_arguments if name not in {**given, **operation.size_defaults}]:
         raise CkwatchError(f"'{text}' does not say {', '.join(missing)}")
-    least = _least_leadings(operation, given) if is_gemm else {}
+    kind = KINDS[operation.kind]
+    sizes = with_defaults(operation, given)
     for name, value in given.items():
-        if value < max(least.get(name, 1), name != "LDD"):
-            raise CkwatchError(f"{name} must be at least {max(least.get(name, 1), 1)} in '{text}'")
+        least = evaluate_size(operation.size_defaults[name], sizes) if name in operation.size_defaults else 1
+        if value < least and not (value == 0 and name in kind.may_be_zero):
+            raise CkwatchError(f"{name} must be at least {least} in '{text}'")
     runtime = {**_usual_runtime(unit), **RUNTIME_DEFAULTS, **given}
     runtime = {name: runtime[name] for name in operation.runtime_arguments}
-    return Shape(text, {name: (least | given)[name] for name in operation.size_arguments}, runtime, unit.instance.span)
+    return Shape(text, sizes, runtime, unit.instance.span)
 
 
 def _usual_runtime(unit: Unit) -> Mapping[str, int | float]:
@@ -296,10 +292,11 @@ def _splits_k(unit: Unit) -> bool:
 
 
 class _Deriver:
-    """The problems that a GEMM's tile suggests."""
+    """The problems that the tile of a contraction suggests; `sizes_for` as that of its `OperationKind`."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, sizes_for: SizesFor) -> None:
         self._unit = unit
+        self._sizes_for = sizes_for
         self._operation = unit.kernel.operation
         self._tile = tile_of(unit.instance.parameters) or UNKNOWN_TILE
         tensors = dict(self._operation.inputs) | dict(self._operation.outputs)
@@ -317,7 +314,7 @@ class _Deriver:
                 yield from self._of_row(row)
                 continue
             for name in self._tensors:
-                if row.offset or least_leading(self._tensors[name], {"M": 1, "N": 1, "K": 1}):
+                if row.offset or not self._operation.size_defaults.keys().isdisjoint(self._tensors[name].strides):
                     yield from self._of_row(row._replace(only=name))
 
     def _of_row(self, row: Derivation) -> Iterator[Trial]:
@@ -377,10 +374,12 @@ class _Deriver:
     def _problem(self, m: int, n: int, k: int, *, padding: int = 0, only: str = "", slices: int = 1) -> KernelProblem:
         if self._shares_buffers:
             m = n = k = max(m, n, k)
-        sizes = {"M": m, "N": n, "K": k}
-        for leading, name in GEMM_LEADING.items():
-            least = least_leading(self._tensors.get(name), sizes)
-            sizes[leading] = least + (padding if only in ("", name) else 0) if least else 0
+        sizes = self._sizes_for(self._operation, m, n, k)
+        for name, least in self._operation.size_defaults.items():
+            sizes[name] = evaluate_size(least, sizes)
+            if sizes[name] and (not only or name in self._tensors[only].strides):
+                sizes[name] += padding
+        sizes = with_defaults(self._operation, sizes)
         runtime = {**self._runtime, "kBatch": slices} if "kBatch" in self._runtime else self._runtime
         shape = Shape("", sizes, runtime, self._unit.instance.span)
         return problem_of(self._operation, shape, self._unit.arch)

@@ -25,6 +25,16 @@ _LINK_INPUT = re.compile(r"[^-].*\.(?:o|a|so(?:\.[0-9.]+)?)")
 _NVCC_LINE_INFO = "-lineinfo"
 
 
+_ENDLESS = (
+    re.compile(r"--?amdgpu-early-inline-all(=(true|1))?"),
+    re.compile(r"--?amdgpu-function-calls=(false|0)"),
+)
+ENDLESS_ADVICE = (
+    "`-amdgpu-early-inline-all=true` together with `-amdgpu-function-calls=false` keeps the compiles of some kernels "
+    "from ending: leave both out, as PyTorch 2.15 does"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class GivenFlag:
     """An element of `flags` in `ckwatch.toml` or a kernel file as compilers get it, or a define as its flag
@@ -52,6 +62,12 @@ def concerns_linking(group: tuple[str, ...]) -> bool:
     if flag in _LINK_FLAGS or _LINK_INPUT.fullmatch(flag):
         return True
     return flag.startswith(_LINK_PREFIXES) and flag != _NVCC_LINE_INFO
+
+
+def endless_flags(flags: Sequence[str]) -> tuple[int, ...]:
+    """The indices of the flags that `ENDLESS_ADVICE` speaks of; none unless both are there."""
+    inlined, called = ([at for at, flag in enumerate(flags) if one.fullmatch(flag)] for one in _ENDLESS)
+    return tuple(sorted(inlined + called)) if inlined and called else ()
 
 
 def given_flags(flags: Sequence[str], spans: Sequence[Span], folder: str) -> tuple[GivenFlag, ...]:

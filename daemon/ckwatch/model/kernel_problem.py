@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ckwatch.model.kernels import Operation, Shape, Tensor
+from ckwatch.model.contractions import MatrixAxes, MatrixView, evaluated
+from ckwatch.model.kernels import Operation, Shape, Tensor, is_integers
 from ckwatch.model.tensors import DTYPES, evaluate_size
 
 
@@ -47,20 +48,26 @@ class KernelArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemm:
-    """Y = activation(alpha * (scale_x * scale_w * (X · W)) + beta * bias), all views of the shape that its operand has:
-    `x` M×K, `w` K×N, everything else M×N. `fnuz`: 8-bit floats are those of gfx90a and gfx942."""
+    """A contraction (`ckwatch.model.contractions`) with its sizes: `x` M×K, `w` K×N, everything else M×N, each of them
+    for as many matrices as `y` has. `fnuz`: 8-bit floats are those of gfx90a and gfx942."""
 
-    x: TensorView
-    w: TensorView
-    y: TensorView
+    x: MatrixView
+    w: MatrixView
+    y: MatrixView
     accumulator: str
-    scale_x: TensorView | None = None
-    scale_w: TensorView | None = None
-    bias: TensorView | None = None
+    scale_x: MatrixView | None = None
+    scale_w: MatrixView | None = None
+    bias: MatrixView | None = None
     alpha: float = 1.0
     beta: float = 1.0
     activation: str = "none"
     fnuz: bool = False
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds."""
+        (m, k), n = self.x.sizes, self.w.sizes[1]
+        return self.y.matrices * m * n * k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +109,8 @@ def is_fnuz(arch: str) -> bool:
 def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
     """The call of a kernel of `operation`, compiled for `arch`, on one shape.
 
-    Of an operation that is no GEMM neither what it computes nor its flops are known. Raises ValueError for a size that
-    has no positive value or a negative stride, and KeyError for a size or runtime argument that the shape does not
+    Of an operation without a contraction neither what it computes nor its flops are known. Raises ValueError for a size
+    that has no positive value or a negative stride, and KeyError for a size or runtime argument that the shape does not
     give; a kernel file that was loaded has neither.
     """
     inputs = [tensor for _, tensor in operation.inputs if tensor is not None]
@@ -119,8 +126,8 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         KernelArgument(name=name, c_type=operation.runtime_types.get(name, "int32_t"), value=shape.runtime[name])
         for name in operation.runtime_arguments
     ]
-    is_gemm = operation.kind == "gemm"
-    scales = {"inv_scale_x", "inv_scale_w"} if is_gemm else set[str]()
+    gemm = _gemm(operation, tensors, shape.sizes, arch)
+    scales = {view.buffer for view in (gemm.scale_x, gemm.scale_w) if view is not None} if gemm is not None else set()
     buffers = tuple(
         Buffer(
             name=name,
@@ -131,13 +138,12 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         )
         for name in dict.fromkeys(tensor.buffer for tensor in tensors.values())
     )
-    sizes = shape.sizes
     return KernelProblem(
         buffers=buffers,
         views=tuple(views.values()),
         arguments=tuple(arguments),
-        gemm=_gemm(operation, tensors, views, sizes, arch) if is_gemm else None,
-        flops=2 * sizes["M"] * sizes["N"] * sizes["K"] if is_gemm else None,
+        gemm=gemm,
+        flops=2 * gemm.macs if gemm is not None else None,
         bytes_moved=sum(
             distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name))
             * DTYPES[buffer.dtype].size_bytes
@@ -175,7 +181,7 @@ def distinct_elements(elements: int, views: Iterable[TensorView]) -> int:
 def pointer_arguments(operation: Operation) -> list[tuple[str, Tensor]]:
     """The tensors that are arguments, in the C function's order; of those that are one buffer the first."""
     order = operation.settings.get("input_reorder")
-    indices = order if isinstance(order, tuple) else range(len(operation.inputs))
+    indices = order if is_integers(order) else range(len(operation.inputs))
     found: dict[str, tuple[str, Tensor]] = {}
     for name, tensor in (*(operation.inputs[index] for index in indices), *operation.outputs):
         if tensor is not None:
@@ -204,46 +210,27 @@ def _extent(view: TensorView) -> int:
     return sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True)) + 1
 
 
-def _gemm(
-    operation: Operation,
-    tensors: Mapping[str, Tensor],
-    views: Mapping[str, TensorView],
-    sizes: Mapping[str, int],
-    arch: str,
-) -> Gemm:
-    shape = (sizes["M"], sizes["N"])
+def _gemm(operation: Operation, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], arch: str) -> Gemm | None:
+    declared = operation.contraction
+    if declared is None:
+        return None
 
-    def repeated(name: str, strides: tuple[int, int]) -> TensorView:
-        return TensorView(buffer=tensors[name].buffer, sizes=shape, strides=strides)
+    def view(axes: MatrixAxes) -> MatrixView:
+        return evaluated(axes, tensors[axes.tensor].buffer, sizes)
 
-    def scale(name: str, along: tuple[int, int]) -> TensorView | None:
-        if name not in tensors:
-            return None
-        per_line = any(size != "1" for size in tensors[name].sizes)
-        return repeated(name, along if per_line else (0, 0))
+    def view_or_none(axes: MatrixAxes | None) -> MatrixView | None:
+        return None if axes is None else view(axes)
 
-    bias = tensors.get("Bias")
-    bias_view = None
-    if bias is not None:
-        vector = (0, 1) if bias.layout == "row" else (1, 0)
-        bias_view = views["Bias"] if len(bias.sizes) > 1 else repeated("Bias", vector)
-    settings = operation.settings
     return Gemm(
-        x=views["X"],
-        w=views["W"],
-        y=views["Y"],
+        x=view(declared.x),
+        w=view(declared.w),
+        y=view(declared.y),
         accumulator=operation.accumulator,
-        scale_x=scale("inv_scale_x", (1, 0)),
-        scale_w=scale("inv_scale_w", (0, 1)),
-        bias=bias_view,
-        alpha=_number(settings.get("alpha", 1.0)),
-        beta=_number(settings.get("beta", 1.0)),
-        activation=str(settings.get("activation", "none")),
+        scale_x=view_or_none(declared.scale_x),
+        scale_w=view_or_none(declared.scale_w),
+        bias=view_or_none(declared.bias),
+        alpha=declared.alpha,
+        beta=declared.beta,
+        activation=declared.activation,
         fnuz=is_fnuz(arch),
     )
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, (int, float)):
-        raise ValueError(f"{value!r} is not a number")
-    return float(value)

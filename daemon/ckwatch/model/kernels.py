@@ -6,11 +6,32 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from ckwatch.model.contractions import Contraction
 from ckwatch.model.text import Span
 
-ParameterValue = int | float | bool | str | tuple[int, ...]
-"""A template parameter: tile sizes are integers, cluster lengths tuples, pipelines strings."""
+ParameterElement = int | str | tuple[int, ...] | tuple[str, ...]
+ParameterValue = int | float | bool | str | tuple[ParameterElement, ...]
+"""A template parameter: tile sizes are integers, cluster lengths tuples, pipelines strings, types of D tensors tuples
+of strings. The elements of a tuple are of one kind."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+
+def is_integers(value: object) -> TypeIs[tuple[int, ...]]:
+    """Whether a parameter is an array of integers, which one without elements is, too."""
+    return isinstance(value, tuple) and all(isinstance(element, int) for element in value)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLayout:
+    """What PyTorch Inductor calls a tensor's layout."""
+
+    dtype: str
+    size: tuple[str, ...]
+    stride: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,28 @@ class Tensor:
     strides: tuple[str, ...]
     buffer: str
 
+    # As the nodes of PyTorch Inductor are asked by its templates.
+
+    def get_name(self) -> str:
+        """The name."""
+        return self.name
+
+    def get_dtype(self) -> str:
+        """The element type: `f16`."""
+        return self.dtype
+
+    def get_size(self) -> tuple[str, ...]:
+        """The sizes, outermost first."""
+        return self.sizes
+
+    def get_stride(self) -> tuple[str, ...]:
+        """The strides, outermost first."""
+        return self.strides
+
+    def get_layout(self) -> TensorLayout:
+        """`dtype`, `size` and `stride`."""
+        return TensorLayout(self.dtype, self.sizes, self.strides)
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -38,7 +81,8 @@ class Operation:
     `inputs` and `outputs` stand in the order of the template's names; an absent input is None. `settings` holds the
     keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
     are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
-    types are `runtime_types` (`int32_t` where not given).
+    types are `runtime_types` (`int32_t` where not given). `size_defaults` are expressions for sizes that a shape need
+    not give, which are also the least that they may be. `contraction`: what it computes, None where that is not known.
     """
 
     kind: str
@@ -49,14 +93,21 @@ class Operation:
     runtime_arguments: tuple[str, ...]
     runtime_types: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, ParameterValue] = field(default_factory=dict)
+    size_defaults: Mapping[str, str] = field(default_factory=dict)
+    contraction: Contraction | None = None
+
+
+def every_input(order: Sequence[int], inputs: int) -> Sequence[int]:
+    """An order of inputs with the index of each: PyTorch Inductor writes that of X, W, Bias for the five of a GEMM."""
+    return (4, 0, 1, 2, 3) if inputs == 5 and tuple(order) == (2, 0, 1) else order
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Sizes to time the kernel on, and values of its runtime arguments (`kBatch`).
 
-    `sizes` holds a value for each of the operation's size arguments: of a GEMM `LDA` and its kin too, worked out from
-    the layouts where the file does not give them.
+    `sizes` holds a value for each of the operation's size arguments: also `LDA` and its kin, worked out from the
+    layouts where the file does not give them.
     """
 
     name: str

@@ -39,6 +39,9 @@ DTYPES: dict[str, Dtype] = {
         Dtype("bf8", "BF8", "uint8_t", 1, 2),
         Dtype("i8", "I8", "int8_t", 1, 0),
         Dtype("i32", "I32", "int32_t", 4, 0),
+        Dtype("i64", "I64", "int64_t", 8, 0),
+        Dtype("u8", "U8", "uint8_t", 1, 0),
+        Dtype("bool", "bool", "bool", 1, 0),
     )
 }
 """`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950."""

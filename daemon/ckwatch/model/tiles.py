@@ -44,13 +44,14 @@ def threads_of(parameters: Mapping[str, ParameterValue], most: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchGrid:
-    """The launch for an M×N×K problem whose K is cut into `slices` (`kBatch`)."""
+    """The launch for `matrices` of M×N×K whose K is cut into `slices` (`kBatch`)."""
 
     tile: Tile
     m: int
     n: int
     k: int
     slices: int = 1
+    matrices: int = 1
 
     @property
     def m_tiles(self) -> int:
@@ -64,8 +65,8 @@ class LaunchGrid:
 
     @property
     def workgroups(self) -> int:
-        """One per tile and slice."""
-        return self.m_tiles * self.n_tiles * self.slices
+        """One per tile and slice of each matrix."""
+        return self.m_tiles * self.n_tiles * self.slices * self.matrices
 
     @property
     def rounds(self) -> int:
@@ -80,12 +81,13 @@ class LaunchGrid:
     @property
     def useful(self) -> float:
         """The part of the work that is not padding, up to 1."""
-        return 2 * self.m * self.n * self.k / (self.workgroups * self.flops_per_workgroup)
+        return 2 * self.matrices * self.m * self.n * self.k / (self.workgroups * self.flops_per_workgroup)
 
     @property
     def loaded(self) -> tuple[int, int]:
         """Elements of X and of W that all workgroups load: each panel once per tile across it, padding left out."""
-        return self.n_tiles * self.m * self.k, self.m_tiles * self.n * self.k
+        x, w = self.n_tiles * self.m * self.k, self.m_tiles * self.n * self.k
+        return self.matrices * x, self.matrices * w
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from ckwatch.model.names import unseen_in
 from ckwatch.model.targets import arch_has_language, arch_mismatch, default_archs, language_of
 from ckwatch.model.text import Span
 from ckwatch.workspace.compiler_flags import check_flags
-from ckwatch.workspace.operation import GEMM_OUTLINE, GemmTable, operation_spans, read_operation
+from ckwatch.workspace.operations import KINDS, OPERATION_KEYS, operation_spans, outline_of, read_operation
 from ckwatch.workspace.parameters import ParameterReader, PlacedValue, identity, merge_tables
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.settings import AnyArch, LimitsSection, Name, valid_name
@@ -83,7 +83,7 @@ def read_kernel(
     values = document.values
     name = PurePath(document.path).name.removesuffix(KERNEL_FILE_SUFFIX)
     elsewhere = {key: PARAMETERS_BELONG for key in values if key[:1].isupper()}
-    elsewhere |= {key: f"`{key}` belongs in [operation]" for key in GemmTable.model_fields}
+    elsewhere |= {key: f"`{key}` belongs in [operation]" for key in OPERATION_KEYS}
     table = problems.validated(KernelTable, values, (), elsewhere=elsewhere)
     if table is not None:
         check_flags(problems, table.flags, ("flags",))
@@ -107,7 +107,7 @@ def read_kernel(
         and operation is not None
         and not document.diagnostics
     )
-    outline = operation or _outline(values)
+    outline = operation or outline_of(values)
     if "shape" in values and outline is not None:
         shapes = read_shapes(problems, values["shape"], outline)
     chosen = _archs(problems, table, template, archs)
@@ -137,11 +137,6 @@ def read_kernel(
     if kernel is not None and not chosen:
         kernel = None
     return LoadedKernel(kernel, name, name_span, tuple(problems.found))
-
-
-def _outline(values: Mapping[str, Any]) -> Operation | None:
-    table = values.get("operation")
-    return GEMM_OUTLINE if isinstance(table, dict) and table.get("kind") == "gemm" else None
 
 
 def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | None:
@@ -183,8 +178,8 @@ def _archs(
 
 
 def _with_split_k(operation: Operation, table: Any, shapes: list[Shape]) -> Operation:
-    """A GEMM that is timed with kBatch above 1 must be able to split K, unless the file says otherwise."""
-    if operation.kind != "gemm" or "split_k" in table:
+    """What is timed with kBatch above 1 must be able to split K, unless the file says otherwise."""
+    if "split_k" not in KINDS[operation.kind].table.model_fields or "split_k" in table:
         return operation
     splits = any(shape.runtime.get("kBatch", 1) > 1 for shape in shapes)
     return replace(operation, settings={**operation.settings, "split_k": splits})

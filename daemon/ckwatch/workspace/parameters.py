@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +23,20 @@ INT64 = range(-(2**63), 2**63)
 
 RESERVED = frozenset(
     (
-        *("def_kernel", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride", "check_not_null"),
-        *("size_args", "runtime_args", "header", "globals", "template_argument"),
-        *("kernel", "operation", "parameters", "arch", "input_reorder", "KERNEL_NAME", "DEVICE_CODE_NAME"),
+        *("def_kernel", "get_signature", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride"),
+        *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
+        *(
+            "template_argument",
+            "kernel_name",
+            "gfx9_threads_per_warp",
+            "kernel",
+            "operation",
+            "parameters",
+            "arch",
+            "input_reorder",
+            "KERNEL_NAME",
+            "DEVICE_CODE_NAME",
+        ),
         *("range", "dict", "lipsum", "cycler", "joiner", "namespace", "loop", "self", "super", "caller", "varargs"),
         *("true", "false", "none", "True", "False", "None", "and", "or", "not", "in", "is", "if", "else", "for"),
     )
@@ -122,8 +133,9 @@ class ParameterReader:
         if kind == "integer" and value not in INT64:
             self.problems.at_value(path, "out-of-range", f"`{name}` does not fit into 64 bits")
             return None
-        written = PlacedValue(tuple(value) if kind == "array" else value, self.problems.document.span_of(path))
-        self._kinds[name].append((kind, written.span))
+        written = PlacedValue(as_parameter(value), self.problems.document.span_of(path))
+        if value != []:
+            self._kinds[name].append((kind, written.span))
         of_element = isinstance(path[-1], int)
         self.key_spans[written.span] = self.problems.document.key_span_of(path[:-1] if of_element else path)
         return written
@@ -131,14 +143,15 @@ class ParameterReader:
     def _wrong_kind(self, name: str, value: Any, path: KeyPath) -> None:
         """Report a value that is none of a parameter; of an array its first wrong element."""
         if isinstance(value, list):
-            at, wrong = next((at, one) for at, one in enumerate(value) if kind_of([one]) is None)
+            at, expected = _odd_element(value)
+            wrong = value[at]
             span = self.problems.document.span_of((*path, at))
-            meant = _element_meant(wrong)
-            expected = "an integer" if meant is None else f"an integer; write {meant}"
-            message = f"element {at + 1} of `{name}` is {describe_value(wrong)} and must be {expected}"
+            meant = _element_meant(wrong) if expected == "an integer" else None
+            hint = "" if meant is None else f"; write {meant}"
+            message = f"element {at + 1} of `{name}` is {describe_value(wrong)} and must be {expected}{hint}"
             self.problems.add("wrong-type", message, span, fixes=(Fix(span, meant),) if meant else ())
             return
-        expected = "an integer, a number, true or false, a string, or an array of integers"
+        expected = "an integer, a number, true or false, a string, or an array of integers, of strings or of arrays"
         self.problems.at_value(path, "wrong-type", f"`{name}` must be {expected}")
 
     def report_mixed_types(self) -> None:
@@ -183,6 +196,8 @@ class ParameterReader:
 
 ARTICLE = {
     "array": "an array",
+    "array of strings": "an array of strings",
+    "array of arrays": "an array of arrays",
     "boolean": "a boolean",
     "integer": "an integer",
     "number": "a number",
@@ -191,7 +206,10 @@ ARTICLE = {
 
 
 def kind_of(value: object) -> str | None:
-    """What kind of parameter a TOML value is; None for tables, dates and arrays of anything but integers."""
+    """What kind of parameter a TOML value is; None for tables, dates, and arrays of what no array can hold.
+
+    The elements of an array are integers, strings, or arrays of one of these, and all of one kind.
+    """
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -200,9 +218,37 @@ def kind_of(value: object) -> str | None:
         return "number"
     if isinstance(value, str):
         return "string"
-    if isinstance(value, list) and all(type(element) is int and element in INT64 for element in value):
-        return "array"
-    return None
+    if not isinstance(value, list):
+        return None
+    kinds = {_kind_of_element(element) for element in value} or {"array"}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind_of_element(element: object) -> str | None:
+    """The kind of the array that has such an element."""
+    if type(element) is int:
+        return "array" if element in INT64 else None
+    if isinstance(element, str):
+        return "array of strings"
+    return "array of arrays" if kind_of(element) in ("array", "array of strings") else None
+
+
+def _odd_element(values: Sequence[object]) -> tuple[int, str]:
+    """The index of the first element that its array cannot have, and what it must be; there is one."""
+    kinds = [_kind_of_element(element) for element in values]
+    expected = {"array of strings": "a string", "array of arrays": "an array"}.get(kinds[0] or "array", "an integer")
+    odd = (at for at, kind in enumerate(kinds) if kind is None or kind != kinds[0])
+    return next(odd), expected
+
+
+def as_parameter(value: Any) -> ParameterValue:
+    """A TOML value that `kind_of` knows, with tuples for arrays."""
+    return tuple(map(as_parameter, value)) if isinstance(value, list) else value  # type: ignore[arg-type]
+
+
+def as_toml(value: ParameterValue) -> Any:
+    """A parameter as TOML and JSON have it, with lists for tuples."""
+    return list(map(as_toml, value)) if isinstance(value, tuple) else value
 
 
 def merge_tables(*tables: Mapping[str, PlacedValue]) -> dict[str, PlacedValue]:
@@ -263,15 +309,14 @@ class Derivation:
             outcome = self.evaluate(mentioned)
         except ValueError as error:
             raise ConditionError(f"`{self.text}` fails for {_assignments(mentioned)}: {error}") from None
-        outcome = list(outcome) if isinstance(outcome, tuple) else outcome
+        outcome = as_toml(outcome)
         kind = kind_of(outcome)
         if kind is None or (kind == "integer" and outcome not in INT64):
             raise ConditionError(
                 f"`{self.text}` is {describe_value(outcome)} for {_assignments(mentioned)}; a parameter is an integer "
-                "of 64 bits, a number, true or false, a string, or an array of integers"
+                "of 64 bits, a number, true or false, a string, or an array of integers, of strings or of arrays"
             )
-        value: ParameterValue = tuple(outcome) if isinstance(outcome, list) else outcome
-        return value
+        return as_parameter(outcome)
 
 
 def _assignments(values: Mapping[str, ParameterValue]) -> str:

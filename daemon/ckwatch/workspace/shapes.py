@@ -7,28 +7,15 @@ from typing import Any
 
 from ckwatch.model.kernels import Operation, Shape, Tensor
 from ckwatch.model.tensors import INT32_MAX, evaluate_size
+from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.problems import Problems, describe_value
 from ckwatch.workspace.settings import valid_name
 from ckwatch.workspace.toml_document import KeyPath
 
 RUNTIME_DEFAULTS = {"kBatch": 1}
 
-GEMM_LEADING = {"LDA": "X", "LDB": "W", "LDC": "Y", "LDD": "Bias"}
-"""The tensor of each leading dimension; it is worked out where a shape does not give it."""
-
-SHAPE_DOCS = {
-    "name": "by default the sizes, `4096x4096x64`",
-    "M": "rows of X and Y",
-    "N": "columns of W and Y",
-    "K": "columns of X, rows of W",
-    "LDA": "leading dimension of X; by default without gaps",
-    "LDB": "leading dimension of W; by default without gaps",
-    "LDC": "leading dimension of Y; by default without gaps",
-    "LDD": "leading dimension of a full Bias; 0 repeats one row",
-    "kBatch": "slices of K that are multiplied side by side",
-    "*": "a value for each size argument and each runtime argument of the operation",
-}
-"""What an editor shows of each key: those of a GEMM, and `*` for those of other operations."""
+NAME_DOC = "by default the sizes, `4096x4096x64`"
+"""What an editor shows of a shape's `name`."""
 
 _C_INTEGERS = {
     "int32_t": range(-(2**31), 2**31),
@@ -69,7 +56,8 @@ def _name_path(problems: Problems, path: KeyPath) -> KeyPath:
 
 def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
     before = problems.errors_found
-    worked_out = GEMM_LEADING if operation.kind == "gemm" else {}
+    worked_out = operation.size_defaults
+    extents = {size for _, tensor in (*operation.inputs, *operation.outputs) if tensor for size in tensor.sizes}
     sizes: dict[str, int] = {}
     runtime: dict[str, int | float] = {}
     name: str | None = None
@@ -78,7 +66,8 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
         if key == "name":
             name = _read_name(problems, value, place)
         elif key in operation.size_arguments:
-            if _is_size(problems, key, value, place, least=0 if key in worked_out else 1):
+            may_be_zero = key in worked_out or (extents and key not in extents)
+            if _is_size(problems, key, value, place, least=0 if may_be_zero else 1):
                 sizes[key] = value
         elif key in operation.runtime_arguments:
             if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
@@ -99,8 +88,7 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
                 problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
     if problems.errors_found > before:
         return None
-    if operation.kind == "gemm":
-        _leading_dimensions(problems, sizes, path, operation)
+    _fill_in(problems, sizes, path, operation)
     sizes = {key: sizes[key] for key in operation.size_arguments}
     _shared_buffers(problems, sizes, path, operation)
     if problems.errors_found > before:
@@ -150,25 +138,27 @@ def _is_runtime(problems: Problems, key: str, value: Any, place: KeyPath, c_type
     return True
 
 
-def _leading_dimensions(problems: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
-    """Fill in the leading dimensions that are not given, and check those that are. LDD is 0 for a vector Bias."""
-    tensors = dict(operation.inputs) | dict(operation.outputs)
-    for key, name in GEMM_LEADING.items():
-        tensor = tensors.get(name)
-        least = least_leading(tensor, sizes)
+def with_defaults(operation: Operation, sizes: Mapping[str, int]) -> dict[str, int]:
+    """All sizes of a shape, those that are worked out among them. Raises ValueError."""
+    found = dict(sizes)
+    for key, least in operation.size_defaults.items():
+        found.setdefault(key, evaluate_size(least, found))
+    return {key: found[key] for key in operation.size_arguments}
+
+
+def _fill_in(problems: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
+    """Work out the sizes that are not given, and check those that are."""
+    may_be_zero = KINDS[operation.kind].may_be_zero
+    tensors = [tensor for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None]
+    for key, expression in operation.size_defaults.items():
+        least = evaluate_size(expression, sizes)
+        tensor = next((tensor for tensor in tensors if key in tensor.strides), None)
         if key not in sizes:
             sizes[key] = least
-        elif tensor is not None and sizes[key] < least and not (key == "LDD" and sizes[key] == 0):
-            # LDD = 0 repeats one row of a matrix, as Inductor's expanded biases do
-            message = f"`{key}` must be at least {least}: {name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
+        elif tensor is not None and sizes[key] < least and not (sizes[key] == 0 and key in may_be_zero):
+            extent = f"{tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
+            message = f"`{key}` must be at least {least}: {extent}"
             problems.at_value((*path, key), "out-of-range", message)
-
-
-def least_leading(tensor: Tensor | None, sizes: Mapping[str, int]) -> int:
-    """The leading dimension of a matrix without gaps; 0 for a vector and for none."""
-    if tensor is None or len(tensor.sizes) < 2:
-        return 0
-    return sizes[tensor.sizes[1 if tensor.layout == "row" else 0]]
 
 
 def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
@@ -194,20 +184,18 @@ then with whole tiles along K."""
 
 
 def ragged_shapes(operation: Operation, shape: Shape) -> tuple[Shape, ...]:
-    """Shapes without gaps to verify a GEMM's edges on, for kernels that refuse more and more of them.
+    """Shapes without gaps to verify a contraction's edges on, for kernels that refuse more and more of them.
 
-    Runtime arguments are those of `shape`. Of another operation there is none: what its sizes mean is not known.
+    Runtime arguments are those of `shape`. Of a custom operation there is none: what its sizes mean is not known.
     """
-    if operation.kind != "gemm":
+    sizes_for = KINDS[operation.kind].sizes_for
+    if sizes_for is None:
         return ()
-    tensors = dict(operation.inputs) | dict(operation.outputs)
-    buffers = [tensor.buffer for tensor in tensors.values() if tensor is not None]
     found = []
     for m, n, k in RAGGED_SIZES:
-        sizes = {"M": m, "N": n, "K": k} if len(set(buffers)) == len(buffers) else dict.fromkeys("MNK", m)
+        sizes = sizes_for(operation, m, n, k)
         name = "x".join(map(str, sizes.values()))
-        sizes |= {key: least_leading(tensors.get(tensor), sizes) for key, tensor in GEMM_LEADING.items()}
-        found.append(Shape(name, sizes, shape.runtime, shape.span))
+        found.append(Shape(name, with_defaults(operation, sizes), shape.runtime, shape.span))
     return tuple(found)
 
 

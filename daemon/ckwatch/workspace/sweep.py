@@ -23,6 +23,7 @@ from ckwatch.workspace.parameters import (
     Derivation,
     ParameterReader,
     PlacedValue,
+    as_toml,
     kind_of,
     merge_tables,
 )
@@ -202,7 +203,7 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
 def _report_odd_value(sweep: SweepPlan, names: frozenset[str], problems: Problems) -> bool:
     """Report a value of another type than the rest of its axis, which fails in what mentions `names`."""
     for axis in sweep.axes:
-        kinds = [kind_of(list(one.value) if isinstance(one.value, tuple) else one.value) for one in axis.values]
+        kinds = [kind_of(as_toml(one.value)) for one in axis.values]
         usual = max(kinds, key=kinds.count, default=None)
         odd = next((at for at in reversed(range(len(kinds))) if kinds[at] != usual), None)
         kind = None if odd is None else kinds[odd]

@@ -20,13 +20,13 @@ from ckwatch.bench.numerics.verification import (
     Reference,
     WrongResultError,
     check_written,
-    sampled_rows_and_columns,
+    sampled_lines,
     tolerance_of,
 )
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
-from ckwatch.workspace.operation import ACTIVATIONS as KNOWN_ACTIVATIONS
+from ckwatch.workspace.operations.tables import ACTIVATIONS as KNOWN_ACTIVATIONS
 from gemm_case import ACTIVATIONS as EXPECTED_ACTIVATIONS
 from gemm_case import GemmCase, GemmRun, Size
 from units import place
@@ -51,6 +51,7 @@ class Trial:
         self.problem = problem_of(self.case.operation(), shape, self.case.arch)
         assert self.problem.gemm is not None
         self.gemm = self.problem.gemm
+        self.y = next(view for view in self.problem.views if view.buffer == "Y")
         self.reference = Reference(self.problem, self.run.buffers, self.full_check_macs)
 
     def result(self, epilogue: GemmCase | None = None, product: Doubles | None = None) -> Any:
@@ -67,7 +68,7 @@ class Trial:
 
     def stored(self, values: Doubles) -> Any:
         y = poison(self.problem.buffer("Y"), self.case.fnuz, GUARD)
-        tensor_elements(y, self.gemm.y)[...] = narrow(values, self.case.c, self.case.fnuz)
+        tensor_elements(y, self.y)[...] = narrow(values, self.case.c, self.case.fnuz)
         return y
 
     def fails(self, y: Any) -> WrongResultError:
@@ -139,7 +140,7 @@ def test_accumulating_in_f64_one_by_one_passes() -> None:
 def test_one_wrong_element_is_found(name: str, at: tuple[int, int]) -> None:
     trial = Trial(CASES[name], Size(32, 48, 64, padding=3))
     y = trial.result()
-    values = tensor_elements(y, trial.gemm.y)
+    values = tensor_elements(y, trial.y)
     expected = EXPECTED_ACTIVATIONS[trial.case.activation](trial.before())
     largest = np.abs(expected).max()
     values[at] = narrow(np.array([-2 * largest if expected[at] > 0 else 2 * largest]), trial.case.c, trial.case.fnuz)[0]
@@ -219,7 +220,7 @@ FLOATS = ["f16", "bf16", "f32", "f64", "f8", "bf8"]
 def test_elements_that_were_not_written(dtype: str, layout: str, arch: str) -> None:
     trial = Trial(GemmCase(c=dtype, layouts=f"row col {layout}", arch=arch), Size(32, 48, 64, padding=3))
     y, poisoned = trial.result(), poison(trial.problem.buffer("Y"), trial.case.fnuz, GUARD)
-    values, before = (tensor_elements(elements, trial.gemm.y) for elements in (y, poisoned))
+    values, before = (tensor_elements(elements, trial.y) for elements in (y, poisoned))
     values[16:, 40:] = before[16:, 40:]
     error = trial.fails(y)
     assert (error.kind, error.message) == (UNWRITTEN, "the kernel left 128 of 1,536 elements of Y unwritten")
@@ -310,12 +311,12 @@ def test_too_large_for_the_output_is_its_infinity_or_its_largest_value() -> None
 def test_of_a_large_output_a_sample_is_compared(m: int, n: int, k: int, seed: int) -> None:
     case, macs = GemmCase(layouts="row row row"), 1 << 18
     trial = Trial(case, Size(m, n, k), full_check_macs=macs)
-    rows, columns = sampled_rows_and_columns(trial.gemm, macs, seed)
-    for indices, count in ((rows, m), (columns, n)):
+    lines = sampled_lines(trial.gemm, macs, seed)
+    for indices, count in ((lines.rows, m), (lines.columns, n)):
         assert {0, min(1, count - 1), count - 1, max(count - 2, 0)} <= set(indices.tolist())
         assert (np.diff(indices) > 0).all()
         assert indices[-1] < count
-    assert 0.7 * macs < rows.size * columns.size * k < 4 * macs
+    assert 0.7 * macs < lines.rows.size * lines.columns.size * k < 4 * macs
     assert not trial.reference.is_full
     assert "sampled rows and columns" in trial.reference.description
     checked = trial.reference.check({"Y": trial.result()})
@@ -334,23 +335,22 @@ def test_a_wrong_tile_of_a_large_output_is_in_the_sample() -> None:
 
 def test_a_part_that_was_written_is_compared() -> None:
     trial = Trial(CASES["f16"], Size(33, 17, 70))
-    lines = (np.arange(8, 16), np.arange(17))
-    reference = Reference(trial.problem, trial.run.buffers, lines=lines)
     written = np.zeros((33, 17), np.bool_)
     written[8:16, :9] = True
+    reference = Reference(trial.problem, trial.run.buffers, written=written.ravel())
     values = trial.before()
     values[~written] = 1e4
-    checked = reference.check_part({"Y": trial.stored(values)}, written)
+    checked = reference.check_part({"Y": trial.stored(values)})
     assert checked.compared == 72
     for wrong in (1e4, np.nan):
         values[9, 3] = wrong
-        with pytest.raises(WrongResultError, match="1 of 136 compared elements of Y are wrong"):
-            reference.check_part({"Y": trial.stored(values)}, written)
+        with pytest.raises(WrongResultError, match="1 of 72 compared elements of Y are wrong"):
+            reference.check_part({"Y": trial.stored(values)})
 
 
 def test_what_is_unwritten_beyond_the_sample_is_found() -> None:
     trial = Trial(GemmCase(), Size(512, 512, 64), full_check_macs=1 << 20)
-    missing = next(row for row in range(512) if row not in trial.reference._rows)
+    missing = next(row for row in range(512) if row not in trial.reference._lines.rows)
     y = trial.result()
     y[missing * 512] = 0xFFFF
     assert trial.fails(y).kind is UNWRITTEN

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ckwatch.bench.runtimes.blas import BlasMatrix, blas_gemm
-from ckwatch.model.kernel_problem import Gemm, KernelProblem, TensorView
+from ckwatch.model.contractions import MatrixView, matrix_view
+from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from hip_scenarios import matrix, multiplication
 
 LAYOUTS = [(x, w, y) for x in (True, False) for w in (True, False) for y in (True, False)]
@@ -22,9 +23,7 @@ def test_the_call_computes_the_problem(x_rows: bool, w_rows: bool, y_rows: bool)
     a, b = (operand(arrays[one.buffer], one) for one in (call.a, call.b))
     assert (a.shape, b.shape) == ((call.m, call.k), (call.k, call.n))
     stored(arrays["Y"], call.c)[:] = a @ b
-    gemm = problem.gemm
-    assert gemm is not None
-    x, w, y = (matrix(arrays[view.buffer], view) for view in (gemm.x, gemm.w, gemm.y))
+    x, w, y = (matrix(arrays[view.buffer], view) for view in problem.views)
     assert (y == x @ w).all()
 
 
@@ -39,9 +38,9 @@ def operand(storage: Any, one: BlasMatrix) -> Any:
 
 def test_a_vector_is_a_matrix() -> None:
     views = {
-        "x": TensorView(buffer="X", sizes=(1, 8), strides=(8, 1)),
-        "w": TensorView(buffer="W", sizes=(8, 1), strides=(1, 1)),
-        "y": TensorView(buffer="Y", sizes=(1, 1), strides=(1, 1)),
+        "x": matrix_view("X", (1, 8), (8, 1)),
+        "w": matrix_view("W", (8, 1), (1, 1)),
+        "y": matrix_view("Y", (1, 1), (1, 1)),
     }
     call = blas_gemm(with_views(views))
     assert call is not None
@@ -59,7 +58,7 @@ def test_an_operand_that_blas_cannot_take(name: str, strides: tuple[int, int]) -
     gemm = problem.gemm
     assert gemm is not None
     views = {"x": gemm.x, "w": gemm.w, "y": gemm.y}
-    views[name] = TensorView(buffer=views[name].buffer, sizes=views[name].sizes, strides=strides)
+    views[name] = matrix_view(views[name].buffer, views[name].sizes, strides)
     assert blas_gemm(with_views(views)) is None
 
 
@@ -67,11 +66,11 @@ def test_what_is_no_gemm_has_no_call() -> None:
     assert blas_gemm(KernelProblem(buffers=(), views=(), arguments=(), gemm=None, flops=None, bytes_moved=0)) is None
 
 
-def with_views(views: dict[str, TensorView]) -> KernelProblem:
+def with_views(views: dict[str, MatrixView]) -> KernelProblem:
     problem, _ = multiplication(True, True, True, "f32")
     return KernelProblem(
         buffers=problem.buffers,
-        views=tuple(views.values()),
+        views=(),
         arguments=(),
         gemm=Gemm(x=views["x"], w=views["w"], y=views["y"], accumulator="f32"),
         flops=None,

@@ -17,7 +17,8 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.bench.runtimes import cpu, processors
 from ckwatch.bench.runtimes.cpu import CpuRuntime
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
-from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.contractions import matrix_view
+from ckwatch.model.kernel_problem import KernelProblem
 
 
 @pytest.fixture
@@ -89,10 +90,11 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
     problem = gemm_problem(5, 7, 11, ldc=7 if layout == "row" else 9, dtype=dtype)
     assert problem.gemm is not None
     if layout == "column":
-        y = TensorView(buffer="Y", sizes=(5, 7), strides=(1, 6))
+        y = matrix_view("Y", (5, 7), (1, 6))
         problem = replace(problem, gemm=replace(problem.gemm, y=y))
     assert problem.gemm is not None
-    y_view = problem.gemm.y
+    strides = problem.gemm.y.strides
+    assert strides is not None
     rng = np.random.default_rng(1)
     x, w = rng.random((5, 11)).astype(element), rng.random((11, 7)).astype(element)
     addresses = {name: runtime.allocate(10_000) for name in ("X", "W", "Y")}
@@ -106,7 +108,7 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
     runtime.download(addresses["Y"], found)
     flat = found.view(element)
     rows, columns = np.indices((5, 7))
-    places = rows * y_view.strides[0] + columns * y_view.strides[1]
+    places = rows * strides[0] + columns * strides[1]
     np.testing.assert_allclose(flat[places], x @ w, rtol=1e-5)
     assert np.isnan(np.delete(flat, places.reshape(-1))).all()
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench_kernels import gemm_of
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import cuda, cuda_api, cuda_blas, cuda_monitor
 from ckwatch.bench.runtimes.blas import blas_gemm
 from ckwatch.bench.runtimes.cuda_blas import CuBlas
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, DeviceRuntime
 from ckwatch.bench.runtimes.stream_gate import GIVEN_UP
-from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
+from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
 from cuda_stand_in import PCI, StandIn
 
 
@@ -345,7 +346,7 @@ def test_the_library_multiplies_any_layouts(*, x_row: bool, w_row: bool, y_row: 
         buffers=tuple(Buffer(name=name, dtype="f32", elements=array.size) for name, array in arrays.items()),
         views=(x, w, y),
         arguments=(),
-        gemm=Gemm(x=x, w=w, y=y, accumulator="f32"),
+        gemm=gemm_of(x, w, y),
         flops=None,
         bytes_moved=0,
     )
@@ -378,7 +379,7 @@ def test_no_library_there(runtime: DeviceRuntime, monkeypatch: pytest.MonkeyPatc
         buffers=(Buffer(name="X", dtype="f32", elements=1),),
         views=(view,),
         arguments=(),
-        gemm=Gemm(x=view, w=view, y=view, accumulator="f32"),
+        gemm=gemm_of(view, view, view),
         flops=None,
         bytes_moved=0,
     )

@@ -75,9 +75,9 @@ def _fill(elements: Storage, buffer: Buffer, seed: int, tensor: int, begin: int,
 
 def _values_of(buffer: Buffer, fnuz: bool) -> Callable[[npt.NDArray[np.uint64]], Storage]:
     if buffer.dtype in INTEGERS and not buffer.scale:
-        return lambda bits: (
-            (bits % np.uint64(11)).astype(storage_type(buffer.dtype)) - storage_type(buffer.dtype).type(5)
-        )
+        least, greatest = INTEGERS[buffer.dtype]
+        element, first, count = storage_type(buffer.dtype), max(least, -5.0), np.uint64(min(11.0, greatest - least + 1))
+        return lambda bits: (bits % count).astype(element) + element.type(first)
     factor, offset = (1.0, 0.5) if buffer.scale else (2.0, -1.0)
 
     def values(bits: npt.NDArray[np.uint64]) -> Storage:

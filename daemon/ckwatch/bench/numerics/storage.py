@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
 from ckwatch.model.tensors import DTYPES
 
@@ -32,6 +33,8 @@ _NUMPY_TYPES: dict[str, type[np.generic]] = {
     "uint8_t": np.uint8,
     "int8_t": np.int8,
     "int32_t": np.int32,
+    "int64_t": np.int64,
+    "bool": np.uint8,
 }
 
 
@@ -64,7 +67,14 @@ HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 
 
 _SECOND_POISON = 0x55
 
-INTEGERS = {"i8": (-128.0, 127.0), "i32": (-2147483648.0, 2147483647.0)}
+INTEGERS = {
+    "i8": (-128.0, 127.0),
+    "i32": (-2147483648.0, 2147483647.0),
+    "i64": (-(2.0**63), 2.0**63 - 1024),
+    "u8": (0.0, 255.0),
+    "bool": (0.0, 1.0),
+}
+"""The smallest and the largest value that both an integer and a double can have."""
 
 
 def storage_type(dtype: str) -> np.dtype[Any]:
@@ -199,6 +209,46 @@ def tensor_elements(elements: npt.NDArray[Any], view: TensorView) -> npt.NDArray
         raise ValueError(f"{view.buffer} has {elements.size} elements, its tensor reaches to {extent}")
     bytes_each = elements.itemsize
     return as_strided(elements, view.sizes, [stride * bytes_each for stride in view.strides])
+
+
+def matrix_elements(
+    elements: npt.NDArray[Any],
+    view: MatrixView,
+    matrix: int,
+    rows: npt.NDArray[np.intp],
+    columns: npt.NDArray[np.intp],
+) -> npt.NDArray[Any]:
+    """The elements at `rows` × `columns` of a matrix, a copy; 0 where a window has none."""
+    at = matrix_offsets(view, matrix, rows, columns)
+    if not view.windows:
+        return elements[at]
+    inside = np.ones(at.shape, np.bool_)
+    row_indices, column_indices = _indices(view.rows, rows), _indices(view.columns, columns)
+    for window in view.windows:
+        along_rows = row_indices[window.row_axis] * window.row_step - window.before
+        place = along_rows[:, None] + column_indices[window.column_axis] * window.column_step
+        inside &= (place >= 0) & (place < window.size)
+    return np.where(inside, elements[np.where(inside, at, 0)], elements.dtype.type(0))
+
+
+def matrix_offsets(
+    view: MatrixView, matrix: int, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Where the elements at `rows` × `columns` of a matrix lie in their buffer."""
+    start = view.offset + int(_offsets(view.batch, np.array([matrix]))[0])
+    return start + _offsets(view.rows, rows)[:, None] + _offsets(view.columns, columns)[None, :]
+
+
+def _offsets(axes: Axes, indices: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    found = np.zeros(indices.size, np.intp)
+    for index, (_, stride) in zip(_indices(axes, indices), axes, strict=True):
+        found += index * stride
+    return found
+
+
+def _indices(axes: Axes, indices: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], ...]:
+    """The index along each axis; the last one runs fastest."""
+    return np.unravel_index(indices, tuple(size for size, _ in axes)) if axes else ()
 
 
 def gap_mask(problem: KernelProblem, buffer: Buffer) -> Mask | None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +39,14 @@ from ckwatch.bench.numerics.storage import (
     gap_mask,
     half_subnormal,
     is_nan,
+    matrix_elements,
+    matrix_offsets,
     poison_element,
     sample_indices,
-    tensor_elements,
     widen,
 )
 from ckwatch.bench.report import FailureKind
+from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 from ckwatch.model.tensors import DTYPES
 
@@ -89,10 +92,10 @@ class Tolerance:
 
 
 def tolerance_of(problem: KernelProblem) -> Tolerance:
-    """The tolerance of a GEMM.
+    """The tolerance of a contraction.
 
     An integer result of an epilogue that rounds may be one off, since it may lie in the middle between two. Raises
-    ValueError for a problem that is no GEMM.
+    ValueError for a problem that is no contraction.
     """
     gemm = problem.gemm
     if gemm is None:
@@ -318,12 +321,29 @@ F64_BLOCK = 64
 """Products that an f64 sum takes before it is added in extended precision."""
 
 
-class Reference:
-    """The right values of a GEMM's output, or of a sample of it; made once, then used for every run.
+Indices = npt.NDArray[np.intp]
 
-    `inputs` are the stored elements of each buffer that is read (`make_inputs`); they are not kept. `lines`: the rows
-    and columns to compare, instead of a sample. Raises ValueError for a problem that is no GEMM, and KeyError for an
-    unknown activation.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """What is compared of a result: these rows and columns of these matrices."""
+
+    matrices: Indices
+    rows: Indices
+    columns: Indices
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of the compared elements."""
+        return self.matrices.size, self.rows.size, self.columns.size
+
+
+class Reference:
+    """The right values of a contraction's output, or of a sample of it; made once, then used for every run.
+
+    `inputs` are the stored elements of each buffer that is read (`make_inputs`); they are not kept. `written`: which
+    elements of the output's buffer a run has written, if that is not all; lines without any are left out. Raises
+    ValueError for a problem whose computation is not known, and KeyError for an unknown activation.
     """
 
     def __init__(
@@ -332,17 +352,21 @@ class Reference:
         inputs: Mapping[str, Storage],
         full_check_macs: int = 1 << 29,
         seed: int = 0,
-        lines: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None,
+        written: Mask | None = None,
     ) -> None:
         if problem.gemm is None:
             raise ValueError("what the kernel computes is not known")
         self._problem = problem
         self._gemm = problem.gemm
         self._y = problem.buffer(self._gemm.y.buffer)
-        self._rows, self._columns = lines or sampled_rows_and_columns(self._gemm, full_check_macs, seed)
+        self._written = written
+        self._lines = (
+            sampled_lines(self._gemm, full_check_macs, seed) if written is None else _lines_with(self._gemm, written)
+        )
         tolerance = tolerance_of(problem)
-        product = self._product(inputs)
-        before = self._before_activation(product, inputs)
+        before = np.empty(self._lines.shape)
+        for at, matrix in enumerate(self._lines.matrices.tolist()):
+            before[at] = self._before_activation(self._product(inputs, matrix), inputs, matrix)
         after = ACTIVATIONS[self._gemm.activation](before)
         if self._y.dtype in INTEGERS:
             after = np.rint(after)
@@ -360,14 +384,16 @@ class Reference:
     @property
     def is_full(self) -> bool:
         """Whether every element is compared."""
-        return self._expected.shape == self._gemm.y.sizes
+        return self._expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
 
     @property
     def description(self) -> str:
         """How the reference was made, for people."""
         how = "f64 blocks in extended precision" if self._gemm.accumulator == "f64" else "f64"
-        rows, columns = self._expected.shape
+        matrices, rows, columns = self._expected.shape
         part = "every element" if self.is_full else f"{rows:,} × {columns:,} sampled rows and columns"
+        if matrices < self._gemm.y.matrices:
+            part += f" of {matrices:,} matrices"
         return f"numpy on the host, {how}, {part}"
 
     def check(self, outputs: Mapping[str, Storage], again: Mapping[str, Storage] | None = None) -> OutputCheck:
@@ -379,13 +405,21 @@ class Reference:
         check_written(self._problem, outputs, self._gemm.fnuz, again)
         return self._compare(outputs, None)
 
-    def check_part(self, outputs: Mapping[str, Storage], written: Mask) -> OutputCheck:
-        """Compare those elements alone that were written, a mask of the output's shape; as `check`."""
-        return self._compare(outputs, written[np.ix_(self._rows, self._columns)])
+    def check_part(self, outputs: Mapping[str, Storage]) -> OutputCheck:
+        """Compare the elements that were `written` alone; as `check`."""
+        return self._compare(outputs, None if self._written is None else self._compared_of(self._written))
+
+    def _compared_of(self, elements: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What is compared of the output's elements."""
+        lines = self._lines
+        found = [
+            matrix_elements(elements, self._gemm.y, matrix, lines.rows, lines.columns)
+            for matrix in lines.matrices.tolist()
+        ]
+        return np.stack(found)
 
     def _compare(self, outputs: Mapping[str, Storage], written: Mask | None) -> OutputCheck:
-        stored = tensor_elements(outputs[self._y.name][: self._y.elements], self._gemm.y)
-        found = widen(_of_lines(stored, self._rows, self._columns), self._y.dtype, self._gemm.fnuz)
+        found = widen(self._compared_of(outputs[self._y.name]), self._y.dtype, self._gemm.fnuz)
         differences, errors = self._errors(found)
         if written is not None:  # NaN was not looked for
             errors = np.where(written, np.where(np.isnan(found), math.inf, errors), 0.0)
@@ -407,37 +441,38 @@ class Reference:
             atol=self._absolute,
         )
 
-    def _product(self, inputs: Mapping[str, Storage]) -> Doubles:
-        rows, columns, depth = self._rows.size, self._columns.size, self._gemm.x.sizes[1]
-        is_f64 = self._gemm.accumulator == "f64"
+    def _product(self, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
+        gemm, lines = self._gemm, self._lines
+        rows, columns, depth = lines.rows.size, lines.columns.size, gemm.x.sizes[1]
+        is_f64 = gemm.accumulator == "f64"
         block = min(F64_BLOCK, depth) if is_f64 else max(1, min(depth, BLOCK_ELEMENTS // (rows + columns)))
         total = np.zeros((rows, columns), np.longdouble if is_f64 else np.float64)
-        x, w = (tensor_elements(inputs[view.buffer], view) for view in (self._gemm.x, self._gemm.w))
-        x_dtype, w_dtype = (self._problem.buffer(view.buffer).dtype for view in (self._gemm.x, self._gemm.w))
+        x_dtype, w_dtype = (self._problem.buffer(view.buffer).dtype for view in (gemm.x, gemm.w))
         for begin in range(0, depth, block):
-            some = slice(begin, begin + block)
-            x_rows = widen(_of_lines(x[:, some], self._rows, None), x_dtype, self._gemm.fnuz)
-            w_columns = widen(_of_lines(w[some], None, self._columns), w_dtype, self._gemm.fnuz)
-            total += x_rows @ w_columns
+            some = np.arange(begin, min(begin + block, depth))
+            x = matrix_elements(inputs[gemm.x.buffer], gemm.x, matrix, lines.rows, some)
+            w = matrix_elements(inputs[gemm.w.buffer], gemm.w, matrix, some, lines.columns)
+            total += widen(x, x_dtype, gemm.fnuz) @ widen(w, w_dtype, gemm.fnuz)
         return total.astype(np.float64, copy=False)
 
-    def _before_activation(self, product: Doubles, inputs: Mapping[str, Storage]) -> Doubles:
+    def _before_activation(self, product: Doubles, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
         gemm = self._gemm
         for scale in (gemm.scale_x, gemm.scale_w):
             if scale is not None:
-                product *= self._values(scale, inputs)
+                product *= self._values(scale, inputs, matrix)
         if gemm.alpha != 1:
             product *= gemm.alpha
         if gemm.bias is not None:
-            product += gemm.beta * self._values(gemm.bias, inputs)
+            product += gemm.beta * self._values(gemm.bias, inputs, matrix)
         return product
 
-    def _values(self, view: TensorView, inputs: Mapping[str, Storage]) -> Doubles:
-        """An M×N operand at the compared places, widened once where it repeats itself."""
-        stored = tensor_elements(inputs[view.buffer], view)
-        rows = self._rows if view.strides[0] else np.zeros(1, np.intp)
-        columns = self._columns if view.strides[1] else np.zeros(1, np.intp)
-        return widen(stored[np.ix_(rows, columns)], self._problem.buffer(view.buffer).dtype, self._gemm.fnuz)
+    def _values(self, view: MatrixView, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
+        """An operand of the result's indices at the compared places, widened once where it repeats itself."""
+        once = np.zeros(1, np.intp)
+        rows = self._lines.rows if any(stride for _, stride in view.rows) else once
+        columns = self._lines.columns if any(stride for _, stride in view.columns) else once
+        stored = matrix_elements(inputs[view.buffer], view, matrix, rows, columns)
+        return widen(stored, self._problem.buffer(view.buffer).dtype, self._gemm.fnuz)
 
     def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
         """|y - reference|, and the same in units of what it may be."""
@@ -454,25 +489,33 @@ class Reference:
         return differences, errors
 
     def _wrong(self, found: Doubles, errors: Doubles, wrong: npt.NDArray[np.bool_]) -> WrongResultError:
-        rows, columns = np.nonzero(wrong)
-        worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
-        shown = [(int(worst[0]), int(worst[1])), *zip(rows[:SHOWN].tolist(), columns[:SHOWN].tolist(), strict=True)]
-        name = self._y.name
-        lines = [
+        worst = int(np.argmax(errors))
+        shown = dict.fromkeys((worst, *np.flatnonzero(wrong)[:SHOWN].tolist()))
+        name, lines = self._y.name, self._lines
+        matrices, rows, columns = np.nonzero(wrong)
+        which = f"matrices {_span(lines.matrices[matrices])}, " if self._gemm.y.matrices > 1 else ""
+        texts = [
             f"tolerance: {self._tolerance_text()}",
-            f"wrong are rows {self._span(self._rows[rows])}, columns {self._span(self._columns[columns])}",
+            f"wrong are {which}rows {_span(lines.rows[rows])}, columns {_span(lines.columns[columns])}",
             *(
-                f"{name}[{self._rows[row]}, {self._columns[column]}] is {found[row, column]:.9g}, "
-                f"reference {self._expected[row, column]:.9g}"
-                for row, column in dict.fromkeys(shown)
+                f"{self._name_of(place)} is {found.flat[place]:.9g}, reference {self._expected.flat[place]:.9g}"
+                for place in shown
             ),
         ]
         of = "" if self.is_full else " compared"
         return WrongResultError(
             FailureKind.WRONG,
             f"{rows.size:,} of {errors.size:,}{of} elements of {name} are wrong",
-            "\n".join(lines) + self._similarity(found),
+            "\n".join(texts) + self._similarity(found),
         )
+
+    def _name_of(self, place: int) -> str:
+        """`Y[3, 5]`, for a place among what is compared."""
+        lines, y = self._lines, self._gemm.y
+        matrix, row, column = np.unravel_index(place, lines.shape)
+        rows, columns = lines.rows[row : row + 1], lines.columns[column : column + 1]
+        at = matrix_offsets(y, int(lines.matrices[matrix]), rows, columns)
+        return _named_indices(self._problem, self._y, at[0])
 
     def _tolerance_text(self) -> str:
         return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
@@ -484,33 +527,46 @@ class Reference:
         factor = _common_factor(found, self._expected)
         return "" if factor is None else f"\nthe elements are about {factor:.4g} times the reference"
 
-    @staticmethod
-    def _span(indices: npt.NDArray[np.intp]) -> str:
-        return f"{int(indices.min()):,} to {int(indices.max()):,}"
+
+def _span(indices: Indices) -> str:
+    return f"{int(indices.min()):,} to {int(indices.max()):,}"
 
 
-def sampled_rows_and_columns(
-    gemm: Gemm, full_check_macs: int, seed: int
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The rows and columns of the output that are compared: all of them, or as many as M·N·K macs allow."""
-    rows, columns = gemm.y.sizes
+LEAST_MATRICES = 4
+"""Matrices of a sample at least."""
+
+
+def sampled_lines(gemm: Gemm, full_check_macs: int, seed: int) -> Lines:
+    """What is compared of the output: all of it, or as much as M·N·K macs of each matrix allow."""
+    (rows, columns), matrices = gemm.y.sizes, gemm.y.matrices
     budget = min(full_check_macs // gemm.x.sizes[1], MAXIMUM_COMPARED)
+    some = sample_indices(matrices, max(LEAST_MATRICES, budget // (rows * columns)), seed + 2)
+    budget //= some.size
     if rows * columns <= budget:
-        return np.arange(rows), np.arange(columns)
+        return Lines(matrices=some, rows=np.arange(rows), columns=np.arange(columns))
     side = max(LEAST_SIDE, math.isqrt(budget))
     fewer = min(side, rows, columns)
     longer = max(side, budget // fewer)
     some_rows, some_columns = (fewer, longer) if rows <= columns else (longer, fewer)
-    return sample_indices(rows, some_rows, seed), sample_indices(columns, some_columns, seed + 1)
+    return Lines(
+        matrices=some,
+        rows=sample_indices(rows, some_rows, seed),
+        columns=sample_indices(columns, some_columns, seed + 1),
+    )
 
 
-def _of_lines(matrix: Storage, rows: npt.NDArray[np.intp] | None, columns: npt.NDArray[np.intp] | None) -> Storage:
-    """Some rows and columns of a matrix; a copy only where not all of them are asked for."""
-    if rows is not None and rows.size < matrix.shape[0]:
-        matrix = matrix[rows]
-    if columns is not None and columns.size < matrix.shape[1]:
-        matrix = matrix[:, columns]
-    return np.ascontiguousarray(matrix)
+def _lines_with(gemm: Gemm, written: Mask) -> Lines:
+    """The lines with a written element, of the matrices with one."""
+    rows, columns = (np.arange(size) for size in gemm.y.sizes)
+    of_rows, of_columns = np.zeros(rows.size, np.bool_), np.zeros(columns.size, np.bool_)
+    matrices = []
+    for matrix in range(gemm.y.matrices):
+        found = matrix_elements(written, gemm.y, matrix, rows, columns)
+        if found.any():
+            matrices.append(matrix)
+            of_rows |= found.any(axis=1)
+            of_columns |= found.any(axis=0)
+    return Lines(matrices=np.array(matrices, np.intp), rows=np.flatnonzero(of_rows), columns=np.flatnonzero(of_columns))
 
 
 def _range_of(dtype: str, fnuz: bool) -> tuple[float, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.contractions import MatrixView
+from ckwatch.model.kernel_problem import KernelProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class BlasGemm:
 
 def blas_gemm(problem: KernelProblem) -> BlasGemm | None:
     """The multiplication alone, without scales, bias and activation. None where there is none, or no call of BLAS for
-    it: an operand without a contiguous index."""
+    it: an operand without a contiguous index, several matrices, a convolution."""
     gemm = problem.gemm
-    if gemm is None or len(gemm.y.sizes) != 2:
+    if gemm is None or gemm.y.strides is None:
         return None
     # Row-major Y = X·W is column-major Yᵀ = Wᵀ·Xᵀ.
     swapped = gemm.y.strides[1] == 1 and gemm.y.strides[0] >= gemm.y.sizes[1]
@@ -62,11 +63,13 @@ def blas_gemm(problem: KernelProblem) -> BlasGemm | None:
     )
 
 
-def _flipped(view: TensorView) -> TensorView:
-    return TensorView(buffer=view.buffer, sizes=view.sizes[::-1], strides=view.strides[::-1])
+def _flipped(view: MatrixView) -> MatrixView:
+    return replace(view, rows=view.columns, columns=view.rows)
 
 
-def _matrix(view: TensorView, dtypes: Mapping[str, str]) -> BlasMatrix | None:
+def _matrix(view: MatrixView, dtypes: Mapping[str, str]) -> BlasMatrix | None:
+    if view.strides is None:
+        return None
     (rows, columns), (down, right) = view.sizes, view.strides
     dtype = dtypes[view.buffer]
     if down == 1 and right >= rows:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from ckwatch.bench.report import DeviceReading, FailureKind
 from ckwatch.bench.runtimes import processors
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError, Bytes, DeviceEvent, Launch
+from ckwatch.model.contractions import MatrixView
 from ckwatch.model.gpu_specs import DeviceFacts
-from ckwatch.model.kernel_problem import KernelProblem, TensorView
+from ckwatch.model.kernel_problem import KernelProblem
 
 ARCH = "host"
 """`ckwatch.model.targets.HOST`."""
@@ -179,7 +180,7 @@ class CpuRuntime:
     def library(self, problem: KernelProblem, addresses: dict[str, int]) -> Launch | None:
         """numpy's matmul, for f32 and f64 throughout."""
         gemm = problem.gemm
-        if gemm is None:
+        if gemm is None or any(view.strides is None for view in (gemm.x, gemm.w, gemm.y)):
             return None
         dtypes = {problem.buffer(view.buffer).dtype for view in (gemm.x, gemm.w, gemm.y)}
         dtype = _LIBRARY_DTYPES.get(next(iter(dtypes)))
@@ -259,12 +260,12 @@ def _array(address: int, size_bytes: int) -> Bytes:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size_bytes).from_address(address))
 
 
-def _matrix(address: int, view: TensorView, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    rows, columns = view.sizes
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True))
+def _matrix(address: int, view: MatrixView, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    axes = (*view.rows, *view.columns)
+    extent = 1 + sum((size - 1) * stride for size, stride in axes)
     flat = _array(address, extent * dtype.itemsize).view(dtype)
-    strides = tuple(stride * dtype.itemsize for stride in view.strides)
-    return np.lib.stride_tricks.as_strided(flat, shape=(rows, columns), strides=strides)
+    strides = tuple(stride * dtype.itemsize for _, stride in axes)
+    return np.lib.stride_tricks.as_strided(flat, shape=view.sizes, strides=strides)
 
 
 def _blas() -> str:

@@ -16,8 +16,8 @@ from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.targets import Language
 from ckwatch.model.tensors import DTYPES, contiguous_strides, names_in, parse_size
-from ckwatch.workspace.operation import RUNTIME_TYPES
-from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS
+from ckwatch.workspace.operations.tables import RUNTIME_TYPES
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _ARGUMENT = re.compile(r"(?P<type>[\w\s]*?\w(?:\s*\*)?)\s*\b(?P<name>\w+)", re.ASCII)
@@ -160,14 +160,7 @@ def defaults_of(exported: ExportedUnit) -> dict[str, str]:
     """What leading dimensions are, as expressions of sizes, where no strides tell them: as small as possible."""
     operation = exported.operation
     tensors = dict(operation.inputs) | dict(operation.outputs)
-    found: dict[str, str] = {}
-    if operation.kind == "gemm":
-        for name, tensor_name in GEMM_LEADING.items():
-            tensor = tensors.get(tensor_name)
-            if name in exported.sizes:
-                matrix = tensor is not None and len(tensor.sizes) > 1
-                found[name] = tensor.sizes[1 if tensor.layout == "row" else 0] if tensor and matrix else "0"
-        return found
+    found = {name: text for name, text in operation.size_defaults.items() if name in exported.sizes}
     for tensor in tensors.values():
         if tensor is None:
             continue
@@ -184,11 +177,14 @@ def kernel_literal(exported: ExportedUnit) -> str:
     words = ("unit", "symbol", "library", "kind", "arch")
     lines = ["Kernel(", *(f"    {key}={python_string(getattr(exported, key))}," for key in words), "    operands=("]
     owners = {tensor.buffer: name for name, tensor in reversed(exported.inputs)}
+    computed = operation.contraction
+    operands = () if computed is None else (computed.x.tensor, computed.w.tensor)
+    scales = () if computed is None else computed.scales
     for name, tensor in exported.inputs:
         extras = []
-        if operation.kind == "gemm" and name in ("inv_scale_x", "inv_scale_w"):
+        if name in scales:
             extras.append("nullable=True")
-        if operation.kind == "gemm" and name in ("X", "W"):
+        if name in operands:
             extras.append("reread=True")
         if owners[tensor.buffer] != name:
             extras.append(f"same_as={python_string(owners[tensor.buffer])}")
@@ -206,21 +202,20 @@ def kernel_literal(exported: ExportedUnit) -> str:
 
 
 def formula(operation: Operation) -> str:
-    """What a GEMM computes, as one line; of other kernels the names of their tensors."""
-    inputs = dict(operation.inputs)
-    if operation.kind != "gemm":
+    """What a contraction computes, as one line; of other kernels the names of their tensors."""
+    computed = operation.contraction
+    if computed is None:
         given = ", ".join(name for name, tensor in operation.inputs if tensor is not None)
         return f"{', '.join(name for name, _ in operation.outputs)} from {given or 'nothing'}"
-    settings = operation.settings
-    value = "X · W"
-    scales = [name for name in ("inv_scale_x", "inv_scale_w") if inputs.get(name) is not None]
-    if scales:
-        value = f"{' * '.join(scales)} * ({value})"
-    value = _times(settings.get("alpha", 1.0), value, product=bool(scales))
-    if inputs.get("Bias") is not None:
-        value = f"{value} + {_times(settings.get('beta', 1.0), 'Bias', product=True)}"
-    activation = str(settings.get("activation", "none"))
-    return f"Y = {value}" if activation == "none" else f"Y = {ACTIVATION_NAMES.get(activation, activation)}({value})"
+    value = f"{computed.x.tensor} {'∗' if computed.x.windows else '·'} {computed.w.tensor}"
+    if computed.scales:
+        value = f"{' * '.join(computed.scales)} * ({value})"
+    value = _times(computed.alpha, value, product=bool(computed.scales))
+    if computed.bias is not None:
+        value = f"{value} + {_times(computed.beta, computed.bias.tensor, product=True)}"
+    if computed.activation != "none":
+        value = f"{ACTIVATION_NAMES.get(computed.activation, computed.activation)}({value})"
+    return f"{computed.y.tensor} = {value}"
 
 
 def operand_line(name: str, tensor: Tensor, exported: ExportedUnit) -> str:
@@ -300,7 +295,7 @@ def _python(node: ast.expr) -> str:
     raise ValueError("no size")
 
 
-def _times(factor: ParameterValue, value: str, *, product: bool) -> str:
+def _times(factor: float, value: str, *, product: bool) -> str:
     if factor == 1:
         return value
     return f"{factor} * {value}" if product else f"{factor} * ({value})"

@@ -166,9 +166,10 @@ def _about(exported: ExportedUnit, function: str) -> str:
     where = KIND_NAMES[exported.kind].format(arch=exported.arch)
     arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
     parameters = ", ".join(f"{name}={value}" for name, value in exported.parameters.items())
-    accumulator = f", accumulated in {exported.operation.accumulator}" if exported.operation.kind == "gemm" else ""
+    operation = exported.operation
+    accumulator = "" if operation.contraction is None else f", accumulated in {operation.accumulator}"
     lines = [
-        f"{formula(exported.operation)}{accumulator}, on {where}.",
+        f"{formula(operation)}{accumulator}, on {where}.",
         "",
         f"    import {exported.name}",
         "",
@@ -189,7 +190,8 @@ def _function(exported: ExportedUnit, name: str) -> str:
     one = len(outputs) == 1
     given = "Tensor" if one else f"tuple[{', '.join(['Tensor | None'] * len(outputs))}]"
     result = "Tensor" if one else f"tuple[{', '.join(['Tensor'] * len(outputs))}]"
-    nullable = ("inv_scale_x", "inv_scale_w") if exported.operation.kind == "gemm" else ()
+    computed = exported.operation.contraction
+    nullable = () if computed is None else computed.scales
     inputs = [
         f"{parameter_name(tensor)}: Tensor{' | None' if tensor in nullable else ''}" for tensor, _ in exported.inputs
     ]
@@ -234,7 +236,7 @@ def _function_about(exported: ExportedUnit) -> str:
         for name, tensor in exported.inputs
         if tensor.buffer != name
     )
-    if operation.kind == "gemm" and any(name.startswith("inv_scale") for name, _ in exported.inputs):
+    if operation.contraction is not None and operation.contraction.scales:
         given += " A scale that is None counts as 1."
     results = f"{outputs}: `out`, or new memory of the library that the inputs are of. "
     if exported.kind == "cpu":

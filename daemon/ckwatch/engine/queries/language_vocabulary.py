@@ -25,29 +25,28 @@ from ckwatch.model.tensors import DTYPES, LAYOUTS
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.render.hooks import KernelHooks
 from ckwatch.wire.language import KeyDescription, Word, WordParameter
-from ckwatch.workspace import operation, settings
+from ckwatch.workspace import settings
 from ckwatch.workspace.kernel_file import INSTANCE_NAME_DOC, KernelTable
 from ckwatch.workspace.kernel_file import TABLES as KERNEL_TABLES
-from ckwatch.workspace.operation import GEMM_INPUTS, GEMM_RUNTIME, GEMM_SIZES, GemmTable
-from ckwatch.workspace.operation import TABLES as OPERATIONS
+from ckwatch.workspace.operations import KINDS, tables
 from ckwatch.workspace.settings import Settings
-from ckwatch.workspace.shapes import GEMM_LEADING, RUNTIME_DEFAULTS, SHAPE_DOCS
+from ckwatch.workspace.shapes import NAME_DOC, RUNTIME_DEFAULTS
 from ckwatch.workspace.sweep import SweepTable
 
 KEY_VALUES: Mapping[object, tuple[str, ...]] = {
-    operation.known_dtype: tuple(DTYPES),
-    operation.known_layout: tuple(LAYOUTS),
-    operation.known_activation: operation.ACTIVATIONS,
-    operation.known_scaling: ("tensor", "row"),
-    operation.known_runtime_type: operation.RUNTIME_TYPES,
+    tables.known_dtype: tuple(DTYPES),
+    tables.known_layout: tuple(LAYOUTS),
+    tables.known_activation: tables.ACTIVATIONS,
+    tables.known_scaling: ("tensor", "row"),
+    tables.known_runtime_type: tables.RUNTIME_TYPES,
     settings.known_arch: (*ARCHS, NATIVE, HOST),
     settings.device_arch: (*ARCHS, NATIVE),
 }
 """What each validator of a word accepts; an arch may have features besides."""
 
-_SIZE_KINDS = {settings.size_bytes: "size", operation.size_expression: "size expression"}
+_SIZE_KINDS = {settings.size_bytes: "size", tables.size_expression: "size expression"}
 
-PARAMETER_KIND = "integer, number, true or false, string, or array of integers"
+PARAMETER_KIND = "integer, number, true or false, string, or array"
 
 
 def settings_keys() -> tuple[KeyDescription, ...]:
@@ -59,13 +58,12 @@ def kernel_file_keys() -> tuple[KeyDescription, ...]:
     """The keys of a kernel file."""
     found = [key for key in _keys_of(KernelTable, "", {}) if key.path not in KERNEL_TABLES]
     found.append(_table_key("operation", required=True))
-    kind = GemmTable.model_fields["kind"].description or ""
-    values = tuple(f'"{name}"' for name in OPERATIONS)
-    found.append(KeyDescription(path="operation.kind", doc=kind, type="string", values=values, required=True))
-    for name, model in OPERATIONS.items():
-        found += [
-            key for key in _keys_of(model, "operation.", {"operation.kind": name}) if key.path != "operation.kind"
-        ]
+    about = "; ".join(f"`{kind.name}`: {kind.about}" for kind in KINDS.values())
+    values = tuple(f'"{name}"' for name in KINDS)
+    found.append(KeyDescription(path="operation.kind", doc=about, type="string", values=values, required=True))
+    for name, kind in KINDS.items():
+        keys = _keys_of(kind.table, "operation.", {"operation.kind": name})
+        found += [key for key in keys if key.path != "operation.kind"]
     found += [*_shape_keys(), _table_key("defaults"), _parameter_key("defaults.*")]
     found.append(_table_key("instance", "array of tables"))
     found.append(KeyDescription(path="instance.name", doc=INSTANCE_NAME_DOC, type="string", required=True))
@@ -85,17 +83,18 @@ def kernel_file_keys() -> tuple[KeyDescription, ...]:
 
 def _shape_keys() -> Iterator[KeyDescription]:
     yield _table_key("shape", "array of tables")
-    yield KeyDescription(path="shape.name", doc=SHAPE_DOCS["name"], type="string")
-    gemm = {"operation.kind": "gemm"}
-    for name in (*GEMM_SIZES, *GEMM_RUNTIME):
-        default = str(RUNTIME_DEFAULTS.get(name, ""))
-        needed = name not in GEMM_LEADING and name not in RUNTIME_DEFAULTS
-        yield KeyDescription(
-            path=f"shape.{name}", doc=SHAPE_DOCS[name], type="integer", required=needed, default=default, when=gemm
-        )
-    yield KeyDescription(
-        path="shape.*", doc=SHAPE_DOCS["*"], type="integer or number", when={"operation.kind": "custom"}
-    )
+    yield KeyDescription(path="shape.name", doc=NAME_DOC, type="string")
+    for kind in KINDS.values():
+        worked_out = {*RUNTIME_DEFAULTS, *kind.worked_out}
+        for name, doc in kind.shape_docs.items():
+            yield KeyDescription(
+                path=f"shape.{name}",
+                doc=doc,
+                type="integer or number" if name == "*" else "integer",
+                required=name != "*" and name not in worked_out,
+                default=str(RUNTIME_DEFAULTS.get(name, "")),
+                when={"operation.kind": kind.name},
+            )
 
 
 def _table_key(name: str, kind: str = "table", *, required: bool = False) -> KeyDescription:
@@ -103,7 +102,7 @@ def _table_key(name: str, kind: str = "table", *, required: bool = False) -> Key
 
 
 def _parameter_key(path: str) -> KeyDescription:
-    doc = "a template parameter: an integer, a number, true or false, a string, or an array of integers"
+    doc = "a template parameter: an integer, a number, true or false, a string, or an array of one of these"
     return KeyDescription(path=path, doc=doc, type=PARAMETER_KIND)
 
 
@@ -201,18 +200,20 @@ def _default_text(value: Any, kind: str) -> str:
 
 _TENSOR_WORDS = (
     "a tensor of the operation, `none` where it has none of this name: `name`, `dtype`, `layout`, `sizes`, `strides`, "
-    "`buffer`"
+    "`buffer`, `get_layout()`"
 )
 
 VARIABLES: Mapping[str, str] = {
     "parameters": "all parameters of the instance, as a mapping",
-    **dict.fromkeys((*GEMM_INPUTS, "Y"), _TENSOR_WORDS),
+    **dict.fromkeys((name for kind in KINDS.values() for name in kind.tensors), _TENSOR_WORDS),
     "operation": "`kind`, `accumulator`, `settings` (`alpha`, `beta`, `activation`, …), `size_arguments`, "
     "`runtime_arguments`",
     "arch": "`gfx942`, or `host`",
     "input_reorder": "the operation's order of inputs, or `none`",
     "KERNEL_NAME": "stands for the exported function's name",
     "DEVICE_CODE_NAME": "stands for a name that changes only with what the device pass can see",
+    "kernel_name": "`KERNEL_NAME`, as PyTorch Inductor calls it",
+    "gfx9_threads_per_warp": "64",
     "kernel": "all hooks as attributes: `kernel.def_kernel(…)`",
 }
 """What templates find besides the instance's parameters and the hooks."""

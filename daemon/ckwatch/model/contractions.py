@@ -1,0 +1,141 @@
+"""Sums of products over indices, as matrices: a GEMM, a batch of them, a convolution.
+
+`Y[b, m, n] = activation(alpha · (scale_x · scale_w · Σ_k X[b, m, k] · W[b, k, n]) + beta · bias)`. Each of b, m, n and
+k runs through one axis or several, the last one fastest, so that a convolution is a GEMM whose m is (image, row,
+column), and whose k is (filter row, filter column, channel). An operation declares it in size expressions
+(`MatrixAxes`), a problem has their values (`MatrixView`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from ckwatch.model.tensors import evaluate_size
+
+AxisExpressions = tuple[tuple[str, str], ...]
+"""Size and stride of each axis, as expressions of size arguments; the stride 0 repeats."""
+
+Axes = tuple[tuple[int, int], ...]
+"""Size and stride of each axis, in elements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowExpressions:
+    """A `Window` in size expressions."""
+
+    row_axis: int
+    column_axis: int
+    row_step: str
+    column_step: str
+    before: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixAxes:
+    """How the tensor `tensor` is a batch of matrices: the axes of each index, and `windows` where it is padded.
+
+    `offset` is the element at which all indices are 0.
+    """
+
+    tensor: str
+    rows: AxisExpressions
+    columns: AxisExpressions
+    batch: AxisExpressions = ()
+    offset: str = "0"
+    windows: tuple[WindowExpressions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """What an operation computes, in size expressions. `scale_x`, `scale_w` and `bias` have the indices of `y`."""
+
+    x: MatrixAxes
+    w: MatrixAxes
+    y: MatrixAxes
+    scale_x: MatrixAxes | None = None
+    scale_w: MatrixAxes | None = None
+    bias: MatrixAxes | None = None
+    alpha: float = 1.0
+    beta: float = 1.0
+    activation: str = "none"
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The tensors that hold scales."""
+        return tuple(axes.tensor for axes in (self.scale_x, self.scale_w) if axes is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A coordinate of a padded tensor: index of the row axis · `row_step` + index of the column axis · `column_step` -
+    `before`. Elements whose coordinate is outside of 0 … `size` - 1 count as 0 and are not there."""
+
+    row_axis: int
+    column_axis: int
+    row_step: int
+    column_step: int
+    before: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixView:
+    """A batch of matrices in `buffer`; see `MatrixAxes`."""
+
+    buffer: str
+    rows: Axes
+    columns: Axes
+    batch: Axes = ()
+    offset: int = 0
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Rows and columns of each matrix."""
+        return prod(size for size, _ in self.rows), prod(size for size, _ in self.columns)
+
+    @property
+    def matrices(self) -> int:
+        """How many matrices there are."""
+        return prod(size for size, _ in self.batch)
+
+    @property
+    def strides(self) -> tuple[int, int] | None:
+        """Between rows and between columns, of one matrix with one axis each; None for everything else."""
+        if len(self.rows) > 1 or len(self.columns) > 1 or self.matrices > 1 or self.windows or self.offset:
+            return None
+        return self.rows[0][1], self.columns[0][1]
+
+
+def matrix_view(buffer: str, sizes: tuple[int, int], strides: tuple[int, int]) -> MatrixView:
+    """One matrix with one axis each way."""
+    return MatrixView(buffer=buffer, rows=((sizes[0], strides[0]),), columns=((sizes[1], strides[1]),))
+
+
+def evaluated(axes: MatrixAxes, buffer: str, sizes: Mapping[str, int]) -> MatrixView:
+    """The view that these sizes give. Raises ValueError."""
+
+    def values(expressions: AxisExpressions) -> Axes:
+        return tuple((evaluate_size(size, sizes), evaluate_size(stride, sizes)) for size, stride in expressions)
+
+    return MatrixView(
+        buffer=buffer,
+        rows=values(axes.rows),
+        columns=values(axes.columns),
+        batch=values(axes.batch),
+        offset=evaluate_size(axes.offset, sizes),
+        windows=tuple(
+            Window(
+                row_axis=window.row_axis,
+                column_axis=window.column_axis,
+                row_step=evaluate_size(window.row_step, sizes),
+                column_step=evaluate_size(window.column_step, sizes),
+                before=evaluate_size(window.before, sizes),
+                size=evaluate_size(window.size, sizes),
+            )
+            for window in axes.windows
+        ),
+    )

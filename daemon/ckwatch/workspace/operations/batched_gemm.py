@@ -1,0 +1,87 @@
+"""`[operation]` of kind `batched_gemm`: as `gemm`, for each of B matrices.
+
+Names, order and sizes of the arguments are those of PyTorch Inductor's ROCm backend, which has no strides between
+matrices: they lie behind one another. With `batch_strides` four arguments follow that tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+
+from ckwatch.model.kernels import Operation, Tensor
+from ckwatch.workspace.operations import gemm
+from ckwatch.workspace.operations.gemm import LEADING, MatrixProductTable
+from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.problems import Problems
+
+ABOUT = "as `gemm`, for each of B matrices"
+
+SIZES = ("B", *gemm.SIZES)
+STRIDES = {"X": "BatchStrideA", "W": "BatchStrideB", "Y": "BatchStrideC", "Bias": "BatchStrideD"}
+
+SHAPE_DOCS = {
+    "B": "matrices in X, W and Y",
+    **gemm.SHAPE_DOCS,
+    **{STRIDES[of]: f"elements from one matrix of {of} to the next; by default without gaps" for of in STRIDES},
+}
+
+
+class BatchedGemmTable(MatrixProductTable):
+    """`[operation]` of kind `batched_gemm`."""
+
+    kind: Literal["batched_gemm"] = Field(description=f"`batched_gemm`: {ABOUT}")
+    batch_strides: bool = Field(
+        False, description="whether the C function takes the strides between matrices; without them there are no gaps"
+    )
+
+
+def read_batched_gemm(problems: Problems, table: BatchedGemmTable) -> Operation | None:
+    """The operation of a table; of use only where `problems` got no new error."""
+    given = gemm.product_tensors(problems, table)
+    settings = gemm.product_settings(problems, table) | {"batch_strides": table.batch_strides}
+    if given is None:
+        return None
+    strides = STRIDES if table.batch_strides else {}
+    tensors = {name: _batch_of(tensor, strides) for name, tensor in given.items()}
+    sizes = (*SIZES, *strides.values())
+    accumulator = gemm.accumulator_of(table, tensors)
+    return gemm.product_operation("batched_gemm", tensors, accumulator, settings, sizes, strides)
+
+
+def _batch_of(tensor: Tensor | None, strides: Mapping[str, str]) -> Tensor | None:
+    """B of a matrix, one behind the other where there is no stride; a vector and a scale serve them all."""
+    if tensor is None or tensor.name not in LEADING.values() or len(tensor.sizes) < 2:
+        return tensor
+    lines = 0 if tensor.layout == "row" else 1
+    stride = strides.get(tensor.name, f"{tensor.sizes[lines]} * {tensor.strides[lines]}")
+    return replace(tensor, sizes=("B", *tensor.sizes), strides=(stride, *tensor.strides))
+
+
+def _sizes_for(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:
+    return {"B": 3, **gemm.product_sizes(operation, m, n, k)}
+
+
+BATCHED_GEMM = OperationKind(
+    name="batched_gemm",
+    about=ABOUT,
+    table=BatchedGemmTable,
+    read=read_batched_gemm,
+    shape_docs=SHAPE_DOCS,
+    tensors=(*gemm.INPUTS, "Y"),
+    outline=Operation(
+        kind="batched_gemm",
+        inputs=(),
+        outputs=(),
+        accumulator="f32",
+        size_arguments=(*SIZES, *STRIDES.values()),
+        runtime_arguments=gemm.RUNTIME,
+        size_defaults=dict.fromkeys((*LEADING, *STRIDES.values()), "0"),
+    ),
+    worked_out=frozenset({*LEADING, *STRIDES.values()}),
+    may_be_zero=frozenset({"LDD", *STRIDES.values()}),
+    sizes_for=_sizes_for,
+)

@@ -1,0 +1,171 @@
+"""`[operation]` of kind `custom`: tensors, sizes and runtime arguments one by one. What it computes is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ckwatch.model.diagnostics import Related
+from ckwatch.model.kernels import Operation, Tensor
+from ckwatch.model.tensors import contiguous_strides, names_in
+from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.tables import (
+    ACCUMULATOR,
+    DTYPE,
+    INPUT_REORDER,
+    LAYOUT,
+    SAME_AS,
+    TEMPLATE_SETTINGS,
+    Dtype,
+    Identifier,
+    Layout,
+    OperationTable,
+    RuntimeType,
+    Size,
+    buffer_owners,
+    input_order,
+    template_settings,
+)
+from ckwatch.workspace.parameters import RESERVED
+from ckwatch.workspace.problems import Problems, did_you_mean, join_names
+from ckwatch.workspace.toml_document import KeyPath
+
+ABOUT = "anything else: tensors, sizes and runtime arguments one by one"
+_TENSOR_NAME = "the name in templates and in the C function"
+_TENSOR_SIZES = "the extent of each axis: integers or expressions of the sizes with `+ - * / % ( )`"
+_TENSOR_STRIDES = "of each axis, as sizes are written; without them there are no gaps"
+
+
+class CustomInputTable(OperationTable):
+    """`[[operation.input]]`."""
+
+    name: Identifier = Field(description=_TENSOR_NAME)
+    dtype: Dtype | None = Field(None, description=DTYPE)
+    layout: Layout = Field("row", description=LAYOUT)
+    sizes: list[Size] | None = Field(None, description=_TENSOR_SIZES)
+    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
+    same_as: str | None = Field(None, description=SAME_AS)
+    absent: bool = Field(False, description="the template names this input, this kernel does not have it")
+
+
+class CustomOutputTable(OperationTable):
+    """`[[operation.output]]`."""
+
+    name: Identifier = Field(description=_TENSOR_NAME)
+    dtype: Dtype = Field(description=DTYPE)
+    layout: Layout = Field("row", description=LAYOUT)
+    sizes: list[Size] = Field(description=_TENSOR_SIZES)
+    strides: list[Size] | None = Field(None, description=_TENSOR_STRIDES)
+
+
+class CustomTable(OperationTable):
+    """`[operation]` of kind `custom`."""
+
+    kind: Literal["custom"] = Field(description=ABOUT)
+    sizes: list[Identifier] = Field(description="the `int32_t` size arguments")
+    input: list[CustomInputTable] = Field([], description="a tensor that is read")
+    output: Annotated[list[CustomOutputTable], Field(min_length=1)] = Field(description="a tensor that is written")
+    accumulator: Dtype = Field("f32", description=ACCUMULATOR)
+    runtime: dict[Identifier, Annotated[RuntimeType, Field(description="the C type of this runtime argument")]] = Field(
+        {}, description="runtime arguments and their C types"
+    )
+    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
+    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
+
+
+def read_custom(problems: Problems, table: CustomTable) -> Operation:
+    """The operation of a table of kind `custom`; it is of use only where `problems` got no new error."""
+    _names_once(problems, table)
+    places: dict[str, KeyPath] = {}
+    for index, name in enumerate(tensor.name for tensor in table.input):
+        places.setdefault(name, ("operation", "input", index))
+    for index, name in enumerate(result.name for result in table.output):
+        places.setdefault(name, ("operation", "output", index))
+    known = {tensor.name: tensor for tensor in table.input if not tensor.absent}
+    owners = buffer_owners(problems, {name: tensor.same_as for name, tensor in known.items()}, places)
+    inputs: list[tuple[str, Tensor | None]] = []
+    for tensor in table.input:
+        if tensor.absent:
+            inputs.append((tensor.name, None))
+            continue
+        source = known[owners[tensor.name]]
+        dtype, sizes = tensor.dtype or source.dtype, tensor.sizes if tensor.sizes is not None else source.sizes
+        place = places[tensor.name]
+        for key, value in (("dtype", dtype), ("sizes", sizes)):
+            if value is None and (tensor.same_as is None or source is not tensor):
+                problems.at_value(place, "missing-key", f"`{key}` is missing in [[operation.input]]")
+        if dtype is not None and sizes is not None:
+            strides = _strides(problems, place, table.sizes, tensor.layout, sizes, tensor.strides)
+            inputs.append((tensor.name, Tensor(tensor.name, dtype, tensor.layout, tuple(sizes), strides, source.name)))
+    outputs = []
+    for result in table.output:
+        strides = _strides(problems, places[result.name], table.sizes, result.layout, result.sizes, result.strides)
+        outputs.append(
+            (result.name, Tensor(result.name, result.dtype, result.layout, tuple(result.sizes), strides, result.name))
+        )
+    settings = template_settings(problems, table.settings)
+    order = input_order(problems, table.input_reorder, tuple(tensor.name for tensor in table.input))
+    if order is not None:
+        settings["input_reorder"] = order
+    return Operation(
+        kind="custom",
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        accumulator=table.accumulator,
+        size_arguments=tuple(table.sizes),
+        runtime_arguments=tuple(table.runtime),
+        runtime_types=dict(table.runtime),
+        settings=settings,
+    )
+
+
+def _names_once(problems: Problems, table: CustomTable) -> None:
+    """Every tensor, size and runtime argument is an argument of one C function: their names differ."""
+    places: list[tuple[str, KeyPath]] = [(name, ("operation", "sizes", at)) for at, name in enumerate(table.sizes)]
+    places += [(name, ("operation", "runtime", name)) for name in table.runtime]
+    places += [(tensor.name, ("operation", "input", at, "name")) for at, tensor in enumerate(table.input)]
+    places += [(tensor.name, ("operation", "output", at, "name")) for at, tensor in enumerate(table.output)]
+    first: dict[str, KeyPath] = {}
+    for name, place in places:
+        if name in RESERVED and place[-1] == "name":
+            message = f"`{name}` means something else in templates; call the tensor differently"
+            problems.at_value(place, "reserved-name", message)
+        elif name in first:
+            related = (Related("first given here", problems.document.span_of(first[name])),)
+            problems.at_value(place, "duplicate-argument", f"two arguments are called `{name}`", related=related)
+        else:
+            first[name] = place
+
+
+def _strides(
+    problems: Problems,
+    place: KeyPath,
+    known: Sequence[str],
+    layout: str,
+    sizes: Sequence[str],
+    strides: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """The strides of the tensor at `place`, contiguous where none are given; wrong names and counts are reported."""
+    for key, expressions in (("sizes", sizes), ("strides", strides or ())):
+        for index, expression in enumerate(expressions):
+            for name in dict.fromkeys(names_in(expression)):
+                if name not in known and (*place, key) in problems.document:
+                    message = f"unknown size `{name}`; {did_you_mean(name, known)}known: {join_names(known)}"
+                    problems.at_value((*place, key, index), "unknown-size", message)
+    if strides is None:
+        return contiguous_strides(sizes, layout)
+    if len(strides) != len(sizes):
+        message = f"{len(strides)} strides for {len(sizes)} sizes"
+        problems.at_value((*place, "strides"), "dimension-mismatch", message)
+    return tuple(strides)
+
+
+CUSTOM = OperationKind(
+    name="custom",
+    about=ABOUT,
+    table=CustomTable,
+    read=read_custom,
+    shape_docs={"*": "a value for each size argument and each runtime argument of the operation"},
+)

@@ -1,0 +1,41 @@
+"""What a kind of operation is: its keys in kernel files, its C arguments, and what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ckwatch.model.kernels import Operation
+from ckwatch.workspace.operations.tables import OperationTable
+from ckwatch.workspace.problems import Problems
+
+TableT = TypeVar("TableT", bound=OperationTable)
+
+SizesFor = Callable[[Operation, int, int, int], dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationKind(Generic[TableT]):
+    """A kind of `[operation]`. A module of this package makes one; `KINDS` lists them.
+
+    `about` says in a line what it computes, `table` are its keys. `read` makes the operation of a table, or reports why
+    there is none. `shape_docs` says what each size and runtime argument means, in their order; `*` stands for
+    arguments that the kernel file names itself. `worked_out` are the sizes that a shape need not give. `tensors` are
+    the names that templates have for its tensors.
+
+    `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give.
+    `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `sizes_for` gives sizes
+    that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
+    """
+
+    name: str
+    about: str
+    table: type[TableT]
+    read: Callable[[Problems, TableT], Operation | None]
+    shape_docs: Mapping[str, str]
+    tensors: tuple[str, ...] = ()
+    outline: Operation | None = None
+    worked_out: frozenset[str] = frozenset()
+    may_be_zero: frozenset[str] = frozenset()
+    sizes_for: SizesFor | None = None

@@ -1,0 +1,76 @@
+"""B matrices at once: their strides, and what is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ckwatch.model.kernel_problem import KernelProblem, problem_of
+from ckwatch.model.kernels import Kernel
+from ckwatch.workspace.shapes import ragged_shapes
+from workspaces import INSTANCE, OPERATION, TOP, workspace
+
+BATCHED = OPERATION.replace('"gemm"', '"batched_gemm"')
+
+
+def loaded(root: Path, more: str, shape: str = "B = 3\nM = 4\nN = 6\nK = 8") -> Kernel:
+    text = TOP + BATCHED + more + INSTANCE + f"\n[[shape]]\n{shape}\n"
+    found = workspace(root, {"k.kernel.toml": text})
+    assert found.diagnostics == ()
+    return found.kernels[0]
+
+
+def problem(root: Path, more: str, shape: str = "B = 3\nM = 4\nN = 6\nK = 8") -> KernelProblem:
+    kernel = loaded(root, more, shape)
+    return problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+
+
+def test_matrices_lie_behind_one_another(tmp_path: Path) -> None:
+    kernel = loaded(tmp_path, "bias = { dtype = 'f32' }\n")
+    assert kernel.operation.size_arguments == ("B", "M", "N", "K", "LDA", "LDB", "LDC", "LDD")
+    assert kernel.shapes[0].sizes["LDA"] == 8
+    found = problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+    assert [buffer.elements for buffer in found.buffers] == [3 * 4 * 8, 3 * 8 * 6, 6, 3 * 4 * 6]
+    assert found.flops == 2 * 3 * 4 * 6 * 8
+    gemm = found.gemm
+    assert gemm is not None
+    assert gemm.bias is not None
+    assert (gemm.x.batch, gemm.w.batch, gemm.bias.batch, gemm.y.batch) == (
+        ((3, 32),),
+        ((3, 48),),
+        ((3, 0),),
+        ((3, 24),),
+    )
+
+
+def test_gaps_in_rows_move_the_next_matrix(tmp_path: Path) -> None:
+    gemm = problem(tmp_path, "", "B = 3\nM = 4\nN = 6\nK = 8\nLDA = 10\nLDB = 9").gemm
+    assert gemm is not None
+    assert (gemm.x.batch, gemm.w.batch) == (((3, 40),), ((3, 54),))
+
+
+def test_strides_between_matrices_can_be_arguments(tmp_path: Path) -> None:
+    more = "batch_strides = true\nbias = { dtype = 'f32', full = true }\n"
+    kernel = loaded(tmp_path, more, "B = 3\nM = 4\nN = 6\nK = 8\nBatchStrideA = 50\nBatchStrideD = 0")
+    assert kernel.operation.size_arguments[-4:] == ("BatchStrideA", "BatchStrideB", "BatchStrideC", "BatchStrideD")
+    assert [kernel.shapes[0].sizes[name] for name in kernel.operation.size_arguments[-4:]] == [50, 48, 24, 0]
+    found = problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+    assert found.buffer("X").elements == 2 * 50 + 32
+    assert found.buffer("Bias").elements == 4 * 6
+
+
+@pytest.mark.parametrize(("key", "least"), [("LDA", 8), ("BatchStrideC", 24)])
+def test_a_stride_that_is_too_small(tmp_path: Path, key: str, least: int) -> None:
+    text = TOP + BATCHED + "batch_strides = true\n" + INSTANCE
+    text += f"\n[[shape]]\nB = 3\nM = 4\nN = 6\nK = 8\n{key} = {least - 1}\n"
+    found = workspace(tmp_path, {"k.kernel.toml": text})
+    assert [one.code for one in found.diagnostics] == ["kernel-file/out-of-range"]
+    assert f"`{key}` must be at least {least}" in found.diagnostics[0].message
+
+
+def test_ragged_shapes_have_several_matrices(tmp_path: Path) -> None:
+    kernel = loaded(tmp_path, "")
+    shapes = ragged_shapes(kernel.operation, kernel.shapes[0])
+    assert {shape.sizes["B"] for shape in shapes} == {3}
+    assert all(problem_of(kernel.operation, shape, "gfx942").gemm for shape in shapes)
