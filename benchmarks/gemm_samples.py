@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, is_integers
 
 Arguments = dict[str, ParameterValue]
 
@@ -287,7 +287,7 @@ def _changed(arguments: Arguments, name: str, generator: random.Random) -> Param
     value = arguments[name]
     if isinstance(value, bool):
         return not value
-    assert isinstance(value, tuple)
+    assert is_integers(value)
     at = generator.randrange(len(value))
     if "Order" in name:
         other = generator.randrange(len(value))

@@ -18,7 +18,7 @@ from ckwatch.checks.rules.instances import RenderedInstance
 from ckwatch.checks.rules.reference import parameter_description
 from ckwatch.checks.rules.rule import Violation, folded
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.kernels import Instance, ParameterValue, Unit
+from ckwatch.model.kernels import Instance, ParameterValue, Unit, is_integers
 from ckwatch.model.source_map import SourceMap
 from ckwatch.model.text import Span
 
@@ -277,7 +277,7 @@ class Blame:
         description = parameter_description(self._emitted.device_operation, name)
         allowed = () if description is None else description.values
         near = candidate_values(value, allowed, ())[: VALUES_TRIED + 1]
-        if isinstance(value, tuple):
+        if is_integers(value):
             near += _exchanged_elements(value)
         elif type(value) is int and not allowed:
             near += POWERS

@@ -21,7 +21,7 @@ from ckwatch.checks.clang_output import ClangMessage
 from ckwatch.checks.cpp_expression import spelled
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.static_assertion import FailedRequirement, read_requirement, statement
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, is_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def thread_cluster_finding(
     candidates = parameters.meant_by("ThreadClusterLengths", statements)
     cluster = parameters.blamed(_printed_in(message, candidates, parameters) or candidates)
     lengths = parameters.values.get(cluster) if cluster else None
-    if cluster is None or not isinstance(lengths, tuple):
+    if cluster is None or not is_integers(lengths):
         return None
     return (
         _slice_finding(requirement, parameters, cluster, lengths)
@@ -85,7 +85,7 @@ def _slice_finding(
             sizes = [other if own == name else parameters.values.get(own) for own in SLICES[cluster]]
             k, rows, vector = (size if isinstance(size, int) else 0 for size in sizes)
             changed = (k // vector, rows, vector) if vector else None
-        if changed is None or not isinstance(threads, tuple) or len(threads) != len(changed) or 0 in threads:
+        if changed is None or not is_integers(threads) or len(threads) != len(changed) or 0 in threads:
             return False
         return all(length % thread == 0 for length, thread in zip(changed, threads, strict=True))
 
@@ -106,7 +106,7 @@ def _size_finding(parameters: InstanceParameters, cluster: str, lengths: tuple[i
     def fixes(name: str, other: ParameterValue) -> bool:
         threads = other if name == "BlockSize" else size
         taken = lengths if name == "BlockSize" else other
-        return isinstance(threads, int) and isinstance(taken, tuple) and prod(taken) <= threads
+        return isinstance(threads, int) and is_integers(taken) and prod(taken) <= threads
 
     names = ("BlockSize", cluster)
     return CkFinding(

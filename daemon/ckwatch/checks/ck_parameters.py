@@ -131,5 +131,5 @@ def value_text(value: ParameterValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return f"[{', '.join(str(element) for element in value)}]"
+        return f"[{', '.join(map(value_text, value))}]"
     return str(value)

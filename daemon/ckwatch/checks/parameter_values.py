@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, is_integers
 from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
 
 LISTED = 16
@@ -68,7 +68,7 @@ def value_words(value: ParameterValue) -> str:
     """A value as it stands in a message, without quotes."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+    return f"[{', '.join(map(value_words, value))}]" if isinstance(value, tuple) else str(value)
 
 
 def _integer(name: str, declared: ParameterType, value: ParameterValue) -> ValueProblem | None:
@@ -98,7 +98,7 @@ def _array(name: str, declared: ParameterType, value: ParameterValue) -> ValuePr
         value = (value,)
     one = declared.length == 1
     length = "one integer" if one else "integers" if declared.length is None else f"{declared.length} integers"
-    if not isinstance(value, tuple):
+    if not is_integers(value):
         also = " or an integer" if declared.or_integer else ""
         return _wrong_type(name, f"an array of {length}{also}", value, _as_array(declared, value))
     if declared.length is not None and len(value) != declared.length:
@@ -141,7 +141,7 @@ def _as_integer(value: ParameterValue) -> int | None:
         return int(value)
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
-    if isinstance(value, tuple) and len(value) == 1:
+    if is_integers(value) and len(value) == 1:
         return value[0]
     return None
 

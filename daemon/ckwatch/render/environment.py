@@ -622,6 +622,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def printed(self, value: object) -> str:
         """Called by generated code for `{{ … }}`: what is printed of a value that is neither text nor an integer."""
         kind = type(value)
+        if kind is Hook:
+            text = str(value)
+            self.mapped_values.append(text if type(text) is MappedText else None)
+            return text
         if isinstance(value, Macro):
             message = f"`{value.name}` is a macro: write {value.name}({', '.join(value.arguments)})"
             raise HookError(message, name=value.name)

@@ -1,4 +1,7 @@
-"""Hooks as templates see them: whatever is done with one that cannot work is an error that says what to do."""
+"""Hooks as templates see them: whatever is done with one that cannot work is an error that says what to do.
+
+`PRINTED_HOOKS` may stand without a call, as the variables of PyTorch Inductor's templates do.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Any
 
 from jinja2 import Undefined
 
-from ckwatch.render.hooks import HOOK_NAMES, HookError, KernelHooks
+from ckwatch.render.hooks import HOOK_NAMES, INDUCTOR_ORDER, PRINTED_HOOKS, HookError, KernelHooks
 from ckwatch.render.values import did_you_mean, in_words
 
 
 class Hook:
-    """A hook as a template sees it: nothing but calling it makes sense."""
+    """A hook as a template sees it: one to call, and for some of them to print."""
 
     __slots__ = ("_function", "name")
 
@@ -28,23 +31,24 @@ class Hook:
                 if isinstance(one, Undefined):
                     str(one)  # raises, unless undefined names are only looked for
                     return ""
+        if self.name == "def_kernel" and len(args) > 2 and isinstance(args[2], list | tuple):
+            args, kwargs = _in_our_order(args, kwargs)
         try:
             return self._function(*args, **kwargs)
         except TypeError as error:
             raise self._misused(args, kwargs, error) from error
 
     def __str__(self) -> str:
+        if self.name in PRINTED_HOOKS:
+            return self._function()  # type: ignore[no-any-return]  # text, which may remember its origin
         raise HookError(f"`{self.name}` is a hook: write {self.name}({self._arguments()})", name=self.name)
 
     def __iter__(self) -> Iterator[Any]:
-        str(self)
-        return iter(())
+        return iter(str(self))
 
     def _arguments(self) -> str:
         parameters = inspect.signature(self._function).parameters.values()
-        needed = [one.name for one in parameters if one.default is one.empty]
-        first = next((one.default for one in parameters if isinstance(one.default, str) and one.default), "")
-        return ", ".join(needed) or (f'"{first}"' if self.name in ("header", "globals") else "")
+        return ", ".join(one.name for one in parameters if one.default is one.empty)
 
     def _misused(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError) -> HookError:
         """What is wrong with the arguments."""
@@ -62,6 +66,14 @@ class Hook:
             if parameter.default is parameter.empty and name not in given:
                 return HookError(f"{self.name} needs `{name}`: {how}")
         return HookError(f"{self.name}: {in_words(error)}")
+
+
+def _in_our_order(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments in the order of PyTorch Inductor's `def_kernel`, whose third is `size_args`."""
+    moved = dict(zip(INDUCTOR_ORDER[2:], args[2:], strict=False))
+    if len(args) > len(INDUCTOR_ORDER) or not moved.keys().isdisjoint(kwargs):
+        return args, dict(kwargs)
+    return args[:2], {**moved, **kwargs}
 
 
 class KernelNamespace(SimpleNamespace):

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ckwatch.model.kernel_problem import pointer_arguments
-from ckwatch.model.kernels import Operation, ParameterValue, Tensor
-from ckwatch.model.tensors import DTYPES
+from ckwatch.model.kernels import Operation, ParameterValue, Tensor, every_input
+from ckwatch.model.tensors import DTYPES, contiguous_strides, is_atom
 from ckwatch.render.values import describe, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,22 +26,33 @@ if TYPE_CHECKING:
 
 KERNEL_NAME = "KERNEL_NAME"
 
-DEVICE_CODE_NAME = "DEVICE_CODE_NAME"
-"""Becomes a name that changes only with what the device pass can see (`ckwatch.devicetext`)."""
 """Stands for the exported function's name until the source is known: one source is defined once, under one name."""
+
+DEVICE_CODE_NAME = "DEVICE_CODE_NAME"
+"""Becomes a name that changes only with what the device pass can see (`ckwatch.model.keys`)."""
+
+GFX9_THREADS_PER_WARP = 64
 
 STREAM_TYPES = {"hip": "hipStream_t", "cu": "cudaStream_t", "cpp": "void*"}
 """C type of the stream argument, by language."""
 
-HEADER_FAMILIES = ("hip", "ck", "ck_tile", "cu", "cutlass", "cpp")
+HEADER_FAMILIES = ("hip", "ck", "ck_library", "ck_tile", "cu", "cutlass", "cpp")
 """Arguments of `header()` and `globals()`; each includes what the ones it stands on need."""
 
+DEFAULT_FAMILIES = {"hip": "ck_library", "cu": "cu", "cpp": "cpp"}
+"""The family where none is given, by language: in HIP all that PyTorch Inductor's templates of CK get."""
 
 HOOK_NAMES = (
-    *("def_kernel", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride", "check_not_null"),
-    *("size_args", "runtime_args", "header", "globals", "template_argument"),
+    *("def_kernel", "get_signature", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride"),
+    *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
+    "template_argument",
 )
 
+PRINTED_HOOKS = ("get_signature", "header", "headers", "globals")
+"""Hooks that print what they give without arguments where a template does not call them."""
+
+INDUCTOR_ORDER = ("inputs", "outputs", "size_args", "names_str", "input_reorder")
+"""PyTorch Inductor's order of `def_kernel`'s arguments: meant where the third one is a list."""
 
 _LAST_NAME = re.compile(r"[^\W\d]\w*\Z", re.ASCII)
 """What a C declaration such as `int32_t M` declares."""
@@ -78,6 +89,7 @@ class KernelHooks:
         self._language = language
         self._include = include
         self._argument_names: dict[str, str] = {}
+        self._signature = ""
 
     def def_kernel(
         self,
@@ -90,8 +102,9 @@ class KernelHooks:
         """The exported function's declaration, without `extern "C"`, `PT_EXPORT` and body.
 
         `names_str` names inputs and outputs in order, separated by commas (default: the tensors' own names).
-        `input_reorder[i]` is the index of the input that becomes argument i. `size_args` are C declarations
-        (default: `int32_t` and each size argument of the operation). Raises HookError when the counts differ, and for
+        `input_reorder[i]` is the index of the input that becomes argument i; of five inputs `[2, 0, 1]` is the order
+        Bias, X, W, scales. `size_args` are C declarations (default: `int32_t` and each size argument of the operation);
+        a list may be the third argument, as in PyTorch Inductor. Raises HookError when the counts differ, and for
         another order of tensors or sizes than that in which the kernel is called.
         """
         if self._argument_names:
@@ -99,7 +112,7 @@ class KernelHooks:
         for name, given in (("inputs", inputs), ("outputs", outputs)):
             _check_tensors(name, given)
         names = self._names(inputs, outputs, names_str)
-        order = list(range(len(inputs))) if input_reorder is None else list(input_reorder)
+        order = list(range(len(inputs)) if input_reorder is None else every_input(input_reorder, len(inputs)))
         if sorted(order) != list(range(len(inputs))):
             raise HookError(
                 f"input_reorder {order} must hold each index from 0 to {len(inputs) - 1} once: "
@@ -119,18 +132,27 @@ class KernelHooks:
         declarations += [*sizes, *self._runtime_declarations()]
         stream = STREAM_TYPES[self._language]
         declarations += ["size_t* workspace_size", "uint8_t* workspace", f"{stream} stream"]
-        return f"int {KERNEL_NAME}({', '.join(declarations)})"
+        self._signature = f"int {KERNEL_NAME}({', '.join(declarations)})"
+        return self._signature
 
-    def arg_name(self, tensor: Tensor | None) -> str:
-        """The C argument that carries `tensor`; the first name where one buffer has several. `nullptr` if absent."""
+    def get_signature(self) -> str:
+        """What `def_kernel` gave."""
+        if not self._signature:
+            raise HookError("there is no signature yet: def_kernel must be called before", name="get_signature")
+        return self._signature
+
+    def arg_name(self, tensor: Tensor | None) -> str | None:
+        """The C argument that carries `tensor`; the first name where one buffer has several. `none` if absent."""
         if _absent(tensor):
-            return "nullptr"
+            return None
         name = self._argument_names.get(tensor.buffer)
         if name is None:
             raise HookError(f"'{tensor.name}' is no argument yet: def_kernel must list it before it is named", 0)
         return name
 
-    ptr = arg_name
+    def ptr(self, tensor: Tensor | None) -> str:
+        """As `arg_name`; `nullptr` for an absent tensor."""
+        return self.arg_name(tensor) or "nullptr"
 
     def dtype(self, tensor: Tensor | None) -> str:
         """CK's name of the element type (`F16`); `void` for an absent tensor."""
@@ -144,25 +166,37 @@ class KernelHooks:
         """CK's name of the layout: `Row` or `Col`."""
         return "Row" if _absent(tensor) or tensor.layout == "row" else "Col"
 
-    def size(self, tensor: Tensor | None, start: int, end: int | None = None, default: str = "1") -> str:
-        """C expression for the product of sizes `start` to `end` (both inclusive, negative from the last)."""
-        if _absent(tensor):
-            return default
-        first = self._axis(tensor, start, 1)
-        last = first if end is None else self._axis(tensor, end, 2)
-        factors = [size for size in tensor.sizes[first : last + 1] if size != "1"]
-        return " * ".join(factors) if factors else "1"
+    def size(self, tensor: Tensor | None, start: int, end: int | None = None, default_value: int | str = 0) -> str:
+        """C expression for the product of sizes `start` to `end` (both inclusive, negative from the last).
 
-    def stride(self, tensor: Tensor | None, index: int, default: str = "0") -> str:
-        """C expression for the stride of axis `index` (negative from the last), in elements."""
-        return default if _absent(tensor) else tensor.strides[self._axis(tensor, index, 1)]
-
-    def check_not_null(self, tensor: Tensor | None) -> str:
-        """Statements that leave the function with −1 where a needed pointer is null. Empty for an absent tensor.
-
-        They belong after the workspace query, which is made with null tensors.
+        `default_value` for an absent tensor, and where no size lies between.
         """
         if _absent(tensor):
+            return str(default_value)
+        first = self._axis(tensor, start, 1)
+        last = first if end is None else self._axis(tensor, end, 2)
+        if last < first:
+            return str(default_value)
+        factors = [size for size in tensor.sizes[first : last + 1] if size != "1"]
+        return " * ".join(one if is_atom(one) or len(factors) == 1 else f"({one})" for one in factors) or "1"
+
+    def stride(self, tensor: Tensor | None, index: int, default_value: int | str = 0) -> str:
+        """C expression for the stride of axis `index` (negative from the last), in elements."""
+        return str(default_value) if _absent(tensor) else tensor.strides[self._axis(tensor, index, 1)]
+
+    def contiguous_stride(self, sizes: Sequence[int | str]) -> list[str]:
+        """C expressions for the strides of a row-major tensor of these `sizes` without gaps."""
+        if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+            raise HookError(f"sizes such as X.sizes are needed here, not {describe(sizes)}", 0)
+        return list(contiguous_strides([str(size) for size in sizes], "row"))
+
+    def check_not_null(self, tensor: Tensor | None) -> str:
+        """Statements that leave the function with −1 where a needed pointer is null.
+
+        Empty for an absent tensor, and for one that `def_kernel` did not list. They belong after the workspace query,
+        which is made with null tensors.
+        """
+        if _absent(tensor) or (self._signature and tensor.buffer not in self._argument_names):
             return ""
         name = self.arg_name(tensor)
         elements = " * ".join(f"(int64_t)({size})" for size in tensor.sizes) or "1"
@@ -180,13 +214,23 @@ class KernelHooks:
         types = self._operation.runtime_types
         return [{"name": name, "type": types.get(name, "int32_t")} for name in self._operation.runtime_arguments]
 
-    def header(self, family: str = "hip") -> str:
-        """The `#include` lines for a family of headers: `hip`, `ck`, `ck_tile`, `cu`, `cutlass` or `cpp`."""
-        return self._include(f"hooks/header_{_family(family)}.j2")
+    def header(self, family: str | None = None) -> str:
+        """The `#include` lines for a family of headers: `hip`, `ck`, `ck_library`, `ck_tile`, `cu`, `cutlass` or `cpp`.
 
-    def globals(self, family: str = "hip") -> str:
-        """`PT_EXPORT` and the type aliases for `hip`, `ck`, `ck_tile`, `cu`, `cutlass` or `cpp`."""
-        return self._include(f"hooks/globals_{_family(family)}.j2")
+        The default is that of the language: `ck_library`, `cu`, `cpp`. `{{ header }}` is `{{ header() }}`.
+        """
+        return self._include(f"hooks/header_{self._family(family)}.j2")
+
+    def headers(self, family: str | None = None) -> str:
+        """As `header`."""
+        return self.header(family)
+
+    def globals(self, family: str | None = None) -> str:
+        """`PT_EXPORT` and the type aliases for a family of headers.
+
+        The default is that of the language: `ck_library`, `cu`, `cpp`. `{{ globals }}` is `{{ globals() }}`.
+        """
+        return self._include(f"hooks/globals_{self._family(family)}.j2")
 
     def template_argument(self, name: str, value: ParameterValue | None = None) -> str:
         """`/* NAME */ VALUE`: one template argument, from the instance's parameter `name` unless `value` is given."""
@@ -196,7 +240,20 @@ class KernelHooks:
             value = self._parameters.get(name)
             if value is None:
                 raise HookError(f"the instance sets no parameter '{name}'{did_you_mean(name, self._parameters)}", 0)
+        if value == () and name[:2].lower() == "ds":
+            return f"/* {name} */ Tuple<>"
         return f"/* {name} */ {cpp_value(value)}"
+
+    def _family(self, family: str | None) -> str:
+        if family is None:
+            return DEFAULT_FAMILIES[self._language]
+        if family not in HEADER_FAMILIES:
+            guess = did_you_mean(family, HEADER_FAMILIES) if isinstance(family, str) else ""
+            known = f"use one of {', '.join(HEADER_FAMILIES)}"
+            raise HookError(
+                f"unknown header family {describe(family).removeprefix('the string ')}{guess or ':'} {known}", 0
+            )
+        return family
 
     def _declare(self, tensor: Tensor | None, name: str, declarations: list[str], written: set[str]) -> None:
         if tensor is None or tensor.buffer in self._argument_names:
@@ -276,20 +333,14 @@ def _check_tensors(argument: str, given: Sequence[Tensor | None]) -> None:
             raise HookError(str(error), argument, element=index) from None
 
 
-def _family(family: str) -> str:
-    if family not in HEADER_FAMILIES:
-        guess = did_you_mean(family, HEADER_FAMILIES) if isinstance(family, str) else ""
-        known = f"use one of {', '.join(HEADER_FAMILIES)}"
-        raise HookError(
-            f"unknown header family {describe(family).removeprefix('the string ')}{guess or ':'} {known}", 0
-        )
-    return family
-
-
 def cpp_value(value: Any) -> str:
-    """A parameter as a C++ template argument: tuples as `S<…>`, booleans in lower case, strings as they are."""
+    """A parameter as a C++ template argument.
+
+    Tuples of integers are `S<…>`, others `Tuple<…>`; booleans stand in lower case, strings as they are.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
-        return f"S<{', '.join(str(item) for item in value)}>"
+        kind = "S" if all(isinstance(item, int) for item in value) else "Tuple"
+        return f"{kind}<{', '.join(map(cpp_value, value))}>"
     return str(value)

@@ -25,7 +25,7 @@ from ckwatch.model.text import span
 from ckwatch.render.environment import RenderLimitError, TemplateEnvironment
 from ckwatch.render.further_errors import tolerating
 from ckwatch.render.hook_calls import KernelNamespace, hooks_by_name
-from ckwatch.render.hooks import DEVICE_CODE_NAME, KERNEL_NAME, KernelHooks
+from ckwatch.render.hooks import DEVICE_CODE_NAME, GFX9_THREADS_PER_WARP, KERNEL_NAME, KernelHooks
 from ckwatch.render.mapped_text import MappedText, replace
 from ckwatch.render.outcome import Lookups, Rendered, RenderLimits, RenderOutcome, folders_of, map_of
 from ckwatch.render.template_errors import RenderFailure, diagnostics_of
@@ -168,5 +168,7 @@ def context_of(unit: Unit, hooks: KernelHooks) -> dict[str, Any]:
         input_reorder=operation.settings.get("input_reorder"),
         KERNEL_NAME=KERNEL_NAME,
         DEVICE_CODE_NAME=DEVICE_CODE_NAME,
+        kernel_name=KERNEL_NAME,
+        gfx9_threads_per_warp=GFX9_THREADS_PER_WARP,
     )
     return variables

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib import metadata
+from typing import NamedTuple
 
 from anyio import to_thread
 from lsprotocol import types
@@ -24,6 +25,21 @@ TAIL = 2000
 
 TOOLCHAIN_TOPIC = "toolchain"
 """Of `Workspace.warnings`: why nothing can be compiled."""
+
+HEADERS_TOPIC = "headers"
+"""Of `Workspace.warnings`: which library's headers the compiler lacks."""
+
+
+class Installable(NamedTuple):
+    """What `ckwatch toolchain install NAME` installs."""
+
+    name: str
+    title: str
+    takes: str
+
+
+COMPILER = Installable("all", "ROCm's compiler", "minutes")
+CK_HEADERS = Installable("ck", "Composable Kernel", "a moment")
 
 
 class EnvironmentMessages(SessionListener):
@@ -60,21 +76,24 @@ class EnvironmentMessages(SessionListener):
             found.append((f"broken {problem.message}", (text, types.MessageType.Error, fixes)))
         elif folder.workspace is not None:
             for topic, warning in folder.workspace.warnings.items():
-                kind = types.MessageType.Error if topic == TOOLCHAIN_TOPIC else types.MessageType.Warning
+                cannot_compile = topic in (TOOLCHAIN_TOPIC, HEADERS_TOPIC)
+                kind = types.MessageType.Error if cannot_compile else types.MessageType.Warning
                 ways: dict[str, FixAction] = {}
                 if topic == TOOLCHAIN_TOPIC:
                     ways = {"Install ROCm's compiler": self._installing(folder), "Restart the daemon": folder.restart}
+                elif topic == HEADERS_TOPIC:
+                    ways = {"Fetch Composable Kernel": self._installing(folder, CK_HEADERS)}
                 found.append((f"{topic} {warning}", (warning, kind, ways)))
         return found
 
-    def _installing(self, folder: WorkspaceFolder) -> FixAction:
+    def _installing(self, folder: WorkspaceFolder, part: Installable = COMPILER) -> FixAction:
         async def install() -> None:
-            self._show(types.MessageType.Info, "Installing ROCm's compiler for your user only; this takes minutes.")
-            command = module_command("ckwatch", "toolchain", "install")
+            self._show(types.MessageType.Info, f"Installing {part.title} for your user only; this takes {part.takes}.")
+            command = module_command("ckwatch", "toolchain", "install", part.name)
             result = await run_process(command, environment=module_environment())
             if result.exit_status != 0:
                 raise CkwatchError(result.stderr.strip()[-TAIL:] or "the installation failed")
-            self._show(types.MessageType.Info, "ROCm's compiler is installed.")
+            self._show(types.MessageType.Info, f"{part.title} is installed.")
             await folder.restart()
 
         return install

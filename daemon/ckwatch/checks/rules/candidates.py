@@ -15,7 +15,7 @@ from ckwatch.checks.rules.checker import check_instance
 from ckwatch.checks.rules.instances import RenderedInstance
 from ckwatch.checks.rules.rule import Violation
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, is_integers
 
 MAX_CANDIDATES = 64
 """Candidates at most, the nearest ones, unless there is a list of allowed values."""
@@ -48,7 +48,7 @@ def candidate_values(
         found += [True, False]
     elif isinstance(example, int):
         found += POWERS if present is None else _near_integers(example)
-    elif isinstance(example, tuple) and present is not None:
+    elif is_integers(example) and present is not None:
         found += _near_tuples(example)
     distinct = list({(type(value), value): value for value in found}.values())
     if present is not None:

@@ -13,7 +13,7 @@ from ckwatch.checks.rules.matrix_instructions import HOST
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule, TemplateParameter, Violation
 from ckwatch.model.arithmetic import ZeroDivisorError
 from ckwatch.model.diagnostics import Severity
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, is_integers
 
 OPERATIONS: Mapping[str, DeviceOperation] = {
     operation.name: operation for operation in (gemm_xdl_cshuffle_v3_rules.OPERATION,)
@@ -184,7 +184,7 @@ def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str)
     match parameter.kind:
         case ParameterKind.INTEGER | ParameterKind.FLAG if isinstance(argument, int):
             return int(argument)
-        case ParameterKind.SEQUENCE if isinstance(argument, tuple):
+        case ParameterKind.SEQUENCE if is_integers(argument):
             return argument
         case ParameterKind.DTYPE if text in _DTYPES:
             return _DTYPES[text]

@@ -27,7 +27,7 @@ from ckwatch.model.kernels import Unit
 from ckwatch.render.outcome import RenderLimits
 from ckwatch.wire.language import ParameterValue, TemplateDetail, TemplateName, ValuesRequest, Vocabulary
 from ckwatch.workspace.loading import Workspace
-from ckwatch.workspace.parameters import ARTICLE, kind_of
+from ckwatch.workspace.parameters import ARTICLE, as_parameter, as_toml, kind_of
 from ckwatch.workspace.template_search import TEMPLATE_SUFFIXES, TemplateSearch
 
 
@@ -241,11 +241,8 @@ def _with_parameters(unit: Unit, parameters: Mapping[str, Parameter]) -> Unit:
 
 def _from_json(value: Any) -> Parameter | None:
     """A value from JSON as a parameter; None where it can be none."""
-    if isinstance(value, tuple):
-        value = list(value)
-    if kind_of(value) is None:
-        return None
-    return tuple(value) if isinstance(value, list) else value
+    value = as_toml(value)
+    return None if kind_of(value) is None else as_parameter(value)
 
 
 def _typed(value: Parameter) -> tuple[type, Parameter]:
@@ -253,7 +250,7 @@ def _typed(value: Parameter) -> tuple[type, Parameter]:
 
 
 def _to_json(value: Parameter) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return as_toml(value)
 
 
 def _parameter_value(value: Parameter, refused_by: Sequence[Violation]) -> ParameterValue:

@@ -11,6 +11,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from ckwatch.core.events import MAIN
+from ckwatch.core.notify import HEADERS_TOPIC
 from ckwatch.engine.background_pch import BackgroundPch
 from ckwatch.engine.build_tools import BuildTools
 from ckwatch.engine.file_diagnostics import skipped_in_sweeps
@@ -101,7 +102,7 @@ class StatusQueries:
             files=found.files,
             template_folders=tuple(str(folder) for folder in found.template_folders),
             toolchain=None if compiler is None else compiler.toolchain.clang_version,
-            toolchain_problem=None if loaded is None else loaded.toolchain_problem,
+            toolchain_problem=None if loaded is None else loaded.toolchain_problem or state.warnings.get(HEADERS_TOPIC),
             kernel_names=dict(found.kernel_names),
         )
 

@@ -25,7 +25,7 @@ from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
 from ckwatch.engine.queries.unit_lookup import UnitLookup
-from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, span_to_wire, unit_to_wire
+from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, span_to_wire, unit_to_wire
 from ckwatch.model.errors import CkwatchError, TemplateError
 from ckwatch.model.kernels import Operation, Outcome, ParameterValue, Unit
 from ckwatch.model.source_map import Segment, SourceMap
@@ -153,7 +153,7 @@ async def write_runner(
     Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
     """
     language = language_of(unit.kernel.template)
-    if unit.kernel.operation.kind != "gemm":
+    if unit.kernel.operation.kind != "gemm":  # the program's text knows no other sizes
         raise CkwatchError(
             f"'{unit.kernel.name}' is a {unit.kernel.operation.kind} operation: only GEMMs have a standalone runner",
             "build it without --runner",
@@ -258,7 +258,10 @@ def status_text(unit: UnitState, toolchain_problem: str | None) -> str:
         case Phase.QUEUED:
             return "waiting for a free compiler"
         case Phase.COMPILING:
-            return "being compiled"
+            slow = slow_compile(unit)
+            return f"being compiled; {slow}" if slow else "being compiled"
+        case Phase.IDLE if unit.render.facts is not None and unit.render.facts.lacks:
+            return f"checked; {unit.render.facts.lacks}"
         case Phase.IDLE if toolchain_problem is not None:
             return "checked; there is no compiler"
         case Phase.IDLE:

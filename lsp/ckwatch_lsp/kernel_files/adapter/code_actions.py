@@ -216,4 +216,4 @@ def _written_out(count: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(element) for element in value] if isinstance(value, tuple) else value
