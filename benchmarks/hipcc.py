@@ -27,7 +27,6 @@ LIMIT_S = 1200.0
 _ERROR = re.compile(r"\berror: ")
 _INDUCTOR_OPTIONS = (
     "-O2", "-x", "hip", "-std=c++20", f"--offload-arch={ARCH}", "-fno-gpu-rdc", "-fPIC", "-fvisibility=hidden",
-    "-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false",
     "-mllvm", "-enable-post-misched=0", "-fgpu-flush-denormals-to-zero", "-ffast-math",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import anyio
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.engine.daemon_api import DaemonApi
+from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.wire.messages import BuildLine
 from ckwatch.wire.state import Change, File, Unit, Workspace
 from ckwatch.workspace.trust import trust
@@ -132,12 +133,12 @@ class Bench:
         path.touch() if now else path.unlink()
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[DaemonApi]:
-        """A daemon on the workspace."""
+    async def open(self, launch: Launcher = run_process) -> AsyncIterator[DaemonApi]:
+        """A daemon on the workspace; `launch` starts its compilers."""
         await anyio.to_thread.run_sync(trust, self.root)
         find = cast("Callable[..., Toolchain]", lambda _choice, _environment: self.toolchain)
         async with open_engine(
-            self.root, environment={}, find_toolchain=find, history=self.history, emulate=self.emulator
+            self.root, environment={}, launch=launch, find_toolchain=find, history=self.history, emulate=self.emulator
         ) as daemon:
             yield daemon
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ckwatch.compile.toolchain.composable_kernel import ComposableKernelSources, sources_folder
 from ckwatch.compile.toolchain.installations import LAYOUT, MANIFEST, InstalledPackage, ToolchainManifest
 
 VERSION = "clang version 22.0.0\nTarget: x86_64\nInstalledDir: {folder}\n"
@@ -57,8 +58,17 @@ def make_installed(folder: Path, name: str = "rocm-7.2.4-abcd") -> ToolchainMani
     root = folder / name
     make_rocm(root / "usr", ck=False)
     make_ck(root / "ck/include", "1.2.0", tile=False)
-    make_ck(root / "ck_tile/include")
     packages = (InstalledPackage("hipcc", "7.2.4-1", "aa"), InstalledPackage("clang-22", "22", "bb"))
-    manifest = ToolchainManifest(LAYOUT, name, root, 22, "7.2.4", "7.2.4", "flash-attn 2.8.3", (), packages)
+    manifest = ToolchainManifest(LAYOUT, name, root, 22, "7.2.4", "7.2.4", (), packages)
     (root / MANIFEST).write_text(manifest.to_json())
     return manifest
+
+
+def make_sources(cache: Path) -> ComposableKernelSources:
+    """What `toolchain install ck` leaves in ckwatch's cache folder."""
+    made = ComposableKernelSources(sources_folder(cache))
+    make_ck(made.ck, "1.2.0", tile=False)
+    (made.ck_tile / "ck_tile").mkdir(parents=True)
+    (made.ck_tile / "ck_tile/core.hpp").write_text("")
+    (made.python / "ck4inductor").mkdir(parents=True)
+    return made

@@ -50,7 +50,7 @@ def test_a_condition_sees_what_lies_beneath() -> None:
         ({"M": range(1000), "N": range(1000)}, "has 1,000,000 combinations; the limit is 100,000"),
         ({"M": None}, "`M` cannot be None"),
         ({"M": [Fraction(1, 2)]}, r"`M` cannot be Fraction\(1, 2\)"),
-        ({"M": ("a", "b")}, r"`M` cannot be \('a', 'b'\)"),
+        ({"M": ("a", 1)}, r"`M` cannot be \('a', 1\)"),
         ({"name": [1]}, "no parameter can be called `name`"),
         ({"M": ["a b", "a-b"]}, "two instances of the sweep would be called `s_a-b`"),
     ],

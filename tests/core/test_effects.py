@@ -158,6 +158,7 @@ class Daemon:
                         headers=HEADER,
                         without_output=True,
                         peak_memory_bytes=memory,
+                        seconds=5.0 if effect.unit.instance.name == "two" else 1.0,
                     ),
                 )
             case Record():
@@ -308,6 +309,13 @@ def test_a_compile_that_would_not_fit_waits(daemon: Daemon) -> None:
     assert len(daemon.outstanding(Compile)) == 1
     daemon.send(MemoryMeasured(2000))
     assert len(daemon.outstanding(Compile)) == 2
+
+
+def test_a_compile_knows_how_long_those_of_its_kernel_took(daemon: Daemon) -> None:
+    daemon.hold = (Compile,)
+    daemon.send(BuildRequested("again", "", None, force=True))
+    compiles = [one for one in daemon.outstanding(Compile) if isinstance(one, Compile)]
+    assert [one.usual_s for one in compiles] == [5.0, 5.0]  # the longest
 
 
 def test_an_unsaved_text_makes_units_of_its_client(daemon: Daemon) -> None:

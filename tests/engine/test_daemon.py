@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from ckwatch.engine.bootstrap import open_engine
 from ckwatch.model.errors import CkwatchError, UnknownUnitError
 from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.system.async_processes import ProcessResult, run_process
 from ckwatch.wire.state import Unit
 from daemon_bench import KERNEL, MACROS, TEMPLATE, Bench, build, following
 from patience import PATIENCE_S
@@ -64,6 +67,27 @@ async def test_a_template_that_others_can_write_is_not_compiled(bench: Bench) ->
         macros.chmod(0o644)
         await seen.until(lambda s: [unit.outcome for unit in s.units.values()] == ["built", "built"])
     assert sorted(bench.runs) == ["1", "2"]
+
+
+async def test_a_slow_compile_is_reported_while_it_runs(bench: Bench) -> None:
+    told = anyio.Event()
+
+    async def launch(arguments: Sequence[str], **options: Any) -> ProcessResult:
+        if "-c" in arguments:
+            options["on_used"](100.0)
+            await told.wait()
+        return await run_process(arguments, **options)
+
+    async with bench.open(launch) as daemon, following(daemon) as seen, anyio.create_task_group() as tasks:
+        tasks.start_soon(build, daemon, "k/one")
+        await seen.until(lambda s: any(unit.slow for unit in s.units.values()))
+        unit = seen.units["one"]
+        assert (unit.phase, unit.warnings) == ("compiling", 1)
+        assert unit.slow.startswith("hipcc has used 1 min 30 s of the processor and goes on; ")
+        assert (await daemon.unit(None, unit.id)).standing == f"being compiled; {unit.slow}"
+        told.set()
+        await seen.until(lambda s: s.units["one"].outcome == "built")
+        assert (seen.units["one"].slow, seen.units["one"].warnings) == ("", 0)
 
 
 def lose(library: Path, store: Path, how: str) -> None:

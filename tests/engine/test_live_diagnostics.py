@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from ckwatch.compile.driver_plan import PassSide
+from ckwatch.compile.slow_compile import SLOW_COMPILE
 from ckwatch.engine.handlers.compiler_messages import LiveDiagnostics, line_reader
 from ckwatch.model.delays import COMPILER_MESSAGES
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
@@ -101,6 +102,20 @@ async def test_only_errors_are_reported_before_the_end() -> None:
         reports.live.add_line(PassSide.HOST, "error: one")
         await reports.until(lambda: reports.messages == [["one"]])
     assert reports.logs == ["warning: w\nerror: one\n"]
+
+
+async def test_a_slow_compile_is_reported_beside_its_errors(reports: Reports) -> None:
+    def slow(text: str) -> Diagnostic:
+        return Diagnostic(Severity.WARNING, Source.HOST, SLOW_COMPILE, text, span("/k", 0, 0, 0, 1))
+
+    async with reports.live.reporting():
+        reports.live.add_slow(slow("for 90 s"))
+        await reports.until(lambda: reports.messages == [["for 90 s"]])
+        reports.live.add_line(PassSide.DEVICE, "error: one")
+        await reports.until(lambda: len(reports.messages) == 2)
+        reports.live.add_slow(slow("for 3 min"))
+        await reports.until(lambda: len(reports.messages) == 3)
+    assert reports.messages[1:] == [["one", "for 90 s"], ["one", "for 3 min"]]
 
 
 async def test_an_error_of_the_body_comes_through_as_itself(reports: Reports) -> None:

@@ -206,8 +206,11 @@ async def test_timeout_ends_the_whole_group(tmp_path: Path) -> None:
 
 async def test_processor_time_of_all_children_counts(tmp_path: Path) -> None:
     burn = f"{sys.executable} -c 'while True: pass'"
-    done = await sh(f"{burn} & {burn} & wait", tmp_path, timeout_s=1, stalled_s=PATIENCE_S)
+    used: list[float] = []
+    done = await sh(f"{burn} & {burn} & wait", tmp_path, timeout_s=1, stalled_s=PATIENCE_S, on_used=used.append)
     assert done.exit_reason is ExitReason.TIMED_OUT
+    assert used == sorted(used)
+    assert used[-1] >= 1
 
 
 async def test_processor_time_of_children_that_have_ended_counts(tmp_path: Path) -> None:

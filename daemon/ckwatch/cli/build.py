@@ -188,8 +188,7 @@ async def _follow(
 
     with BuildProgress(output, first.units) as progress:
         async with anyio.create_task_group() as tasks:
-            if progress.moves:
-                tasks.start_soon(progress.follow, client)
+            tasks.start_soon(progress.follow, client)
             async for line in lines:
                 if line.event == "unit":
                     one = take(line)

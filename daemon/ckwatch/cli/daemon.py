@@ -191,10 +191,13 @@ async def _status(root: Path, output: Output) -> int:
             return 0
         found: Status | None = None
         compiling: list[str] = []
+        slow: list[str] = []
         if running:
             with suppress(DaemonGoneError):
                 async with connect(root, start=False, client_name="status") as client:
-                    compiling = [unit.id for unit in await client.units() if unit.phase == "compiling"]
+                    at_work = [unit for unit in await client.units() if unit.phase == "compiling"]
+                    compiling = [unit.id for unit in at_work]
+                    slow = [f"{unit.id}: {unit.slow}" for unit in at_work if unit.slow]
                     found = await client.status()
     if found is None:
         if output.json:
@@ -211,11 +214,11 @@ async def _status(root: Path, output: Output) -> int:
         output.line(RunningDaemon(**{**dict(found), **places}))
         return 0
     print(f"the daemon runs: ckwatch {found.version}, process {found.pid}, for {duration(found.uptime_s)}")
-    _table(_rows(found, compiling, endpoint))
+    _table(_rows(found, compiling, slow, endpoint))
     return 0
 
 
-def _rows(found: Status, compiling: Sequence[str], endpoint: Endpoint) -> list[tuple[str, object]]:
+def _rows(found: Status, compiling: Sequence[str], slow: Sequence[str], endpoint: Endpoint) -> list[tuple[str, object]]:
     phases = ", ".join(f"{number} {name}" for name, number in found.phases.items() if number)
     outcomes = ", ".join(f"{number} {name}" for name, number in found.outcomes.items() if number)
     idle = f"after {duration(found.idle_exit_s)} without clients and work" if found.idle_exit_s else "never"
@@ -224,6 +227,7 @@ def _rows(found: Status, compiling: Sequence[str], endpoint: Endpoint) -> list[t
         ("units", f"{found.unit_count}{f': {phases}' if phases else ''}"),
         ("results", outcomes or "none yet"),
         *(("compiles", unit) for unit in compiling),
+        *(("slow", text) for text in slow),
         ("toolchain", found.toolchain or "not looked for yet"),
         *((("meanwhile", "precompiles headers"),) if found.precompiling and not found.busy else ()),
         ("clients", found.clients),

@@ -436,7 +436,8 @@ class LibraryFacts(Printed):
 
 
 class ToolchainFacts(Printed):
-    """A compiler. `identity` goes into the keys of what it compiles."""
+    """A compiler. `identity` goes into the keys of what it compiles. `ck4inductor`: CK's instance lists, a folder that
+    Python can import from."""
 
     source: str
     root: str
@@ -447,6 +448,7 @@ class ToolchainFacts(Printed):
     identity: str
     ck: LibraryFacts | None
     ck_tile: LibraryFacts | None
+    ck4inductor: LibraryFacts | None
     openmp: bool
 
 

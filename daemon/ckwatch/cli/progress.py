@@ -33,6 +33,7 @@ class BuildProgress:
         self._done = self._worked = 0
         self._begun = time.monotonic()
         self._began: dict[str, float] = {}
+        self._slow: dict[str, str] = {}
         self._width = max((len(unit) for unit in units), default=0)
         self._live = Live(console=output.console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
@@ -53,13 +54,16 @@ class BuildProgress:
         return sys.stdout.isatty() and not self._output.json
 
     async def follow(self, client: Client) -> None:
-        """Note which units are being compiled, until cancelled."""
+        """Note which units are being compiled, and print what is said of slow ones, until cancelled."""
         async for change in client.events():
             kind, _, unit = change.topic.partition("/")
             if kind != "unit" or unit not in self._units:
                 continue
             if change.state is not None and change.state.kind == "unit" and change.state.phase == "compiling":
                 self._began.setdefault(unit, time.monotonic())
+                if change.state.slow and change.state.slow != self._slow.get(unit):
+                    self._slow[unit] = change.state.slow
+                    self._print("slow", unit, change.state.slow)
             else:
                 self._began.pop(unit, None)
 
@@ -76,7 +80,10 @@ class BuildProgress:
         origin = "from the store" if from_store else duration(seconds) if seconds else ""
         if lost:
             origin += f", {ARTIFACT_LOST}"
-        line = Text.assemble((f"{outcome:>8}", STYLES.get(outcome, "yellow")), f"  {unit:<{self._width}}  {origin}")
+        self._print(outcome, unit, origin)
+
+    def _print(self, word: str, unit: str, more: str) -> None:
+        line = Text.assemble((f"{word:>8}", STYLES.get(word, "yellow")), f"  {unit:<{self._width}}  {more}")
         self._output.console.print(line, soft_wrap=True)
 
     def _view(self) -> Table:

@@ -20,8 +20,9 @@ from rich.text import Text
 
 from ckwatch.cli.output import Output
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.composable_kernel import CK_VERSION, SOURCES_ORIGIN, find_sources
 from ckwatch.compile.toolchain.doctor import XDL_ARCHS, CheckState, DoctorCheck, DoctorReport, examine
-from ckwatch.compile.toolchain.install import InstallStep
+from ckwatch.compile.toolchain.install import InstallStep, install_composable_kernel
 from ckwatch.compile.toolchain.install import install as install_toolchain
 from ckwatch.compile.toolchain.model import HeaderLibrary, Toolchain, ToolchainChoice
 from ckwatch.model.errors import CkwatchError, ToolchainError
@@ -105,8 +106,15 @@ async def parts_check(workspace: Path | None, toolchain: Toolchain) -> DoctorChe
 
 
 def install(options: argparse.Namespace) -> int:
-    """Install a private toolchain."""
-    return anyio.run(partial(install_command, mirror=options.mirror, force=options.force, quiet=options.quiet))
+    """Install a private toolchain, or what a ROCm lacks of Composable Kernel."""
+    run = partial(
+        install_command,
+        mirror=options.mirror,
+        force=options.force,
+        quiet=options.quiet,
+        rocm=options.part == "all",
+    )
+    return anyio.run(run)
 
 
 def list_installed(_options: argparse.Namespace) -> int:
@@ -119,23 +127,30 @@ def remove(options: argparse.Namespace) -> int:
     return remove_command(options.name)
 
 
-async def install_command(*, mirror: str | None, force: bool, quiet: bool) -> int:
-    """Install a toolchain with a progress bar, or plain lines where there is no terminal.
+async def install_command(*, mirror: str | None, force: bool, quiet: bool, rocm: bool = True) -> int:
+    """Install a toolchain (unless not `rocm`) and Composable Kernel with a progress bar, or plain lines where there is
+    no terminal.
 
     Raises `ToolchainError` as `install` does.
     """
     console = Console(stderr=True, quiet=quiet)
-    begun = time.monotonic()
-    before = installations.current(installations.toolchains_folder(os.environ))
-    shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
-    with shown:
-        manifest = await install_toolchain(mirror=mirror, force=force, progress=shown.show)
     out = Console(quiet=quiet, soft_wrap=True)
-    if before is not None and before.root == manifest.root and not force:
-        out.print(f"{manifest.name} is installed already: {manifest.root}", highlight=False)
-    else:
-        seconds = time.monotonic() - begun
-        out.print(f"{manifest.name} installed in {seconds:.0f} s: {manifest.root}", highlight=False)
+    shown = _ProgressBars(console) if console.is_terminal else _ProgressLines(console)
+    done: list[tuple[str, Path, bool, float]] = []
+    with shown:
+        if rocm:
+            before = installations.current(installations.toolchains_folder(os.environ))
+            begun = time.monotonic()
+            manifest = await install_toolchain(mirror=mirror, force=force, progress=shown.show)
+            there = before is not None and before.root == manifest.root and not force
+            done.append((manifest.name, manifest.root, there, time.monotonic() - begun))
+        there = find_sources(installations.cache_folder(os.environ)) is not None and not force
+        begun = time.monotonic()
+        sources = await install_composable_kernel(force=force, progress=shown.show)
+        done.append((f"Composable Kernel {CK_VERSION}", sources.root, there, time.monotonic() - begun))
+    for name, root, there, seconds in done:
+        how = "is installed already" if there else f"installed in {seconds:.0f} s"
+        out.print(f"{name} {how}: {root}", highlight=False)
     return 0
 
 
@@ -182,6 +197,7 @@ def environment_of(report: DoctorReport) -> CheckedEnvironment:
         identity=found.identity,
         ck=_headers(found.ck),
         ck_tile=_headers(found.ck_tile),
+        ck4inductor=_instance_lists(),
         openmp=found.openmp,
     )  # fmt: skip
     checks = (
@@ -198,6 +214,15 @@ def _headers(found: HeaderLibrary | None) -> LibraryFacts | None:
     if found is None:
         return None
     return LibraryFacts(folder=str(found.folder), version=found.version, origin=found.origin)
+
+
+def _instance_lists() -> LibraryFacts | None:
+    from ckwatch.cli.json_output import LibraryFacts
+
+    found = find_sources(installations.cache_folder(os.environ))
+    if found is None:
+        return None
+    return LibraryFacts(folder=str(found.python), version=CK_VERSION, origin=SOURCES_ORIGIN)
 
 
 def print_report(report: DoctorReport, console: Console) -> None:

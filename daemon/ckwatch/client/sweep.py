@@ -119,9 +119,11 @@ def _value(parameter: str, value: Any) -> ParameterValue:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, list | tuple) and all(isinstance(one, numbers.Integral) for one in value):
-        return tuple(map(int, value))
+    if isinstance(value, list | tuple):
+        elements: tuple[Any, ...] = tuple(_value(parameter, one) for one in value)
+        if {type(one) for one in elements} in (set(), {int}, {str}, {tuple}):
+            return elements
     raise CkwatchError(
         f"`{parameter}` cannot be {value!r}",
-        "a parameter is an integer, a number, a boolean, a string or a tuple of integers; a list holds several of them",
+        "a parameter is an integer, a number, a boolean, a string or a tuple of these; a list holds several of them",
     )

@@ -41,6 +41,7 @@ from ckwatch.system.async_processes import Launcher, run_process
 from ckwatch.system.file_locks import try_lock, unlock
 
 if TYPE_CHECKING:
+    from ckwatch.compile.compile_job import OnStageUsed
     from ckwatch.compile.passes import OnPassLine
     from ckwatch.compile.staged_build import PendingHostPass, StagedCompiler
 
@@ -178,19 +179,26 @@ class Builder:
         force: bool = False,
         side_by_side: bool = True,
         waiting: int = 0,
+        on_used: OnStageUsed | None = None,
     ) -> BuildOutcome:
         """The artifact of `request`, from the store or compiled now.
 
         `look` is a view of the header files that was taken before; without one they are read now. `on_start` is
-        called when a compiler is about to start, `on_said` with each line that it writes; neither for what is in the
-        store. With `force` it is compiled whatever the store has. `side_by_side`, `on_narrow`, `waiting`: see
-        `StagedCompiler.compile`. Raises ToolchainError when the compiler cannot be
-        started, StoreError when the store cannot be written (a full one is a `fault`).
+        called when a compiler is about to start, `on_said` with each line that it writes, `on_used` with what it has
+        used of the processor; none for what is in the store. With `force` it is compiled whatever the store has.
+        `side_by_side`, `on_narrow`, `waiting`: see `StagedCompiler.compile`. Raises ToolchainError when the compiler
+        cannot be started, StoreError when the store cannot be written (a full one is a `fault`).
         """
         if (other := await self._cuda.builder_of(request.language)) is not None:
             compiled = other.compiled
             result = await other.build(
-                request, on_said=on_said, on_start=on_start, on_narrow=on_narrow, look=look, force=force
+                request,
+                on_said=on_said,
+                on_start=on_start,
+                on_narrow=on_narrow,
+                look=look,
+                force=force,
+                on_used=on_used,
             )
             self.compiled += other.compiled - compiled
             return result
@@ -212,6 +220,7 @@ class Builder:
                     side_by_side=side_by_side,
                     waiting=waiting,
                     force=force,
+                    on_used=on_used,
                 )
                 return await self._compile(key, request, claim, compile_in, force)
             finally:
@@ -311,6 +320,7 @@ class Builder:
         side_by_side: bool,
         waiting: int,
         force: bool,
+        on_used: OnStageUsed | None,
     ) -> CompileOutcome:
         refused = await self._unreadable(request)
         if refused:
@@ -327,12 +337,15 @@ class Builder:
                 on_narrow=on_narrow,
                 waiting=waiting,
                 force=force,
+                on_used=on_used,
             )
         from ckwatch.compile.single_call import compile_source  # loaded when something must be compiled
 
         on_narrow()
         on_line = None if on_said is None else partial(on_said, None)
-        return await compile_source(request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch)
+        return await compile_source(
+            request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
+        )
 
     async def check(self, request: CompileRequest, on_said: OnPassLine | None = None) -> HostPassReport | None:
         """What the host pass says, which the next `build` of the same request does not repeat.

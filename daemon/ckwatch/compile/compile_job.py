@@ -6,8 +6,9 @@ import errno
 import hashlib
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ _CRASH_SIGNALS = frozenset(
 )
 
 
+OnStageUsed = Callable[[str, float], None]
+"""Gets, now and then, what a process of a compile does, and how many seconds of the processor it has used."""
+
+
 @dataclass(slots=True)
 class CompileJob:
     """The processes of one compile in its `folder`, whose spellings are `prefixes`; `rename` maps other paths to the
@@ -50,6 +55,7 @@ class CompileJob:
     commands: list[CompilerCommand] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     rename: dict[str, str] = field(default_factory=dict)
+    on_used: OnStageUsed | None = None
 
     def own_names(self, text: str) -> str:
         """`text` with the files of this job called by their bare names."""
@@ -64,8 +70,11 @@ class CompileJob:
         if self.on_line is not None and not line.startswith(_ECHOED_COMMAND):
             self.on_line(self.own_names(line))
 
-    async def run(self, arguments: list[str]) -> ProcessResult:
-        """Run a compiler in the folder; what it prints goes to the log."""
+    async def run(self, arguments: list[str], stage: str = "") -> ProcessResult:
+        """Run a compiler in the folder; what it prints goes to the log. `stage` is what it does, if its name does not
+        tell."""
+        stage = stage or Path(arguments[0]).name
+        on_used = self.on_used
         begun_s = time.monotonic() - self.clock_s
         finished = await self.launch(
             arguments,
@@ -75,6 +84,7 @@ class CompileJob:
             stalled_s=self.request.stalled_s,
             nice=self.request.nice,
             on_line=None if self.on_line is None else self.hand_on,
+            on_used=None if on_used is None else partial(on_used, stage),
         )
         self.commands.append(
             CompilerCommand(

@@ -14,21 +14,17 @@ HIP_FLAGS: tuple[str, ...] = (
     "-x",
     "hip",
     "-std=c++20",
-    "-O3",
+    "-O2",
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-gpu-rdc",
     "-fgpu-flush-denormals-to-zero",
     "-ffast-math",
     "-mllvm",
-    "-amdgpu-early-inline-all=true",
-    "-mllvm",
-    "-amdgpu-function-calls=false",
-    "-mllvm",
     "-enable-post-misched=0",
     "--no-offload-compress",
 )
-"""Those of PyTorch Inductor's ROCm backend (`torch/_inductor/codegen/rocm/compile_command.py`), with `-O3`."""
+"""Those of PyTorch 2.15's Inductor (`torch/_inductor/codegen/rocm/compile_command.py`), and `--no-offload-compress`."""
 
 CPP_FLAGS: tuple[str, ...] = (
     "-x",
@@ -58,6 +54,12 @@ def user_compile_flags(request: CompileRequest) -> list[str]:
     """The workspace's and kernel file's flags and defines that concern compiling."""
     flags, _ = _split(request.flags)
     return [*flags, *(f"-D{define}" for define in request.defines)]
+
+
+def chosen_flags(request: CompileRequest) -> list[str]:
+    """The language's flags and the workspace's, without those that only concern how messages look."""
+    defaults = {Language.HIP: HIP_FLAGS, Language.CU: CU_FLAGS, Language.CPP: CPP_FLAGS}[request.language]
+    return [*defaults, *user_compile_flags(request)]
 
 
 def link_flags(request: CompileRequest) -> list[str]:

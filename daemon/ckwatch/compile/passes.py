@@ -69,7 +69,7 @@ async def run_pass(job: CompileJob, side: PassSide, plan: CompilePlan, header: P
     if header is not None:
         # Its text begins as the source does: what was included there is reported as included here.
         job.rename[str(header.source)] = job.request.language.source_name
-    finished = await job.run(command)
+    finished = await job.run(command, f"the {side.value} pass")
     complaint = None if header is None else _complaint(finished, header)
     if complaint is not None:
         raise HeaderRefusedError(complaint)

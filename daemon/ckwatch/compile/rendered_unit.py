@@ -5,6 +5,7 @@ Diagnostics stand at template and kernel-file positions, also while the compiler
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import ckwatch_templates
@@ -15,6 +16,9 @@ from ckwatch.checks.nvcc_output import parse_nvcc_log
 from ckwatch.checks.places import ReadLine
 from ckwatch.checks.rebase import rebase
 from ckwatch.compile.request import BuildOutcome, CompileFault, CompileRequest
+from ckwatch.compile.toolchain.composable_kernel import CK_INSTALL_COMMAND
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.model.compiler_flags import absolute_flags, define_flag, flag_groups, folder_of, given_flags
 from ckwatch.model.diagnostics import Diagnostic, Severity, Source
 from ckwatch.model.kernels import Unit
@@ -39,6 +43,32 @@ def compile_request(workspace: Workspace, unit: Unit, rendered: Rendered, *, awa
         nice=0 if awaited else settings.nice,
         kernel=unit.kernel.name,
     )
+
+
+def lacking_headers(toolchain: Toolchain | NvccToolchain, workspace: Workspace, unit: Unit, rendered: Rendered) -> str:
+    """The library of AMD's that the text includes and no folder of headers holds, and how to get it; for a thread.
+
+    ROCm brings Composable Kernel up to 7.13, not as of 7.14.
+    """
+    if not isinstance(toolchain, Toolchain) or language_of(unit.kernel.template) is not Language.HIP:
+        return ""
+    for name, found in (("ck", toolchain.ck), ("ck_tile", toolchain.ck_tile)):
+        included = None if found is not None else re.search(_INCLUDE_OF.format(name), rendered.text, re.MULTILINE)
+        if included is None:
+            continue
+        flags = [flag.text for flag in compiler_inputs(workspace, unit, rendered).flags]
+        given = [folder_of(group) or "" for _, group in flag_groups(flags)]
+        folders = [*map(str, own_include_folders(workspace, unit, rendered)), *filter(None, given), *_SYSTEM_FOLDERS]
+        if not any(Path(folder, included[1]).is_file() for folder in folders):
+            return (
+                f"{toolchain.title} has no headers of Composable Kernel (`{name}/`): run `{CK_INSTALL_COMMAND}`, "
+                f"or name a folder that has them with `{name}` in [toolchain] of ckwatch.toml"
+            )
+    return ""
+
+
+_INCLUDE_OF = r'^[ \t]*#[ \t]*include[ \t]*[<"]({}/[^>"\n]+)[>"]'
+_SYSTEM_FOLDERS = ("/usr/local/include", "/usr/include")
 
 
 def own_include_folders(workspace: Workspace, unit: Unit, rendered: Rendered) -> tuple[Path, ...]:

@@ -19,7 +19,15 @@ import anyio.to_thread
 from ckwatch.checks.clang_output import CLANG_DIAGNOSTIC_FLAGS
 from ckwatch.checks.nvcc_output import missing_headers, parse_nvcc_log
 from ckwatch.compile import elf
-from ckwatch.compile.compile_job import CompileJob, fault_of, not_exported, source_id, unfinished, unwritten
+from ckwatch.compile.compile_job import (
+    CompileJob,
+    OnStageUsed,
+    fault_of,
+    not_exported,
+    source_id,
+    unfinished,
+    unwritten,
+)
 from ckwatch.compile.dependencies import format_dependency_file, read_headers
 from ckwatch.compile.flags import compile_flags, include_flags, link_flags
 from ckwatch.compile.request import (
@@ -49,19 +57,20 @@ async def compile_source(
     folder: Path,
     on_line: OnLine | None = None,
     launch: Launcher = run_process,
+    on_used: OnStageUsed | None = None,
 ) -> CompileOutcome:
     """Compile in the empty folder `folder`, which is the caller's to remove.
 
-    `on_line` gets each line that a compiler writes, as it is written, the source under its bare name. Raises
-    ToolchainError when a program cannot be started, CkwatchError for a product that cannot be made. What the
-    compiler says is a value.
+    `on_line` gets each line that a compiler writes, as it is written, the source under its bare name; `on_used` gets
+    how much of the processor it has used. Raises ToolchainError when a program cannot be started, CkwatchError for a
+    product that cannot be made. What the compiler says is a value.
     """
     if ProductKind.RUNNER in request.products:
         raise CkwatchError("no runner can be made of a source by itself")
     if request.language is Language.CU:
-        return await compile_cu(request, toolchain, folder=folder, on_line=on_line, launch=launch)
+        return await compile_cu(request, toolchain, folder=folder, on_line=on_line, launch=launch, on_used=on_used)
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes)
+    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes, on_used=on_used)
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(compile_command(request, toolchain))
@@ -193,10 +202,11 @@ async def compile_cu(
     folder: Path,
     on_line: OnLine | None = None,
     launch: Launcher = run_process,
+    on_used: OnStageUsed | None = None,
 ) -> CompileOutcome:
     """Compile in the empty folder `folder`; see `compile_source`. Raises ToolchainError when nvcc cannot be started."""
     prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
-    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes)
+    job = CompileJob(request, toolchain, folder, launch, on_line, prefixes, on_used=on_used)
     if problem is not None:
         return unwritten(job, problem)
     compiled = await job.run(nvcc_compile_command(request, toolchain))

@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from ckwatch.compile import elf
-from ckwatch.compile.compile_job import CompileJob, unfinished, unwritten
+from ckwatch.compile.compile_job import CompileJob, OnStageUsed, unfinished, unwritten
 from ckwatch.compile.driver_plan import CompilePlan, NoPlanError, PassSide, read_plan
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.passes import (
@@ -142,6 +142,7 @@ class StagedCompiler:
         look: ContentSnapshot | None = None,
         waiting: int = 0,
         force: bool = False,
+        on_used: OnStageUsed | None = None,
     ) -> CompileOutcome:
         """Compile in `folder`, which is that of `checked` when the host pass is done already.
 
@@ -155,15 +156,15 @@ class StagedCompiler:
             on_narrow()
             on_line = None if on_said is None else partial(on_said, None)
             return await compile_source(
-                request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch
-            )  # fmt: skip
+                request, self._toolchain, folder=folder, on_line=on_line, launch=self._launch, on_used=on_used
+            )
         if waiting >= HEADERS_WORTH and self.precompile():
             await self._make_headers(request, plan)
         if checked is None:
             prefixes, problem = await anyio.to_thread.run_sync(prepare, request, folder)
         else:
             prefixes, problem = checked.host.job.prefixes, None
-        jobs = {side: self._job(request, folder, prefixes, side, on_said) for side in PassSide}
+        jobs = {side: self._job(request, folder, prefixes, side, on_said, on_used) for side in PassSide}
         if problem is not None:
             return unwritten(jobs[PassSide.HOST], problem)
         passes: dict[PassSide, PassResult] = {} if checked is None else {PassSide.HOST: checked.host}
@@ -243,9 +244,10 @@ class StagedCompiler:
         prefixes: tuple[str, ...],
         side: PassSide,
         on_said: OnPassLine | None,
+        on_used: OnStageUsed | None = None,
     ) -> CompileJob:
         on_line = None if on_said is None else partial(on_said, side)
-        return CompileJob(request, self._toolchain, folder, self._launch, on_line, prefixes)
+        return CompileJob(request, self._toolchain, folder, self._launch, on_line, prefixes, on_used=on_used)
 
     async def _joined(self, job: CompileJob, plan: CompilePlan, passes: list[PassResult]) -> CompileOutcome:
         """The code object into the host's object, and that linked."""

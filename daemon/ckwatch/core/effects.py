@@ -76,6 +76,8 @@ class Compile:
     """How many others wait for a compiler."""
     awaited: bool = False
     """A client waits for the result, not only for it to be there some time."""
+    usual_s: float = 0.0
+    """The longest compile that is known of its kernel; 0 where none is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,8 @@ class RenderFacts:
     """The name of the exported function."""
     skipped: bool = False
     """A sweep makes the unit, and an instance rule refuses it; then it is not `ok`."""
+    lacks: str = ""
+    """The headers that the text includes and the compiler does not have, and how to get them: it is checked only."""
 
 
 @dataclass(frozen=True, slots=True)

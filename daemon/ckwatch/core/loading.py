@@ -8,7 +8,7 @@ from __future__ import annotations
 from ckwatch.core import verification_schedule
 from ckwatch.core.effects import Changed, Load
 from ckwatch.core.events import MAIN, Cause, LoadedWorkspace, LoadFinished, UnitKey, WorkKind
-from ckwatch.core.notify import publish, reconsider
+from ckwatch.core.notify import HEADERS_TOPIC, publish, reconsider
 from ckwatch.core.state import Effects, Invalidation, State, Unwanted, View, Wanted, begin, stop
 from ckwatch.core.unit_state import UnitState
 from ckwatch.core.units import create, difference, has_moved, remove, renew
@@ -93,6 +93,8 @@ def _accept(state: State, out: Effects, view: View, workspace: LoadedWorkspace, 
         keys = [unit.key for one in affected for unit in one.units.values()]
         cause = Cause("the settings or the compiler changed", at)
         state.invalidate(keys, Invalidation(cause, recompile=True, edit=False))
+        if view.name == MAIN and state.warnings.pop(HEADERS_TOPIC, None) is not None:
+            out.append(Changed(MAIN, "workspace"))
     view.found = {kernel.kernel.name: kernel for kernel in workspace.kernels}
     first = before is None
     gone = [name for name in view.kernels if name not in view.found]

@@ -10,6 +10,9 @@ from ckwatch.core.unit_state import UnitState
 
 NO_COMPILER = "no compiler"
 
+HEADERS_TOPIC = "headers"
+"""Of `State.warnings`: which library's headers the compiler lacks."""
+
 NOWHERE: frozenset[str] = frozenset()
 
 
@@ -89,6 +92,8 @@ def awaits_figures(request: PendingBuild, unit: UnitState) -> bool:
 
 
 def can_compile(state: State, unit: UnitState) -> bool:
-    """Whether there is a compiler."""
+    """Whether there is a compiler, and it has all the headers of libraries that the unit includes."""
+    if unit.render.facts is not None and unit.render.facts.lacks:
+        return False
     workspace = state.views[unit.key.scope].workspace or state.main.workspace
     return workspace is None or workspace.toolchain_problem is None

@@ -86,6 +86,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
         side_by_side=wide,
         waiting=len(state.compile_queue),
         awaited=any(not request.check_only for request in awaiting(state, unit)),
+        usual_s=state.compile_seconds.get(unit.unit.kernel.name, 0.0),
     )
 
 

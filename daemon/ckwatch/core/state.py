@@ -284,6 +284,8 @@ class State:
     """Running tasks that are being stopped."""
     single_pass_compiles: set[int] = field(default_factory=set)
     """Compiles that run one pass at a time, or of whose two passes one has ended."""
+    compile_seconds: dict[str, float] = field(default_factory=dict)
+    """By kernel, the longest compile that is known of its units."""
     adopted: dict[int, UnitKey] = field(default_factory=dict)
     """Compilers that go on for another unit than they began for, with that unit."""
     recent_changes: dict[str, tuple[int, str | None]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from ckwatch.core.demand import auto_build_of, is_wanted, priority
 from ckwatch.core.effects import Changed
 from ckwatch.core.events import MAIN, AutoBuild, Cause, CompileFacts, RenderFacts, UnitKey, Work, WorkKind
 from ckwatch.core.notify import (
+    HEADERS_TOPIC,
     NO_COMPILER,
     awaiting,
     awaits_figures,
@@ -218,7 +219,11 @@ def rendered(state: State, out: Effects, unit: UnitState, facts: RenderFacts, at
         _stop_compiler(state, out, unit)
     if not can_compile(state, unit):
         notify_checked(state, out, unit)
-        settle(state, out, unit, Phase.IDLE, Cause("checked; there is no compiler", at, unit.cause), NO_COMPILER)
+        if facts.lacks and state.warnings.get(HEADERS_TOPIC) != facts.lacks:
+            state.warnings[HEADERS_TOPIC] = facts.lacks
+            out.append(Changed(MAIN, "workspace"))
+        why = "checked; the compiler lacks headers" if facts.lacks else "checked; there is no compiler"
+        settle(state, out, unit, Phase.IDLE, Cause(why, at, unit.cause), NO_COMPILER)
         return
     if unit.demand.force:
         _queue_compile(state, out, unit)
@@ -289,6 +294,9 @@ def accept_result(state: State, out: Effects, unit: UnitState, facts: CompileFac
     unit.compile.result = facts
     unit.compile.reusable = facts.outcome is not Outcome.FAULTED
     unit.demand.wanted = unit.demand.force = False
+    if facts.outcome is Outcome.BUILT:
+        kernel = unit.unit.kernel.name
+        state.compile_seconds[kernel] = max(facts.seconds, state.compile_seconds.get(kernel, 0.0))
     if facts.headers is not None:
         state.graph.set_headers(unit.key, facts.headers)
     if not unit.compile.reusable:

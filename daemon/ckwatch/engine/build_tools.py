@@ -86,7 +86,7 @@ class BuildTools:
                 return
             toolchain = nvcc
         known = self.compiler
-        if known is None or known.toolchain.identity != toolchain.identity or self.store is not store:
+        if known is None or known.toolchain != toolchain or self.store is not store:
             make = partial(self._make_ladder, toolchain, store) if isinstance(toolchain, Toolchain) else None
             builder = Builder(toolchain, store, launch=self._launch, make_ladder=make)
             self.compiler = CompilerWithStore(toolchain, builder, PathRoots(toolchain.roots))
@@ -125,6 +125,11 @@ class BuildTools:
     def identity(self) -> str:
         """Changes with the compiler."""
         return "" if self.compiler is None else self.compiler.toolchain.identity
+
+    @property
+    def header_folders(self) -> tuple[Path, ...]:
+        """Those of the compiler's libraries."""
+        return () if self.compiler is None else self.compiler.toolchain.include_folders
 
     def renderers(self, folders: tuple[Path, ...]) -> RenderPool:
         """The render workers for a template search path."""

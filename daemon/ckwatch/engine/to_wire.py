@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from ckwatch.compile.slow_compile import SLOW_COMPILE
 from ckwatch.core.events import Cause
 from ckwatch.core.state import State
 from ckwatch.core.unit_state import UnitState
@@ -59,7 +60,13 @@ def unit_to_wire(unit: UnitState) -> wire.Unit:
         verification=verification_brief(unit),
         verifying=unit.verification.request is not None,
         unverified=unit.verification.unverified_because,
+        slow=slow_compile(unit),
     )
+
+
+def slow_compile(unit: UnitState) -> str:
+    """What is reported of a compile that runs far longer than usual; empty for others."""
+    return next((one.message for one in unit.compile.live_diagnostics if one.code == SLOW_COMPILE), "")
 
 
 def unit_timings_to_wire(unit: UnitState) -> tuple[Timing, ...]:

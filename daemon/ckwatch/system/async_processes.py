@@ -48,6 +48,7 @@ AUTOGROUP_PAUSE_S = 0.1
 AUTOGROUP_TRIES = 50
 
 OnLine = Callable[[str], None]
+OnUsed = Callable[[float], None]
 
 _OUTPUT_LIMIT_BYTES = 16 * 2**20
 _GRACE_S = 2.0
@@ -240,6 +241,7 @@ async def run_process(
     stalled_s: float | None = None,
     nice: int = 0,
     on_line: OnLine | None = None,
+    on_used: OnUsed | None = None,
     meanwhile: Callable[[], Coroutine[Any, Any, object]] | None = None,
     output_limit_bytes: int = _OUTPUT_LIMIT_BYTES,
     grace_s: float = _GRACE_S,
@@ -247,7 +249,8 @@ async def run_process(
     """Run `arguments` in `folder` (default: this process's) with exactly `environment`, without input, and wait for its
     end.
 
-    `on_line` gets each line of standard error without its newline, as it is written; `meanwhile` runs beside it. A
+    `on_line` gets each line of standard error without its newline, as it is written; `on_used` gets, now and then, what
+    it has used of the processor so far, in seconds, if there is a `timeout_s`; `meanwhile` runs beside it. A
     process that has used `timeout_s` of the processor, its children included, is ended and reported as timed out; one
     that has used none for `stalled_s` (default: `timeout_s`) as stalled. `nice` is the least niceness that it runs
     with. Raises ToolchainError when it cannot be started.
@@ -270,7 +273,7 @@ async def run_process(
                     others.start_soon(lower_priority, process.pid, nice)
                     if timeout_s is not None:
                         limits = TimeLimits(timeout_s, timeout_s if stalled_s is None else stalled_s, begin)
-                        others.start_soon(_enforce, process.pid, limits, overruns, limit)
+                        others.start_soon(_enforce, process.pid, limits, overruns, limit, on_used)
                     if meanwhile is not None:
                         others.start_soon(meanwhile)
                     await process.wait()
@@ -299,11 +302,15 @@ async def run_process(
     )
 
 
-async def _enforce(group: int, limits: TimeLimits, overruns: list[Overrun], limit: anyio.CancelScope) -> None:
+async def _enforce(
+    group: int, limits: TimeLimits, overruns: list[Overrun], limit: anyio.CancelScope, on_used: OnUsed | None
+) -> None:
     """Cancel `limit` when a limit is exceeded, and note which."""
     while True:
         await anyio.sleep(limits.pause_s)
         overrun = limits.overrun(await to_thread.run_sync(group_usage, group), time.monotonic())
+        if on_used is not None:
+            on_used(limits.used_s)
         if overrun is not None:
             overruns.append(overrun)
             limit.cancel()

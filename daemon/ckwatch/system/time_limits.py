@@ -45,6 +45,11 @@ class TimeLimits:
         self._used_when_busy_s = 0.0
 
     @property
+    def used_s(self) -> float:
+        """What the group has used of the processor, as of the last sample."""
+        return self._used_s
+
+    @property
     def pause_s(self) -> float:
         """The time between two samples."""
         return min(max(min(self._processor_s, self._stalled_s) / SAMPLES, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)

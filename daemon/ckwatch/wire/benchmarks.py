@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ckwatch.model.kernels import ParameterValue
 from ckwatch.wire.schema import ClientId, Name, Request, Value
 
 CacheName = Literal["cold", "hot"]
@@ -64,7 +65,7 @@ class Timing(Value):
     pci: str | None = None
     sizes: dict[str, int] = Field(default_factory=dict)
     runtime: dict[str, float] = Field(default_factory=dict)
-    parameters: dict[str, int | float | bool | str | tuple[int, ...]] = Field(default_factory=dict)
+    parameters: dict[str, ParameterValue] = Field(default_factory=dict)
     median_us: float = 0.0
     minimum_us: float = 0.0
     q1_us: float = 0.0

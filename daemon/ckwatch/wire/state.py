@@ -132,7 +132,8 @@ class Unit(Value):
     more recent. `timings` are the last ones of each shape, including stale ones; `measuring` is the shape that is being
     timed, `to_measure` are all that wait for it, and `unmeasured` says why the unit is not timed automatically.
     `figures` are those of the last artifact's code object, None when it was not analyzed. `verification` is the last
-    one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none.
+    one by an emulator, `verifying` says that one runs or waits, and `unverified` why there is none. `slow` says that it
+    is being compiled for far longer than usual, and with which flags.
     """
 
     kind: Literal["unit"] = "unit"
@@ -163,6 +164,7 @@ class Unit(Value):
     verification: VerificationBrief | None = None
     verifying: bool = False
     unverified: str = ""
+    slow: str = ""
 
 
 class File(Value):

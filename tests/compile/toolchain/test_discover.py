@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
 from ckwatch.compile.toolchain.discover import discover
-from ckwatch.compile.toolchain.installations import set_current
+from ckwatch.compile.toolchain.installations import MANIFEST, set_current
 from ckwatch.compile.toolchain.model import FixedToolchainChoice, Toolchain, ToolchainSource
 from ckwatch.model.errors import ToolchainError
-from rocm_trees import make_ck, make_installed, make_program, make_rocm
+from rocm_trees import make_ck, make_installed, make_program, make_rocm, make_sources
 
 
 @pytest.fixture
@@ -180,14 +182,29 @@ def test_headers_come_from_the_tree_then_from_ckwatch(machine: Path) -> None:
 
     shutil.rmtree(root / "include/ck")
     shutil.rmtree(root / "include/ck_tile")
+    make_ck(manifest.root / "ck_tile/include")  # of an install that had it from elsewhere: it does not fit
     found = find(machine)
-    assert found.include_folders == (manifest.root / "ck/include", manifest.root / "ck_tile/include")
+    assert (found.include_folders, found.ck_tile) == ((manifest.root / "ck/include",), None)
+
+    sources = make_sources(machine / "home/.cache/ckwatch")
+    found = find(machine)
+    assert found.include_folders == (manifest.root / "ck/include", sources.ck_tile)
     assert found.ck_tile is not None
-    assert found.ck_tile.version == "flash-attn 2.8.3"
+    assert (found.ck_tile.version, found.ck_tile.origin) == ("1.2.0", SOURCES_ORIGIN)
 
     shutil.rmtree(manifest.root)
+    assert find(machine).include_folders == (sources.ck, sources.ck_tile)
+
+    shutil.rmtree(sources.root)
     found = find(machine)
     assert (found.ck, found.ck_tile, found.include_folders) == (None, None, ())
+
+
+def test_a_tree_of_an_earlier_version_is_read(machine: Path) -> None:
+    manifest = make_installed(toolchains(machine))
+    file = manifest.root / MANIFEST
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"ck_tile_version": "flash-attn 2.8.3"}))
+    assert find(machine).root == manifest.root / "usr"
 
 
 @pytest.mark.parametrize("meant", ["", "include", "include/ck"])

@@ -11,13 +11,14 @@ import pytest
 from ckwatch.cli import main
 from ckwatch.cli.output import json_of
 from ckwatch.cli.toolchain import environment_of, list_command, remove_command
+from ckwatch.compile.toolchain.composable_kernel import SOURCES_ORIGIN
 from ckwatch.compile.toolchain.devices import amd_devices, cpu_device, gfx_name, nvidia_devices
 from ckwatch.compile.toolchain.doctor import CheckState, examine
 from ckwatch.compile.toolchain.installations import toolchains_folder
 from ckwatch.compile.toolchain.model import FixedToolchainChoice
 from ckwatch.model.errors import ToolchainError
 from ckwatch.workspace.trust import trust
-from rocm_trees import make_installed, make_program, make_rocm
+from rocm_trees import make_installed, make_program, make_rocm, make_sources
 
 CLANG = """case "$*" in
 *--print-supported-cpus*) printf '\\tgfx90a\\n\\tgfx942\\n\\tgfx1100\\n\\tsm_90\\n' >&2;;
@@ -67,8 +68,17 @@ async def test_all_that_is_needed_is_there(tmp_path: Path) -> None:
 
 async def test_what_is_missing_and_what_mends_it(tmp_path: Path) -> None:
     found = await states(make_tree(tmp_path / "a", ck=False), tmp_path)
-    assert found["CK"][0] is CheckState.MISSING
-    assert "ckwatch toolchain install" in (found["CK"][2] or "")
+    for name, setting in (("CK", "`ck`"), ("ck_tile", "`ck_tile`")):
+        state, detail, fix = found[name]
+        assert (state, detail) == (CheckState.MISSING, f"no headers in ROCm 7.2.0 at {tmp_path / 'a'}")
+        assert (fix or "").startswith("ckwatch toolchain install ck, or ")
+        assert f"{setting} in [toolchain] of ckwatch.toml" in (fix or "")
+    assert found["ck4inductor"] == (CheckState.NOTE, "no instance lists found", "ckwatch toolchain install ck")
+
+    sources = make_sources(tmp_path / ".cache/ckwatch")
+    found = await states(tmp_path / "a", tmp_path)
+    for name, folder in (("CK", sources.ck), ("ck_tile", sources.ck_tile), ("ck4inductor", sources.python)):
+        assert found[name] == (CheckState.OK, f"1.2.0, {SOURCES_ORIGIN}: {folder}", None)
 
     found = await states(make_tree(tmp_path / "b", status=1), tmp_path)
     assert found["host C++"] == (

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import os
 import shutil
-import tarfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,13 @@ from typing import Any
 import anyio
 import pytest
 
-from ckwatch.compile.toolchain import ck_tile, debian, installations
+from ckwatch.compile.toolchain import composable_kernel, debian, installations
 from ckwatch.compile.toolchain import install as room
+from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PackageStanza
-from ckwatch.compile.toolchain.install import InstallStep, install
+from ckwatch.compile.toolchain.install import InstallStep, install, install_composable_kernel
 from ckwatch.model.errors import ToolchainError
+from compile.toolchain.test_composable_kernel import make_archive
 from compile.toolchain.test_unpack import make_deb
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
@@ -89,9 +89,6 @@ class FakeApt:  # the signatures are those of PrivateApt
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     made = Archive(tmp_path / "debs")
-    source = io.BytesIO()
-    with tarfile.open(fileobj=source, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo(f"flash_attn-1/{ck_tile.HEADERS}/core.hpp"))
 
     async def no_host_parts(*_: object) -> tuple[str, ...]:
         return ("libomp5: not here",)
@@ -109,7 +106,6 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     monkeypatch.setattr(
         debian, "select", lambda _: [(name, "7.2.4-1") for name in FILES if not name.startswith("libomp")]
     )
-    monkeypatch.setattr(ck_tile, "fetch", lambda target, *_, **__: target.write_bytes(source.getvalue()))
     return made
 
 
@@ -130,10 +126,9 @@ async def test_a_whole_install(archive: Archive) -> None:
     assert leftovers() == [manifest.name]
     assert (root / "ck/include/ck/ck.hpp").read_text() == "ck"
     assert (root / "usr/include/ck/ck.hpp").read_text() == "ck"
-    assert (root / "usr/include/ck_tile/core.hpp").exists()
     assert (root / "usr/lib/libamdhip64.so").read_text() == "not elf"
     assert (manifest.rocm_version, manifest.llvm_major, manifest.missing) == ("7.2.4", 22, ("libomp5: not here",))
-    assert {package.name for package in manifest.packages} == {*FILES, "flash-attn"}
+    assert {package.name for package in manifest.packages} == {*FILES}
     titles = [step.title for step in steps]
     assert titles.index("Downloading 5 packages") < titles.index("Unpacking") < titles.index("Relocating")
     assert all(0 <= step.done <= step.total for step in steps if step.total)
@@ -253,3 +248,49 @@ async def test_two_installs_do_the_work_once(archive: Archive) -> None:
 async def test_a_wrong_mirror_is_said_at_once(archive: Archive) -> None:
     with pytest.raises(ToolchainError, match="not the URL"):
         await install(mirror="nonsense")
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were fetched, each a small source distribution."""
+    archive = make_archive(tmp_path / "x.tar.gz").read_bytes()
+    targets: list[Path] = []
+
+    def fetch(_wanted: object, target: Path, _settings: object, *, checkpoint: Callable[[int], None]) -> None:
+        targets.append(target)
+        checkpoint(len(archive))
+        target.write_bytes(archive)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cäche with space"))
+    monkeypatch.setattr(room, "fetch", fetch)
+    return targets
+
+
+async def test_composable_kernel_alone(fetched: list[Path]) -> None:
+    steps: list[InstallStep] = []
+    made = await install_composable_kernel(progress=steps.append)
+    cache = installations.cache_folder(os.environ)
+    assert find_sources(cache) == made
+    assert await install_composable_kernel() == made
+    assert len(fetched) == 1
+    await install_composable_kernel(force=True)
+    assert len(fetched) == 2
+    assert sorted(path.name for path in made.root.parent.iterdir()) == [".lock", made.root.name]
+    assert [step.title for step in steps][-1] == "Unpacking Composable Kernel"
+    assert not installations.toolchains_folder(os.environ).exists()
+
+
+async def test_two_at_a_time_fetch_it_once(fetched: list[Path]) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(install_composable_kernel)
+        group.start_soon(install_composable_kernel)
+    assert len(fetched) == 1
+
+
+async def test_a_full_disk_is_said(fetched: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(composable_kernel, "unpack", fail)
+    with pytest.raises(ToolchainError, match="the disk is full"):
+        await install_composable_kernel()

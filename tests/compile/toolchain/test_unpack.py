@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.compile.toolchain.unpack import extract, is_kept, place_of, unpack_deb, unpack_headers
+from ckwatch.compile.toolchain.unpack import extract, is_kept, place_of, unpack_deb, unpack_sources
 from ckwatch.model.errors import ToolchainError
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg on this system")
@@ -129,17 +129,18 @@ def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
         unpack_deb(deb, tmp_path / "out", checkpoint=stop)
 
 
-def test_headers_of_a_source_distribution(tmp_path: Path) -> None:
+def test_files_of_a_source_distribution(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
-        for name in ("p-1/a/include/ck_tile/core.hpp", "p-1/a/include/ck/ck.hpp", "p-1/setup.py"):
+        for name in ("p-1/a/core.hpp", "p-1/b/ck.hpp", "p-1/setup.py"):
             member = tarfile.TarInfo(name)
             member.size = 2
             archive.addfile(member, io.BytesIO(b"hi"))
-    assert unpack_headers(tmp_path / "x.tar.gz", "a/include/ck_tile", tmp_path / "out") == 2
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["core.hpp"]
+    places = {"a/core.hpp": "x/core.hpp", "setup.py": None}
+    assert unpack_sources(tmp_path / "x.tar.gz", places.get, tmp_path / "out") == 2
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [tmp_path / "out/x/core.hpp"]
     (tmp_path / "x.tar.gz").write_bytes(b"no archive")
     with pytest.raises(ToolchainError, match="damaged"):
-        unpack_headers(tmp_path / "x.tar.gz", "a", tmp_path / "out")
+        unpack_sources(tmp_path / "x.tar.gz", places.get, tmp_path / "out")
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "usr/../../x"])

@@ -84,7 +84,8 @@ def _cells(board: Board, unit: Unit, now: float, *, both: bool) -> tuple[str, st
     """State, time, and what there is to say."""
     state = state_of(unit)
     if state in AT_WORK:
-        return state, elapsed(max(now - board.since(unit), 0.0)), Text(reason(unit), style="dim")
+        why = Text(unit.slow, style="yellow") if unit.slow else Text(reason(unit), style="dim")
+        return state, elapsed(max(now - board.since(unit), 0.0)), why
     why = Text()
     if unit.errors:
         why.append(count(unit.errors, "error"), style="red")

@@ -17,6 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.composable_kernel import (
+    CK_VERSION,
+    SOURCES_ORIGIN,
+    ComposableKernelSources,
+    find_sources,
+)
 from ckwatch.compile.toolchain.installations import ToolchainManifest
 from ckwatch.compile.toolchain.model import (
     FixedToolchainChoice,
@@ -33,18 +39,25 @@ CK_PROBE = "ck/ck.hpp"
 CK_TILE_PROBE = "ck_tile/core.hpp"
 
 
-def find_ck(configured: Path | None, rocm: Path, installed: ToolchainManifest | None) -> HeaderLibrary | None:
+def find_ck(
+    configured: Path | None,
+    rocm: Path,
+    installed: ToolchainManifest | None,
+    sources: ComposableKernelSources | None = None,
+) -> HeaderLibrary | None:
     """The folder that holds `ck/`, or None when there is none.
 
     Raises `ToolchainError` when the folder that the workspace names does not hold it.
     """
-    for folder, origin in _header_folders(configured, rocm, installed, "ck", CK_PROBE):
-        return HeaderLibrary(folder, _ck_version(folder), origin)
-    return None
+    return _find_headers("ck", CK_PROBE, configured, rocm, installed, sources)
 
 
 def find_ck_tile(
-    configured: Path | None, ck: Path | None, rocm: Path, installed: ToolchainManifest | None
+    configured: Path | None,
+    ck: Path | None,
+    rocm: Path,
+    installed: ToolchainManifest | None,
+    sources: ComposableKernelSources | None = None,
 ) -> HeaderLibrary | None:
     """The folder that holds `ck_tile/`, or None; a CK checkout that the workspace names brings its own.
 
@@ -52,15 +65,17 @@ def find_ck_tile(
     """
     if configured is None and ck is not None:
         configured = next((folder for folder in _include_folders(ck) if (folder / CK_TILE_PROBE).is_file()), None)
-    for folder, origin in _header_folders(configured, rocm, installed, "ck_tile", CK_TILE_PROBE):
-        ours = installed is not None and folder == installed.root / "ck_tile/include"
-        return HeaderLibrary(folder, installed.ck_tile_version if ours and installed else _ck_version(folder), origin)
-    return None
+    return _find_headers("ck_tile", CK_TILE_PROBE, configured, rocm, installed, sources)
 
 
-def _header_folders(
-    configured: Path | None, rocm: Path, installed: ToolchainManifest | None, name: str, probe: str
-) -> Iterator[tuple[Path, str]]:
+def _find_headers(
+    name: str,
+    probe: str,
+    configured: Path | None,
+    rocm: Path,
+    installed: ToolchainManifest | None,
+    sources: ComposableKernelSources | None,
+) -> HeaderLibrary | None:
     if configured is not None:
         found = next((folder for folder in _include_folders(configured) if (folder / probe).is_file()), None)
         if found is None:
@@ -73,13 +88,18 @@ def _header_folders(
                 f"[toolchain] ck = {configured}: a source tree without its generated ck/config.h",
                 "Configure it with CMake and install its headers, then name the folder they are installed in.",
             )
-        yield found, "ckwatch.toml"
-    # A tree that ckwatch installed keeps each library in a folder of its own, so that it can serve another ROCm too.
-    ours = installed.root / name / "include" if installed is not None else None
+        return HeaderLibrary(found, _ck_version(found), "ckwatch.toml")
     if (rocm / "include" / probe).is_file() and (installed is None or rocm != installed.root / "usr"):
-        yield rocm / "include", "ROCm"
-    if ours is not None and (ours / probe).is_file():
-        yield ours, "installed by ckwatch"
+        return HeaderLibrary(rocm / "include", _ck_version(rocm / "include"), "ROCm")
+    # A tree that ckwatch installed keeps CK in a folder of its own, so that it can serve another ROCm too. Its ck_tile,
+    # if it is of a time when there was one, does not fit its ck.
+    if name == "ck" and installed is not None and (installed.root / "ck/include" / probe).is_file():
+        folder = installed.root / "ck/include"
+        return HeaderLibrary(folder, _ck_version(folder), "installed by ckwatch")
+    if sources is not None:
+        folder = sources.ck if name == "ck" else sources.ck_tile
+        return HeaderLibrary(folder, CK_VERSION, SOURCES_ORIGIN)
+    return None
 
 
 def _include_folders(folder: Path) -> tuple[Path, ...]:
@@ -251,6 +271,7 @@ def _assemble(
     if library is not None:  # else Debian's hipcc makes the relative folder `lib` a search path of the linker
         environment["HIP_LIB_PATH"] = str(library.parent)
     installed = installations.current(installations.toolchains_folder(env))
+    sources = find_sources(installations.cache_folder(env))
     hip_arguments = [f"--rocm-path={root}", f"--rocm-device-lib-path={parts.device_libraries}"]
     cpp_arguments: list[str] = []
     link_arguments = [f"-L{library.parent}"] if library is not None else []
@@ -276,8 +297,8 @@ def _assemble(
         device_libraries=parts.device_libraries,
         hip_include=root / "include",
         hip_library=library,
-        ck=find_ck(choice.ck, root, installed),
-        ck_tile=find_ck_tile(choice.ck_tile, choice.ck, root, installed),
+        ck=find_ck(choice.ck, root, installed, sources),
+        ck_tile=find_ck_tile(choice.ck_tile, choice.ck, root, installed, sources),
         hip_arguments=tuple(hip_arguments),
         cpp_arguments=tuple(cpp_arguments),
         link_arguments=tuple(link_arguments),

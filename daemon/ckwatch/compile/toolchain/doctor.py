@@ -14,6 +14,12 @@ from pathlib import Path
 import anyio
 
 from ckwatch.compile.toolchain import installations
+from ckwatch.compile.toolchain.composable_kernel import (
+    CK_INSTALL_COMMAND,
+    CK_VERSION,
+    SOURCES_ORIGIN,
+    find_sources,
+)
 from ckwatch.compile.toolchain.devices import DetectedDevice, find_devices, has_hip_python
 from ckwatch.compile.toolchain.discover import ROCM_INSTALL_HINT, discover
 from ckwatch.compile.toolchain.host_distribution import examine_host_cxx
@@ -97,7 +103,8 @@ async def examine(
     checks += [DoctorCheck("passed over", CheckState.NOTE, note) for note in toolchain.notes]
     supported = await supported_archs(toolchain)
     checks += [_arch_check(toolchain, supported, arch) for arch in archs if arch.startswith("gfx")]
-    checks += [_headers_check("CK", toolchain.ck), _headers_check("ck_tile", toolchain.ck_tile)]
+    checks += [_headers_check("CK", toolchain.ck, toolchain), _headers_check("ck_tile", toolchain.ck_tile, toolchain)]
+    checks.append(_instance_lists_check(env))
     checks.append(await _host_check(toolchain))
     checks.append(_openmp_check(toolchain))
     checks += [await look(toolchain) for look in more]
@@ -132,12 +139,21 @@ def _arch_check(toolchain: Toolchain, supported: tuple[str, ...], arch: str) -> 
     return DoctorCheck(arch, CheckState.MISSING, detail, "Install a ROCm that supports it, or choose another arch.")
 
 
-def _headers_check(name: str, headers: HeaderLibrary | None) -> DoctorCheck:
+def _headers_check(name: str, headers: HeaderLibrary | None, toolchain: Toolchain) -> DoctorCheck:
     if headers is None:
-        hint = "ckwatch toolchain install, or install ROCm's composablekernel-dev package"
-        return DoctorCheck(name, CheckState.MISSING, "no headers found", hint)
+        setting = "ck" if name == "CK" else name
+        hint = f"{CK_INSTALL_COMMAND}, or name a folder that has them: `{setting}` in [toolchain] of ckwatch.toml"
+        return DoctorCheck(name, CheckState.MISSING, f"no headers in {toolchain.title}", hint)
     version = f"{headers.version}, " if headers.version else ""
     return DoctorCheck(name, CheckState.OK, f"{version}{headers.origin}: {headers.folder}")
+
+
+def _instance_lists_check(env: Mapping[str, str]) -> DoctorCheck:
+    found = find_sources(installations.cache_folder(env))
+    if found is None:
+        return DoctorCheck("ck4inductor", CheckState.NOTE, "no instance lists found", CK_INSTALL_COMMAND)
+    detail = f"{CK_VERSION}, {SOURCES_ORIGIN}: {found.python}"
+    return DoctorCheck("ck4inductor", CheckState.OK, detail)
 
 
 async def _host_check(toolchain: Toolchain) -> DoctorCheck:

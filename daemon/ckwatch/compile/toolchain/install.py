@@ -1,6 +1,6 @@
 """Installs a private, relocatable ROCm and Composable Kernel in the user's cache folder.
 
-    indexes → resolve → choose → download → unpack → ck_tile → relocate → rename → try → manifest → current
+    indexes → resolve → choose → download → unpack → relocate → rename → try → manifest → current
 
 Everything before the rename happens in a folder that nothing trusts, and the manifest is written last, so a run that
 was killed anywhere is simply run again: what was downloaded is kept, what was half unpacked is thrown away.
@@ -23,12 +23,14 @@ from pathlib import Path
 import anyio
 import anyio.from_thread
 
-from ckwatch.compile.toolchain import ck_tile, debian, installations
+from ckwatch.compile.toolchain import composable_kernel, debian, installations
+from ckwatch.compile.toolchain.composable_kernel import AITER, ComposableKernelSources
 from ckwatch.compile.toolchain.debian import AptPackage, AptSources, PrivateApt, find_keyring, require_tools
 from ckwatch.compile.toolchain.host_distribution import add_host_parts
+from ckwatch.compile.toolchain.package_index import fetch, pip_index
 from ckwatch.compile.toolchain.probe import run_tool
 from ckwatch.compile.toolchain.relocate import find_patchelf, relocate
-from ckwatch.compile.toolchain.unpack import unpack_deb, unpack_headers
+from ckwatch.compile.toolchain.unpack import unpack_deb
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.file_locks import try_lock
@@ -71,13 +73,56 @@ async def install(
     keyring = find_keyring()
     if mirror is None:
         mirror = debian.debian_mirror(await debian.configured_repositories(), debian.read_os_release(), os.environ)
+    async with _writing(folder, progress):
+        present = installations.current(folder)  # the one that held the lock may have built it
+        if present is not None and not force:
+            return present
+        return await _build(folder, debian.check_mirror(mirror), keyring, progress)
+
+
+async def install_composable_kernel(
+    *, force: bool = False, progress: OnProgress = lambda _: None
+) -> ComposableKernelSources:
+    """Fetch CK's headers and ck4inductor into the cache folder, where every ROCm that lacks them finds them; when they
+    are there already and no `force`, nothing is done.
+
+    Raises `ToolchainError` for what a user can fix: no network, a wrong hash, a full disk.
+    """
+    cache = installations.cache_folder(os.environ)
+    present = composable_kernel.find_sources(cache)
+    if present is not None and not force:
+        return present
+    folder = composable_kernel.sources_folder(cache).parent
+    async with _writing(folder, progress):
+        present = composable_kernel.find_sources(cache)
+        if present is not None and not force:
+            return present
+        _require_space(folder, AITER.size_bytes + composable_kernel.TREE_BYTES)
+        title = "Downloading Composable Kernel"
+        progress(InstallStep(title, 0, AITER.size_bytes, "bytes"))
+        archive = folder / AITER.file_name
+
+        def arrived(count: int) -> None:
+            anyio.from_thread.check_cancelled()
+            progress(InstallStep(title, count, AITER.size_bytes, "bytes"))
+
+        def add() -> ComposableKernelSources:
+            fetch(AITER, archive, pip_index(), checkpoint=arrived)
+            progress(InstallStep("Unpacking Composable Kernel"))
+            made = composable_kernel.unpack(archive, cache, checkpoint=anyio.from_thread.check_cancelled)
+            archive.unlink(missing_ok=True)
+            return made
+
+        return await anyio.to_thread.run_sync(add)
+
+
+@asynccontextmanager
+async def _writing(folder: Path, progress: OnProgress) -> AsyncIterator[None]:
+    """The right to write in `folder`, which is made; faults of the disk become `ToolchainError`."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
         async with _lock(folder / ".lock", progress):
-            present = installations.current(folder)  # the one that held the lock may have built it
-            if present is not None and not force:
-                return present
-            return await _build(folder, debian.check_mirror(mirror), keyring, progress)
+            yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ToolchainError("the disk is full", _MORE_SPACE) from error
@@ -97,22 +142,12 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress)
     name = _name(packages)
     _check_space(folder, packages, apt.archives)
 
-    source = downloads / ck_tile.FILE_NAME
     await _download(apt, packages, progress)
-    progress(InstallStep("Downloading ck_tile", 0, ck_tile.SIZE_BYTES, "bytes"))
-    settings = await anyio.to_thread.run_sync(ck_tile.pip_index)
-
-    def arrived(count: int) -> None:
-        anyio.from_thread.check_cancelled()
-        progress(InstallStep("Downloading ck_tile", count, ck_tile.SIZE_BYTES, "bytes"))
-
-    await anyio.to_thread.run_sync(lambda: ck_tile.fetch(source, settings, checkpoint=arrived))
-
     _sweep(folder)
     work = Path(tempfile.mkdtemp(prefix=".work-", dir=folder))
     final = folder / name
     try:
-        await _unpack(work, [apt.archives / package.file_name for package in packages], source, progress)
+        await _unpack(work, [apt.archives / package.file_name for package in packages], progress)
         major = _llvm_major(work)
         _complete_layout(work, major)
         progress(InstallStep("Relocating"))
@@ -134,11 +169,9 @@ async def _build(folder: Path, mirror: str, keyring: Path, progress: OnProgress)
         llvm_major=major,
         rocm_version=versions["hipcc"],
         ck_version=versions["libcomposable-kernel-dev"],
-        ck_tile_version=f"{ck_tile.PROJECT} {ck_tile.VERSION}",
         missing=missing,
-        packages=(
-            *(installations.InstalledPackage(package.name, package.version, package.sha256) for package in packages),
-            installations.InstalledPackage(ck_tile.PROJECT, ck_tile.VERSION, ck_tile.SHA256),
+        packages=tuple(
+            installations.InstalledPackage(package.name, package.version, package.sha256) for package in packages
         ),
     )
     replace_file(final / installations.MANIFEST, manifest.to_json().encode())
@@ -176,14 +209,12 @@ def _wrong(apt: PrivateApt, packages: Sequence[AptPackage]) -> list[AptPackage]:
     return wrong
 
 
-async def _unpack(work: Path, debs: Sequence[Path], source: Path, progress: OnProgress) -> None:
+async def _unpack(work: Path, debs: Sequence[Path], progress: OnProgress) -> None:
     def unpack() -> None:
         for index, deb in enumerate(debs):
-            progress(InstallStep("Unpacking", index, len(debs) + 1, "packages"))
+            progress(InstallStep("Unpacking", index, len(debs), "packages"))
             unpack_deb(deb, work, checkpoint=anyio.from_thread.check_cancelled)
-        progress(InstallStep("Unpacking", len(debs), len(debs) + 1, "packages"))
-        check = anyio.from_thread.check_cancelled
-        unpack_headers(source, ck_tile.HEADERS, work / "ck_tile/include/ck_tile", checkpoint=check)
+        progress(InstallStep("Unpacking", len(debs), len(debs), "packages"))
 
     await anyio.to_thread.run_sync(unpack)
 
@@ -209,7 +240,6 @@ def _complete_layout(root: Path, major: int) -> None:
         root / "usr/lib/llvm": f"llvm-{major}",
         root / "usr/llvm": f"lib/llvm-{major}",
         root / "usr/include/ck": "../../ck/include/ck",
-        root / "usr/include/ck_tile": "../../ck_tile/include/ck_tile",
     }
     libraries = sorted(root.glob("usr/lib/*-linux-gnu/libamdhip64.so"))
     if libraries:  # its own folder holds the C library too, and must not become a search path of the host's linker
@@ -231,7 +261,7 @@ async def _try(root: Path, major: int) -> None:
 def _name(packages: Sequence[AptPackage]) -> str:
     """The same packages give the same name, so that a finished tree is recognised and paths stay stable."""
     version = next(_upstream(package.version) for package in packages if package.name == "hipcc")
-    content = json.dumps([installations.LAYOUT, ck_tile.SHA256, *sorted(package.sha256 for package in packages)])
+    content = json.dumps([installations.LAYOUT, *sorted(package.sha256 for package in packages)])
     return f"rocm-{version}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
@@ -245,11 +275,14 @@ def _check_space(folder: Path, packages: Sequence[AptPackage], archives: Path) -
     for package in packages:
         present = archives / package.file_name
         wanted += 0 if present.exists() else package.size_bytes
+    _require_space(folder, wanted)
+
+
+def _require_space(folder: Path, wanted_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
-    if free < wanted:
+    if free < wanted_bytes:
         raise ToolchainError(
-            f"{wanted / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free",
-            _MORE_SPACE,
+            f"{wanted_bytes / 1e9:.1f} GB are needed in {folder}, {free / 1e9:.1f} GB are free", _MORE_SPACE
         )
 
 

@@ -48,7 +48,6 @@ class ToolchainManifest:
     llvm_major: int
     rocm_version: str
     ck_version: str
-    ck_tile_version: str
     missing: tuple[str, ...]
     packages: tuple[InstalledPackage, ...]
 
@@ -65,6 +64,7 @@ class ToolchainManifest:
                 raise ValueError(f"layout {data['layout']} is not {LAYOUT}")
             packages = tuple(InstalledPackage(**package) for package in data.pop("packages"))
             missing = tuple(map(str, data.pop("missing")))
+            data.pop("ck_tile_version", None)  # of trees that had ck_tile from elsewhere
             return cls(packages=packages, missing=missing, root=Path(data.pop("root")), **data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a toolchain manifest: {error}") from error

@@ -88,6 +88,11 @@ class Toolchain:
     workspace: Path | None = None
 
     @property
+    def title(self) -> str:
+        """What to call it, and where it is."""
+        return f"ROCm {self.rocm_version} at {self.root}" if self.rocm_version else f"the ROCm at {self.root}"
+
+    @property
     def include_folders(self) -> tuple[Path, ...]:
         """The folders of CK's headers, each once; a workspace's own choice comes first."""
         return tuple(dict.fromkeys(headers.folder for headers in (self.ck, self.ck_tile) if headers is not None))

@@ -109,18 +109,23 @@ def unpack_deb(
     return size
 
 
-def unpack_headers(
-    archive_path: Path, prefix: str, target: Path, *, checkpoint: Callable[[], None] = lambda: None
+def unpack_sources(
+    archive_path: Path,
+    place: Callable[[str], str | None],
+    target: Path,
+    *,
+    checkpoint: Callable[[], None] = lambda: None,
 ) -> int:
-    """Unpack what lies under `*/<prefix>/` of a .tar.gz into `target` and return its bytes."""
+    """Unpack a source distribution and return the bytes: `place` tells where under `target` a file goes, by its path
+    inside the distribution's folder, and None for one that is left out."""
     size = 0
     try:
         with tarfile.open(archive_path, mode="r:gz") as archive:
             for member in archive:
                 checkpoint()
-                _, _, path = member.name.partition("/")
-                if path.startswith(f"{prefix}/"):
-                    size += extract(archive, member, path.removeprefix(f"{prefix}/"), target)
+                path = place(member.name.partition("/")[2]) if member.isfile() else None
+                if path is not None:
+                    size += extract(archive, member, path, target)
     except (tarfile.TarError, EOFError) as error:
         raise ToolchainError(f"{archive_path.name} is damaged: {error}", "Run it again.") from error
     return size

@@ -9,6 +9,7 @@ from anyio import CapacityLimiter, to_thread
 
 from ckwatch.compile.rendered_unit import compile_request, compiler_inputs
 from ckwatch.compile.request import CompileFault
+from ckwatch.compile.slow_compile import SlowCompile
 from ckwatch.core.effects import Compile
 from ckwatch.core.events import CompileFacts, CompileFinished, CompileStarted, PassFinished, WarningChanged
 from ckwatch.engine.background_pch import BackgroundPch
@@ -57,7 +58,14 @@ class CompileHandler:
         request = compile_request(workspace, effect.unit, text, awaited=effect.awaited)
         header_warnings = self._view_loader.shows_header_warnings(scope, effect.options)
         inputs = compiler_inputs(workspace, effect.unit, text)
+        slow = SlowCompile(request, effect.unit.instance.span, effect.usual_s)
         async with reporting_for(effect, placing(effect, text, header_warnings, inputs), self._post) as lines:
+
+            def used(stage: str, seconds: float) -> None:
+                found = slow.take(stage, seconds)
+                if found is not None:
+                    lines.add_slow(found)
+
             result = await compiler.builder.build(
                 request,
                 force=effect.force,
@@ -67,6 +75,7 @@ class CompileHandler:
                 look=self._snapshot.of(compiler),
                 side_by_side=effect.side_by_side,
                 waiting=effect.waiting,
+                on_used=used,
             )
         self.compiled += 1
         self._background_pch.note(request, effect.unit.id, built=result.ok, compiled=True)

@@ -28,7 +28,8 @@ PostEvent = Callable[[AnyEvent], None]
 
 
 class LiveDiagnostics:
-    """Gathers the lines of both passes, and calls `report` with the diagnostics in them whenever these change."""
+    """Gathers the lines of both passes, and calls `report` with the diagnostics in them and that of a slow compile
+    whenever these change."""
 
     def __init__(
         self,
@@ -45,12 +46,18 @@ class LiveDiagnostics:
         self._lines: dict[PassSide | None, list[str]] = {}
         self._new_error = anyio.Event()
         self._reported: tuple[Diagnostic, ...] = ()
+        self._slow: tuple[Diagnostic, ...] = ()
 
     def add_line(self, side: PassSide | None, line: str) -> None:
         """A line that a pass printed."""
         self._lines.setdefault(side, []).append(line)
         if "error: " in line:
             self._new_error.set()
+
+    def add_slow(self, found: Diagnostic) -> None:
+        """The compile runs far longer than usual; in place of what was said of that before."""
+        self._slow = (found,)
+        self._new_error.set()
 
     @asynccontextmanager
     async def reporting(self) -> AsyncIterator[None]:
@@ -67,7 +74,7 @@ class LiveDiagnostics:
             self._new_error = anyio.Event()
             sides = sorted(self._lines.items(), key=lambda one: one[0] is PassSide.DEVICE)
             log = "".join(f"{line}\n" for _, lines in sides for line in lines)
-            found = await to_thread.run_sync(self._place, log)
+            found = (*(await to_thread.run_sync(self._place, log) if log else ()), *self._slow)
             if found and found != self._reported:
                 self._reported = found
                 self._report(found)

@@ -165,7 +165,7 @@ class ViewLoader:
                     compiling.stalled_s,
                 ),
                 *(compiling.header_warnings, rendering, workspace.template_folders, self._tools.identity),
-                workspace.flags,
+                *(workspace.flags, self._tools.header_folders),
             )
         )
 

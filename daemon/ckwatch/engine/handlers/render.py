@@ -19,6 +19,7 @@ from anyio import CapacityLimiter, to_thread
 
 import ckwatch_templates
 from ckwatch.checks.static_checks import static_checks
+from ckwatch.compile.rendered_unit import lacking_headers
 from ckwatch.core.effects import Check, Compile, LookUp, Render
 from ckwatch.core.events import RenderFacts, RenderFinished, UnitKey, ViewOverrides
 from ckwatch.core.state import State
@@ -150,8 +151,13 @@ class RenderHandler:
             "" if text is None else intern(f"{text.symbol}:{text.token_key}"),
             "" if text is None else text.symbol,
             outcome.skipped,
+            "" if text is None else await to_thread.run_sync(self._lacking, workspace, effect.unit, text),
         )
         return RenderFinished(effect.work, facts, at=time.time())
+
+    def _lacking(self, workspace: Workspace, unit: Unit, text: Rendered) -> str:
+        compiler = self._tools.compiler
+        return "" if compiler is None else intern(lacking_headers(compiler.toolchain, workspace, unit, text))
 
     async def finish(self, effect: Render) -> None:
         """Write the render to disk for the next daemon; after an edit, not before its compiler starts."""

@@ -1,10 +1,11 @@
-"""Fetching the ck_tile headers: from pip's index, with the pinned hash, against a server of our own."""
+"""Fetching a source distribution: from pip's index, with the pinned hash, against a server of our own."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,16 @@ from typing import Any
 import pytest
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-from ckwatch.compile.toolchain import ck_tile
-from ckwatch.compile.toolchain.ck_tile import IndexSettings, fetch, pip_index
+from ckwatch.compile.toolchain import package_index
+from ckwatch.compile.toolchain.composable_kernel import SourceDistribution
+from ckwatch.compile.toolchain.package_index import IndexSettings, pip_index
 from ckwatch.model.errors import ToolchainError
 
 CONTENT = b"a source distribution" * 1000
-PAGE = f'<!DOCTYPE html><html><body><a href="/files/{ck_tile.FILE_NAME}">{ck_tile.FILE_NAME}</a></body></html>'
+WANTED = SourceDistribution("a-b", "1", "a_b-1.tar.gz", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT), "headers")
+PAGE = f'<!DOCTYPE html><html><body><a href="/files/{WANTED.file_name}">{WANTED.file_name}</a></body></html>'
+
+fetch = partial(package_index.fetch, WANTED)
 
 
 class Index(BaseHTTPRequestHandler):
@@ -38,9 +43,8 @@ class Index(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(ck_tile, "SHA256", hashlib.sha256(CONTENT).hexdigest())
     monkeypatch.setenv("NO_PROXY", "*")
-    Index.files = {"/simple/flash-attn/": PAGE.encode(), f"/files/{ck_tile.FILE_NAME}": CONTENT}
+    Index.files = {"/simple/a-b/": PAGE.encode(), f"/files/{WANTED.file_name}": CONTENT}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -68,7 +72,7 @@ def test_the_next_index_is_asked(index: str, tmp_path: Path) -> None:
 
 
 def test_another_content_is_refused_and_thrown_away(index: str, tmp_path: Path) -> None:
-    Index.files[f"/files/{ck_tile.FILE_NAME}"] = b"other"
+    Index.files[f"/files/{WANTED.file_name}"] = b"other"
     with pytest.raises(ToolchainError, match="not the pinned one"):
         fetch(tmp_path / "x", settings(index))
     assert list(tmp_path.iterdir()) == []
@@ -82,13 +86,20 @@ def test_a_half_file_of_an_earlier_run_is_replaced(index: str, tmp_path: Path) -
 
 def test_every_problem_is_named_without_passwords(index: str, tmp_path: Path) -> None:
     secret = "http://user:secret@127.0.0.1:9/simple"
-    Index.files["/simple/flash-attn/"] = b"<html></html>"
+    Index.files["/simple/a-b/"] = b"<html></html>"
     with pytest.raises(ToolchainError) as caught:
         fetch(tmp_path / "x", settings(secret, index))
     assert "127.0.0.1:9/simple: cannot be reached" in caught.value.message
-    assert f"{index} does not have flash-attn" in caught.value.message
+    assert f"{index} does not have a-b" in caught.value.message
     assert "secret" not in str(caught.value)
-    assert "PIP_INDEX_URL" in (caught.value.hint or "")
+    hint = caught.value.hint or ""
+    assert "PIP_INDEX_URL" in hint
+    assert f"{WANTED.sha256}) at {tmp_path / 'x'}" in hint  # for a machine without a network
+
+
+def test_without_an_index_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match=r"a_b-1\.tar\.gz, which holds headers\n.*no index to ask"):
+        fetch(tmp_path / "x", settings())
 
 
 @pytest.mark.parametrize(
@@ -99,13 +110,14 @@ def test_every_problem_is_named_without_passwords(index: str, tmp_path: Path) ->
         (":env:.index-url='http://b/'\nglobal.index-url='http://a/'\n", ("http://b/",), None),
         ("global.extra-index-url='file:///x http://c/'\n", (PYPI_SIMPLE_ENDPOINT, "http://c/"), None),
         ("global.extra-index-url='\\nhttp://c/\\nhttp://d/'\n", (PYPI_SIMPLE_ENDPOINT, "http://c/", "http://d/"), None),
+        ("global.no-index='true'\nglobal.index-url='http://a/simple'\n", (), None),
         ("install.index-url='http://i/'\nglobal.cert='/c.pem'\nlist.format='json'\n", ("http://i/",), "/c.pem"),
     ],
 )
 def test_the_index_is_that_of_pip(
     monkeypatch: pytest.MonkeyPatch, config: str, urls: tuple[str, ...], certificate: str | None
 ) -> None:
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_CERT", "REQUESTS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     found = pip_index(lambda: config)
     assert (found.urls, found.certificate) == (urls, certificate)
@@ -113,5 +125,6 @@ def test_the_index_is_that_of_pip(
 
 def test_without_pip_its_environment_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://e/simple")
-    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"):
+        monkeypatch.delenv(name, raising=False)
     assert pip_index(lambda: "").urls == ("http://e/simple",)

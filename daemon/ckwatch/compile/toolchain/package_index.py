@@ -1,7 +1,6 @@
-"""The `ck_tile` headers, which no Debian package carries: they travel in the source distribution of flash-attn.
+"""Fetches a source distribution from the index that pip is configured with, as a file with a known hash.
 
-The file is fetched as it is: `pip download` would run its build, which needs torch. The index is the one that pip is
-configured with.
+`pip download` would run its build.
 """
 
 from __future__ import annotations
@@ -23,18 +22,11 @@ from pypi_simple import (
     UnsupportedContentTypeError,
 )
 
+from ckwatch.compile.toolchain.composable_kernel import SourceDistribution
 from ckwatch.model.errors import ToolchainError
 from ckwatch.system.processes import ProcessStartError, run_blocking
 from ckwatch.system.python_process import module_command, module_environment
 from ckwatch.system.user_files import digest_file
-
-PROJECT = "flash-attn"
-VERSION = "2.8.3"
-FILE_NAME = f"flash_attn-{VERSION}.tar.gz"
-SHA256 = "1e71dd64a9e0280e0447b8a0c2541bad4bf6ac65bdeaa2f90e51a9e57de0370d"
-SIZE_BYTES = 8_447_812
-HEADERS = "csrc/composable_kernel/include/ck_tile"
-LICENCE = "csrc/composable_kernel/LICENSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +41,19 @@ class IndexSettings:
 def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
     """The package index that pip is configured with (files and environment), else the library's default."""
     values = _parse_pip_config((run_pip or _pip_config)())
-    for key in ("index-url", "extra-index-url", "cert", "timeout"):  # what pip itself would read, if pip is not there
+    for key in (
+        "index-url",
+        "extra-index-url",
+        "no-index",
+        "cert",
+        "timeout",
+    ):  # what pip itself would read, if pip is not there
         variable = os.environ.get("PIP_" + key.upper().replace("-", "_"))
         if variable:
             values[key] = variable
     urls = (values.get("index-url") or PYPI_SIMPLE_ENDPOINT).split() + values.get("extra-index-url", "").split()
+    if values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        urls = []
     return IndexSettings(
         tuple(url for url in urls if urlsplit(url).scheme in ("http", "https")),
         values.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE") or None,
@@ -61,50 +61,58 @@ def pip_index(run_pip: Callable[[], str] | None = None) -> IndexSettings:
     )
 
 
-def fetch(target: Path, settings: IndexSettings, *, checkpoint: Callable[[int], None] = lambda _: None) -> None:
+def fetch(
+    wanted: SourceDistribution,
+    target: Path,
+    settings: IndexSettings,
+    *,
+    checkpoint: Callable[[int], None] = lambda _: None,
+) -> None:
     """Put the source distribution at `target`, its hash checked; nothing is fetched when it is there already.
 
     `checkpoint` gets the number of bytes that have arrived. Raises `ToolchainError` when no index has the file, when
     the network fails, and when the hash differs.
     """
-    if is_intact(target):
+    if is_intact(target, wanted.sha256):
         return
-    problems = []
+    problems = (
+        [] if settings.urls else ["pip is configured with no index to ask over the network (`no-index`, `file:`)"]
+    )
     for url in settings.urls:
         try:
-            _fetch_from(url, target, settings, checkpoint)
+            _fetch_from(url, wanted, target, settings, checkpoint)
         except NoSuchProjectError:
-            problems.append(f"{_shown(url)} does not have {PROJECT}")
+            problems.append(f"{_shown(url)} does not have {wanted.project}")
         except (requests.RequestException, UnsupportedContentTypeError) as error:
             problems.append(f"{_shown(url)}: {_reason(error)}")
         else:
-            if is_intact(target):
+            if is_intact(target, wanted.sha256):
                 return
             target.unlink(missing_ok=True)
             problems.append(f"{_shown(url)} delivered a file whose SHA-256 is not the pinned one")
     raise ToolchainError(
-        f"cannot fetch {FILE_NAME}, which holds the ck_tile headers\n" + "\n".join(f"  {line}" for line in problems),
+        f"cannot fetch {wanted.file_name}, which holds {wanted.holds}\n" + "\n".join(f"  {line}" for line in problems),
         "Check the network and the index that pip is configured with (`pip config list`, PIP_INDEX_URL), "
-        "and run `ckwatch toolchain install` again; what is already here is kept.",
+        f"or put that file (SHA-256 {wanted.sha256}) at {target}; then run it again: what is already here is kept.",
     )
 
 
-def is_intact(path: Path) -> bool:
-    """Whether the file is there and has the pinned hash."""
-    if not path.is_file():
-        return False
-    return digest_file(path) == SHA256
+def is_intact(path: Path, sha256: str) -> bool:
+    """Whether the file is there and has that hash."""
+    return path.is_file() and digest_file(path) == sha256
 
 
-def _fetch_from(url: str, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]) -> None:
+def _fetch_from(
+    url: str, wanted: SourceDistribution, target: Path, settings: IndexSettings, checkpoint: Callable[[int], None]
+) -> None:
     session = requests.Session()
     if settings.certificate:
         session.verify = settings.certificate
     with PyPISimple(url, session=session) as index:
-        page = index.get_project_page(PROJECT, timeout=settings.timeout_s)
-        package = next((package for package in page.packages if package.filename == FILE_NAME), None)
+        page = index.get_project_page(wanted.project, timeout=settings.timeout_s)
+        package = next((package for package in page.packages if package.filename == wanted.file_name), None)
         if package is None:
-            raise NoSuchProjectError(f"{PROJECT} {VERSION}", url)
+            raise NoSuchProjectError(f"{wanted.project} {wanted.version}", url)
         # The pinned hash is checked by the caller, whatever the index says that it is.
         progress = _tracker(checkpoint)
         index.download_package(package, target, verify=False, timeout=settings.timeout_s, progress=progress)
