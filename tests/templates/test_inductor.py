@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ckwatch_templates
-from ckwatch.compile.flags import compile_flags
+from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.composable_kernel import find_sources
 from ckwatch.compile.toolchain.discover import discover
@@ -297,7 +297,8 @@ def test_text_of_inductor_is_good_cpp(name: str, inductor: InductorText, toolcha
     source = tmp_path / "unit.hip"
     text = rendered(tmp_path, template, operation, parameters)
     source.write_text(text)
-    flags = compile_flags(CompileRequest(text, "unit", Language.HIP, "gfx942"), toolchain)
+    request = CompileRequest(text, "unit", Language.HIP, "gfx942")
+    flags = [*compile_flags(request, toolchain), *include_flags(request, toolchain)]
     command = [
         str(toolchain.hipcc),
         *toolchain.hip_arguments,

@@ -17,6 +17,7 @@ from ckwatch.cli.output import Output
 from ckwatch.client import Client
 from ckwatch.model.amounts import duration, elapsed
 from ckwatch.model.kernels import ARTIFACT_LOST
+from ckwatch.wire.state import State
 
 STYLES = {"built": "green", "checked": "green", "failed": "red", "faulted": "magenta"}
 SHOWN_AT_ONCE = 8
@@ -55,17 +56,20 @@ class BuildProgress:
 
     async def follow(self, client: Client) -> None:
         """Note which units are being compiled, and print what is said of slow ones, until cancelled."""
-        async for change in client.events():
-            kind, _, unit = change.topic.partition("/")
-            if kind != "unit" or unit not in self._units:
-                continue
-            if change.state is not None and change.state.kind == "unit" and change.state.phase == "compiling":
-                self._began.setdefault(unit, time.monotonic())
-                if change.state.slow and change.state.slow != self._slow.get(unit):
-                    self._slow[unit] = change.state.slow
-                    self._print("slow", unit, change.state.slow)
-            else:
-                self._began.pop(unit, None)
+        async with client.events() as changes:
+            async for change in changes:
+                kind, _, unit = change.topic.partition("/")
+                if kind == "unit" and unit in self._units:
+                    self._note(unit, change.state)
+
+    def _note(self, unit: str, state: State | None) -> None:
+        if state is None or state.kind != "unit" or state.phase != "compiling":
+            self._began.pop(unit, None)
+            return
+        self._began.setdefault(unit, time.monotonic())
+        if state.slow and state.slow != self._slow.get(unit):
+            self._slow[unit] = state.slow
+            self._print("slow", unit, state.slow)
 
     def ended(self, unit: str, outcome: str, seconds: float, *, from_store: bool, lost: bool) -> None:
         """Print a unit's line; units that were merely checked are counted at the end.

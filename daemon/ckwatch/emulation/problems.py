@@ -97,7 +97,7 @@ Extent = tuple[float, int]
 pipeline must have before it can begin."""
 
 
-class Derivation(NamedTuple):
+class DerivedProblem(NamedTuple):
     """A row of the tables below: a problem that is derived from a tile. Without `steps` a step is one element.
 
     `padding`: elements that leading dimensions have beyond the rows, those of the tensor `only` or all; `offset`: as
@@ -117,53 +117,53 @@ class Derivation(NamedTuple):
     steps: bool = True
 
 
-_RAGGED = Derivation("ragged", (1, 5), (1, 3), (2, 3))
-_SMALL = Derivation("smaller than a tile", (0.5, -1), (0.5, -1), (0.5, 0))
+_RAGGED = DerivedProblem("ragged", (1, 5), (1, 3), (2, 3))
+_SMALL = DerivedProblem("smaller than a tile", (0.5, -1), (0.5, -1), (0.5, 0))
 _DWORD = -1
 """As many elements as a dword has: kernels that refuse one element take dwords at least."""
 
-ESSENTIAL: tuple[Derivation, ...] = (
-    Derivation("exact"),
-    Derivation("exact, one step more along K", m=(2, 0), k=(3, 0)),
+ESSENTIAL: tuple[DerivedProblem, ...] = (
+    DerivedProblem("exact"),
+    DerivedProblem("exact, one step more along K", m=(2, 0), k=(3, 0)),
     _RAGGED,
     _RAGGED._replace(name="odd sizes", steps=False),
     _SMALL,
-    Derivation("M = {m}", (0, 1), (1, 3), (2, 1)),
-    Derivation("padded rows", padding=2 * _PADDING),
+    DerivedProblem("M = {m}", (0, 1), (1, 3), (2, 1)),
+    DerivedProblem("padded rows", padding=2 * _PADDING),
     _RAGGED._replace(name="NaN in the padding", padding=_PADDING),
     _RAGGED._replace(name="infinity in the padding", padding=_PADDING, gaps=GapFill.INFINITY),
     _RAGGED._replace(name="misaligned", offset=1),
     _RAGGED._replace(name="misaligned vectors", offset=_DWORD),
     _RAGGED._replace(name="misaligned rows", padding=_DWORD),
-    Derivation("split K", k=(2, 0), slices=2),
+    DerivedProblem("split K", k=(2, 0), slices=2),
     _RAGGED._replace(name="split K, slices of unequal length", slices=3),
-    Derivation("split K, short K", k=(0.25, 0), slices=4),
+    DerivedProblem("split K, short K", k=(0.25, 0), slices=4),
 )
 """Of every unit, also after a save: seconds."""
 
-THOROUGH: tuple[Derivation, ...] = (
-    *(Derivation(f"{word} than a tile along M", m=(1, step)) for word, step in (("less", -1), ("more", 1))),
-    *(Derivation(f"{word} than a tile along N", n=(1, step)) for word, step in (("less", -1), ("more", 1))),
-    *(Derivation(f"{word} than a tile along K", k=(2, step)) for word, step in (("less", -1), ("more", 1))),
-    Derivation("half a tile along K", k=(1.5, 0)),
-    Derivation("N = {n}", (1, 5), (0, 1), (2, 1)),
-    Derivation("M = {m}, N = {n}", (0, 1), (0, 1), (1, 0)),
-    Derivation("least K", k=(0, 1)),
-    Derivation("too little K", k=(0, 0)),
-    *(Derivation(f"rounds along K: {rounds}", k=(rounds, 0)) for rounds in (1, 4, 5, 6, 7, 8)),
-    Derivation("many tiles along M", (9, 1), (1, 0), (1, 1)),
-    Derivation("many tiles along N", (1, 0), (9, 1), (1, 1)),
-    Derivation("many tiles", (3, 1), (5, 1), (1, 0)),
+THOROUGH: tuple[DerivedProblem, ...] = (
+    *(DerivedProblem(f"{word} than a tile along M", m=(1, step)) for word, step in (("less", -1), ("more", 1))),
+    *(DerivedProblem(f"{word} than a tile along N", n=(1, step)) for word, step in (("less", -1), ("more", 1))),
+    *(DerivedProblem(f"{word} than a tile along K", k=(2, step)) for word, step in (("less", -1), ("more", 1))),
+    DerivedProblem("half a tile along K", k=(1.5, 0)),
+    DerivedProblem("N = {n}", (1, 5), (0, 1), (2, 1)),
+    DerivedProblem("M = {m}, N = {n}", (0, 1), (0, 1), (1, 0)),
+    DerivedProblem("least K", k=(0, 1)),
+    DerivedProblem("too little K", k=(0, 0)),
+    *(DerivedProblem(f"rounds along K: {rounds}", k=(rounds, 0)) for rounds in (1, 4, 5, 6, 7, 8)),
+    DerivedProblem("many tiles along M", (9, 1), (1, 0), (1, 1)),
+    DerivedProblem("many tiles along N", (1, 0), (9, 1), (1, 1)),
+    DerivedProblem("many tiles", (3, 1), (5, 1), (1, 0)),
     _RAGGED._replace(name="padding of {only} alone", padding=_PADDING, only="*"),
     _SMALL._replace(name="large leading dimensions", padding=_LARGE_PADDING),
     _RAGGED._replace(name="{only} alone misaligned", offset=_DWORD, only="*"),
     *(_RAGGED._replace(name=f"{each.value} as inputs", contents=each) for each in tuple(Contents)[1:]),
     _RAGGED._replace(name="split K, NaN in the padding", padding=_PADDING, slices=2),
-    Derivation("split K, M = {m}", (0, 1), (1, 3), (2, 1), slices=2),
-    Derivation("split K, many slices", (1, 1), (1, 1), (2, 1), slices=7),
-    Derivation("split K, one round each", k=(1, 0), slices=3),
-    Derivation("split K, least K", k=(0, 1), slices=4),
-    Derivation("split K, too little K", k=(0, 0), slices=4),
+    DerivedProblem("split K, M = {m}", (0, 1), (1, 3), (2, 1), slices=2),
+    DerivedProblem("split K, many slices", (1, 1), (1, 1), (2, 1), slices=7),
+    DerivedProblem("split K, one round each", k=(1, 0), slices=3),
+    DerivedProblem("split K, least K", k=(0, 1), slices=4),
+    DerivedProblem("split K, too little K", k=(0, 0), slices=4),
 )
 """On request as well."""
 
@@ -308,7 +308,7 @@ class _Deriver:
         self._depth = self._tile.k * self._prologue_rounds()
         self._step = cache(self._least_step)
 
-    def trials(self, rows: Sequence[Derivation]) -> Iterator[Trial]:
+    def trials(self, rows: Sequence[DerivedProblem]) -> Iterator[Trial]:
         for row in rows:
             if row.only != "*":
                 yield from self._of_row(row)
@@ -317,7 +317,7 @@ class _Deriver:
                 if row.offset or not self._operation.size_defaults.keys().isdisjoint(self._tensors[name].strides):
                     yield from self._of_row(row._replace(only=name))
 
-    def _of_row(self, row: Derivation) -> Iterator[Trial]:
+    def _of_row(self, row: DerivedProblem) -> Iterator[Trial]:
         if row.slices > 1 and "kBatch" not in self._runtime:
             return
         if row.slices > 1 and row.name != "split K" and not _splits_k(self._unit):
@@ -338,12 +338,12 @@ class _Deriver:
         refusal = trial.refusal or (None if offset else trial.refusal)  # pointers must be aligned, as everybody's
         yield replace(trial, refusal=refusal, gaps=row.gaps, contents=row.contents, offset=offset, off=off)
 
-    def _sizes(self, row: Derivation) -> tuple[int, int, int]:
+    def _sizes(self, row: DerivedProblem) -> tuple[int, int, int]:
         tile = self._tile
         m, n = (self._size(axis, of, extent, row) for axis, of, extent in (("M", tile.m, row.m), ("N", tile.n, row.n)))
         return m, n, row.slices * self._depth + self._size("K", tile.k * row.slices, row.k, row)
 
-    def _size(self, axis: str, tile: int, extent: Extent, row: Derivation) -> int:
+    def _size(self, axis: str, tile: int, extent: Extent, row: DerivedProblem) -> int:
         if not any(extent):
             return 0
         step = self._step(axis, row.slices) if row.steps else 1

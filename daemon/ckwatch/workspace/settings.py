@@ -261,7 +261,9 @@ class VerifySection(Section):
     checks: bool = Field(
         True, description="look for misuse of memory, races and missing waits too, not at results alone"
     )
-    time_limit_s: Seconds = Field(120.0, description="after which the emulator is ended")
+    time_limit_s: Seconds = Field(
+        120.0, description="after which the emulator is ended, and another tries what is left, three times at most"
+    )
 
 
 class LimitsSection(Section):
