@@ -38,4 +38,4 @@ def test_an_error_and_figures_of_the_example(emacs: str, tmux: str) -> None:
             shown.lisp("(progn (undo-boundary) (undo) t)")
             shown.wait_for("(null (flymake-diagnostics))")
             shown.lisp('(progn (goto-char (point-min)) (search-forward "[[instance]]") (recenter 5) t)')
-            shown.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+            shown.terminal.wait_for("190 VGPR", timeout_s=LONG_S)

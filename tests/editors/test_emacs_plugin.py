@@ -74,7 +74,7 @@ def test_mending_is_sent_while_emacs_is_idle(shown: Emacs) -> None:
 def test_a_hover_is_in_the_echo_area(shown: Emacs) -> None:
     shown.terminal.keys("C-n")
     shown.terminal.keys("C-p")
-    shown.terminal.wait_for("194 VGPR")
+    shown.terminal.wait_for("190 VGPR")
 
 
 def test_commands_are_the_servers(shown: Emacs, stage: Stage) -> None:

@@ -49,7 +49,7 @@ def kernel(open_file: Open, gemm: Example) -> Helix:
     """The kernel file at its first instance, once its figures are on the screen."""
     session = open_file(gemm, gemm.kernel)
     session.select(HEADER)
-    session.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+    session.terminal.wait_for("190 VGPR", timeout_s=LONG_S)
     return session
 
 
@@ -64,7 +64,7 @@ def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(kernel: Helix
     kernel.terminal.type("u")
     kernel.terminal.wait_for(ERROR, absent=True)
     kernel.select(HEADER)
-    kernel.terminal.wait_for("194 VGPR")
+    kernel.terminal.wait_for("190 VGPR")
 
 
 def test_related_information_is_in_the_message(kernel: Helix) -> None:
@@ -77,7 +77,7 @@ def test_hints_come_with_the_next_change_of_the_text(kernel: Helix) -> None:
     kernel.terminal.type("ge")
     kernel.insert("o", "# a comment")
     kernel.select(HEADER)
-    kernel.terminal.wait_for(r"\[\[instance\]\] .*194 VGPR")
+    kernel.terminal.wait_for(r"\[\[instance\]\] .*190 VGPR")
 
 
 def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Example) -> None:
@@ -117,7 +117,7 @@ def test_a_lost_daemon_is_replaced(kernel: Helix, gemm: Example) -> None:
     kernel.terminal.type("u")
     kernel.terminal.wait_for(ERROR, absent=True)
     kernel.select(HEADER)
-    kernel.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+    kernel.terminal.wait_for("190 VGPR", timeout_s=LONG_S)
     assert gemm.status()["pid"] != killed
 
 
@@ -129,7 +129,7 @@ def test_nothing_runs_before_somebody_trusts_the_workspace(open_file: Open) -> N
         session.terminal.keys("Enter")
         session.terminal.wait_for("Not now", absent=True)
         session.select(HEADER)
-        session.terminal.wait_for("194 VGPR", timeout_s=LONG_S)
+        session.terminal.wait_for("190 VGPR", timeout_s=LONG_S)
 
 
 def test_the_listing_is_shown(kernel: Helix) -> None:

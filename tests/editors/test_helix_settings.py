@@ -37,7 +37,7 @@ def test_mending_takes_the_error_away(hx: Helix) -> None:
 
 def test_a_hover_is_shown(hx: Helix) -> None:
     hx.terminal.type(" k")
-    hx.terminal.wait_for("194 VGPR")
+    hx.terminal.wait_for("190 VGPR")
 
 
 def test_commands_are_in_the_picker_and_may_be_typed(hx: Helix, stage: Stage) -> None:
@@ -47,7 +47,7 @@ def test_commands_are_in_the_picker_and_may_be_typed(hx: Helix, stage: Stage) ->
     hx.terminal.wait_for(r"ckwatch\.compare", absent=True)
     hx.command('lsp-workspace-command ckwatch.build {"unit": "gemm/v3"}')
     hx.terminal.type(" k")
-    hx.terminal.wait_for("194 VGPR")  # the server answers in order: both commands have been written down
+    hx.terminal.wait_for("190 VGPR")  # the server answers in order: both commands have been written down
     asked = [(one["command"], one["arguments"]) for one in stage.received("workspace/executeCommand")]
     assert asked == [("ckwatch.run", []), ("ckwatch.build", [{"unit": "gemm/v3"}])]
 

@@ -64,7 +64,7 @@ def test_a_planted_error_is_at_its_place_and_goes_and_figures_come(open_file: Op
     assert "MPerBlock = 128" in related
     substitute(nvim, "MXdlPerWave = 3", "MXdlPerWave = 2")
     nvim.wait_for(f"#{ERRORS} == 0")
-    nvim.wait_for(f"({FIGURES}):find('194 VGPR')")
+    nvim.wait_for(f"({FIGURES}):find('190 VGPR')")
 
 
 def test_a_misspelt_variable_is_shown_in_its_template(open_file: Open, gemm: Example) -> None:
@@ -166,7 +166,7 @@ def test_a_lost_daemon_is_replaced(open_file: Open, gemm: Example) -> None:
     nvim.wait_for(f"{ERRORS}[1]", timeout_s=LONG_S)
     substitute(nvim, "MXdlPerWave = 3", "MXdlPerWave = 2")
     nvim.wait_for(f"#{ERRORS} == 0")
-    nvim.wait_for(f"({FIGURES}):find('194 VGPR')", timeout_s=LONG_S)
+    nvim.wait_for(f"({FIGURES}):find('190 VGPR')", timeout_s=LONG_S)
     assert gemm.status()["pid"] != killed
 
 

@@ -142,7 +142,7 @@ def test_figures_lenses_and_hover_at_an_instance(page: Page, workspace: Path, sh
     header = line_of(workspace / KERNELS, "[[instance]]")
     page.open_file(KERNELS)
     page.go_to(header, 4)
-    page.wait(f"{EDITOR} .view-line", "194 VGPR")
+    page.wait(f"{EDITOR} .view-line", "190 VGPR")
     page.wait(f"{EDITOR} .view-line", "MFMA 92 %")
     page.wait(f"{STATUS} .codicon-check")
     assert not [line for line in page.texts(f"{EDITOR} .view-line") if line.endswith("…")], "hints are cut off"
@@ -192,7 +192,7 @@ def test_a_mistake_in_a_template_that_is_not_saved(page: Page, workspace: Path, 
     text = template.read_text()
     page.open_file(TEMPLATE)
     page.go_to(line_of(template, "using namespace {{ host_namespace }}"))
-    page.wait(f"{EDITOR} .view-line", "194 VGPR")
+    page.wait(f"{EDITOR} .view-line", "190 VGPR")
     page.press("Home")
     page.insert(mistake)
     page.wait(f"{EDITOR} .squiggly-error")
@@ -248,7 +248,7 @@ def test_settings_count_at_once(page: Page, workspace: Path) -> None:
 def test_another_instance_is_chosen_from_a_list(page: Page, workspace: Path) -> None:
     page.open_file(TEMPLATE)
     page.go_to(line_of(workspace / "templates/ck" / TEMPLATE, "def_kernel("))
-    for chosen, vgprs in ((OTHER, "196 VGPR"), (INSTANCE, "194 VGPR")):
+    for chosen, vgprs in ((OTHER, "192 VGPR"), (INSTANCE, "190 VGPR")):
         page.click(f"{EDITOR} .codelens-decoration a", "choose instance")
         page.wait(".quick-input-list .monaco-list-row", chosen)
         page.type(chosen)
