@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ckwatch.model.arithmetic import OPERATORS
 
@@ -54,8 +55,9 @@ EXPRESSION_LENGTH_LIMIT = 200
 INT32_MAX = 2**31 - 1
 
 
+@lru_cache(maxsize=1024)
 def parse_size(text: str) -> ast.expr | None:
-    """The syntax tree of a size, or None if `text` is none."""
+    """The syntax tree of a size, which is not to be changed, or None if `text` is none."""
     if len(text) > EXPRESSION_LENGTH_LIMIT or "\n" in text:
         return None
     try:
