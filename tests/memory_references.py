@@ -248,13 +248,15 @@ def buffer_places(text: Text, state: WaveState, lane: int, base: int, size: int,
     index_stride, by_lane = 8 << (words[3] >> 21 & 3), words[3] >> 23 & 1
     values = iter(state.vectors[ADDRESS : ADDRESS + 2, lane].tolist())
     index = next(values) if text.has("idxen") else 0
-    offset = (next(values) if text.has("offen") else 0) + offset_of(text)
+    offset = (next(values) if text.has("offen") else 0) + offset_of(text) & 0xFFFFFFFF
     structured = text.has("idxen") and stride
+    swizzled &= by_lane
+    by_lane &= swizzled or not text.has("idxen")
     further = int(state.scalars[SCALAR_OFFSET]) if text.operands[at + 1].text == "s16" else 0
     record, found = index + lane * by_lane, []
     for n in range(size):
         end = size if whole else min(n // 4 * 4 + 4, size)
-        within = index < records if structured else offset + end <= records
+        within = index < records if structured else offset + further + end <= records
         place = offset + n
         if swizzled:
             rows = record // index_stride * stride + place // 4 * 4

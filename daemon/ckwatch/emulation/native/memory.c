@@ -6,7 +6,9 @@
  *     GPUs always have, cannot be written in part (9.1.6; LLVM: SRAMECC, d16PreservesUnusedBits).
  *   - Accesses need no alignment: ROCm enables the unaligned access mode (AMDGPUUsage, unaligned-access-mode). Atomics
  *     and the transposing LDS reads must be aligned.
- *   - The offset in an SGPR is no part of what is compared to num_records.
+ *   - The range of a buffer is tested as gfx950 was seen to (AMD, rocm-systems #10928): the offset in an SGPR counts,
+ *     the sum of the other two wraps at 32 bits, each dword is in it as a whole or not at all; swizzling needs
+ *     add_tid_enable, and an index in a VGPR takes the lane's place where nothing is swizzled.
  *   - Memory atomics on f32 flush denormals on gfx90a only (LLVM: FeatureMemoryAtomicFAddF32DenormalSupport).
  *   - s_memtime and s_memrealtime count the instructions that the wave has executed.
  */
@@ -180,8 +182,7 @@ typedef struct {
   uint64_t at[LANES];
   uint64_t lanes;
   uint64_t partial;     /* lanes of which only some bytes are in the range of a buffer: */
-  uint8_t bytes[LANES]; /* their dwords that begin in the range; */
-  uint8_t sure[LANES];  /* what surely is in it */
+  uint8_t bytes[LANES]; /* these, from the first on */
   uint64_t scratch;     /* where the scratch of these offsets begins in the wave's */
 } Places;
 
@@ -401,16 +402,13 @@ static NO_INLINE uint64_t fetch_memory_by_lane(Wave *w, const Instruction *i, co
   unsigned lane;
   for (unsigned k = 0; k < (bytes + 3) / 4; k++) memset(rows[k], 0, sizeof(Lanes));
   FOR_LANES(lane, p->lanes) {
-    bool partial = p->partial >> lane & 1;
-    unsigned sure = partial ? p->sure[lane] : bytes, wanted = partial ? p->bytes[lane] : bytes;
-    if (sure == 0) continue;
-    const Region *region = region_with(w, p->at[lane], sure);
+    unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
+    if (wanted == 0) continue;
+    const Region *region = region_with(w, p->at[lane], wanted);
     if (!region) {
-      finding(w, i, OUT_OF_BOUNDS_READ, (int)lane, p->at[lane], sure);
+      finding(w, i, OUT_OF_BOUNDS_READ, (int)lane, p->at[lane], wanted);
       continue;
     }
-    uint64_t room = region->size - (p->at[lane] - region->base);
-    if (room < wanted) wanted = (unsigned)room;
     uint32_t values[4] = {0};
     memcpy(values, (const void *)(uintptr_t)p->at[lane], wanted);
     for (unsigned k = 0; k < (bytes + 3) / 4; k++) rows[k][lane] = values[k];
@@ -646,11 +644,9 @@ static NO_INLINE void checked_store(Wave *w, const Instruction *i, const Places 
   }
   FOR_LANES(lane, lanes) {
     unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
-    const Region *region = region_with(w, p->at[lane], 1);
+    const Region *region = region_with(w, p->at[lane], wanted);
     if (!region || !region->undefined) continue;
     uint8_t *undefined = region->undefined + (p->at[lane] - region->base);
-    uint64_t room = region->size - (p->at[lane] - region->base);
-    if (room < wanted) wanted = (unsigned)room;
     memset(undefined, 0, wanted);
     if (!doubtful) continue;
     ((Region *)region)->undefined_from = 0;
@@ -668,16 +664,13 @@ static NO_INLINE uint64_t store_memory_by_lane(Wave *w, const Instruction *i, co
   unsigned bytes = detail & BYTES, lane;
   uint64_t done = 0;
   FOR_LANES(lane, p->lanes) {
-    bool partial = p->partial >> lane & 1;
-    unsigned sure = partial ? p->sure[lane] : bytes, wanted = partial ? p->bytes[lane] : bytes;
-    if (sure == 0) continue;
-    const Region *region = region_with(w, p->at[lane], sure);
+    unsigned wanted = p->partial >> lane & 1 ? p->bytes[lane] : bytes;
+    if (wanted == 0) continue;
+    const Region *region = region_with(w, p->at[lane], wanted);
     if (!region) {
-      finding(w, i, OUT_OF_BOUNDS_WRITE, (int)lane, p->at[lane], sure);
+      finding(w, i, OUT_OF_BOUNDS_WRITE, (int)lane, p->at[lane], wanted);
       continue;
     }
-    uint64_t room = region->size - (p->at[lane] - region->base);
-    if (room < wanted) wanted = (unsigned)room;
     uint32_t values[4];
     lane_bytes(w, index, lane, detail, values);
     memcpy((void *)(uintptr_t)p->at[lane], values, wanted);
@@ -958,8 +951,12 @@ static bool buffer_places(Wave *w, const Instruction *i, const Operand *address,
     check_address(w, i, scalar, EXEC_OF(w));
   }
   Descriptor d = descriptor_of(w, descriptor);
+  bool unchecked = d.add_lane && !i->idxen;
+  d.swizzle &= d.add_lane;
+  d.add_lane &= d.swizzle || !i->idxen;
   if (d.add_lane && !is_format) d.stride |= d.format << 14;
-  uint64_t base = d.base + scalar_operand(w, scalar);
+  uint32_t further = scalar_operand(w, scalar);
+  uint64_t base = d.base + further;
   uint32_t fixed = (uint32_t)i->offset;
   const uint32_t *index = i->idxen ? w->v[address->index] : NULL;
   const uint32_t *offset = i->offen ? w->v[address->index + i->idxen] : NULL;
@@ -967,18 +964,19 @@ static bool buffer_places(Wave *w, const Instruction *i, const Operand *address,
   p->partial = 0;
   *space = MEMORY;
 
-  bool structured = index && d.stride, unchecked = d.add_lane && !index;
-  if (!d.swizzle && !index && !d.add_lane) { /* the most frequent kind */
+  bool structured = index && d.stride;
+  if (!index && !d.add_lane) { /* the most frequent kind */
     if (offset) {
       uint64_t beyond = 0;
       for (int l = 0; l < LANES; l++) {
-        p->at[l] = base + fixed + offset[l];
-        beyond |= (uint64_t)((uint64_t)offset[l] + fixed + bytes > d.records) << l;
+        uint32_t in_record = fixed + offset[l];
+        p->at[l] = base + in_record;
+        beyond |= (uint64_t)((uint64_t)in_record + further + bytes > d.records) << l;
       }
       p->partial = beyond & p->lanes;
     } else {
       for (int l = 0; l < LANES; l++) p->at[l] = base + fixed;
-      if ((uint64_t)fixed + bytes > d.records) p->partial = p->lanes;
+      if ((uint64_t)fixed + further + bytes > d.records) p->partial = p->lanes;
     }
   } else {
     uint64_t scratch = (uint64_t)(uintptr_t)w->scratch, scratch_size = (uint64_t)w->scratch_bytes * LANES;
@@ -990,26 +988,25 @@ static bool buffer_places(Wave *w, const Instruction *i, const Operand *address,
       return false;
     }
     for (unsigned l = 0; l < LANES; l++) {
-      uint64_t in_record = (uint64_t)fixed + (offset ? offset[l] : 0);
-      uint64_t record = (uint64_t)(index ? index[l] : 0) + (d.add_lane ? l : 0);
+      uint32_t in_record = fixed + (offset ? offset[l] : 0);
+      uint32_t record = (index ? index[l] : 0) + (d.add_lane ? l : 0);
       if (is_scratch) p->at[l] = in_record;
       else if (d.swizzle)
-        p->at[l] = base + (record / d.index_stride * d.stride + in_record / 4 * 4) * d.index_stride +
+        p->at[l] = base + ((uint64_t)(record / d.index_stride) * d.stride + in_record / 4 * 4) * d.index_stride +
                    record % d.index_stride * 4 + in_record % 4;
-      else p->at[l] = base + in_record + record * d.stride;
-      bool out = unchecked ? false : structured ? index[l] >= d.records : in_record + bytes > d.records;
+      else p->at[l] = base + in_record + (uint64_t)record * d.stride;
+      bool out = unchecked    ? false
+                 : structured ? index[l] >= d.records
+                              : (uint64_t)in_record + further + bytes > d.records;
       if (out && p->lanes >> l & 1) p->partial |= 1ull << l;
     }
   }
   if (p->partial) {
     unsigned lane;
     FOR_LANES(lane, p->partial) {
-      uint64_t in_record = (uint64_t)fixed + (offset ? offset[lane] : 0);
-      uint64_t left = structured || in_record >= d.records ? 0 : d.records - in_record;
-      if (as_a_whole) left = 0;
-      p->sure[lane] = (uint8_t)(left < bytes ? left : bytes);
-      uint64_t dwords = (left + 3) / 4 * 4;
-      p->bytes[lane] = (uint8_t)(left && bytes < 4 ? bytes : dwords < bytes ? dwords : bytes);
+      uint64_t first = (uint64_t)(uint32_t)(fixed + (offset ? offset[lane] : 0)) + further;
+      bool none = structured || as_a_whole || first >= d.records;
+      p->bytes[lane] = none ? 0 : (uint8_t)((d.records - first) / 4 * 4); /* less than what is accessed */
     }
   }
   fill_places(p);
