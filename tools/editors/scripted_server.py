@@ -110,7 +110,7 @@ class Scripted:
                 }
                 for name in LENSES
             ],
-            "textDocument/hover": {"contents": {"kind": "markdown", "value": "194 VGPR"}},
+            "textDocument/hover": {"contents": {"kind": "markdown", "value": "190 VGPR"}},
         }
         return answers.get(method)
 
