@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -60,7 +61,11 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        subprocess.run([*self._server, "kill-server"], env=self._env, capture_output=True, timeout=20, check=False)
+        programs = self._ask("list-panes", "-a", "-F", "#{pane_pid}")
+        self._ask("kill-server")
+        for program in programs.split():  # Emacs may go on without its terminal
+            with suppress(ProcessLookupError):
+                os.killpg(int(program), signal.SIGKILL)
         assert self._client.stdin is not None  # noqa: S101 - opened with pipes
         assert self._client.stdout is not None  # noqa: S101
         with suppress(BrokenPipeError):
@@ -68,6 +73,11 @@ class Terminal:
         self._client.wait(20)
         self._client.stdout.close()
         self._folder.cleanup()
+
+    def _ask(self, *command: str) -> str:
+        """What tmux prints; nothing if it has gone."""
+        asked = [*self._server, *command]
+        return subprocess.run(asked, env=self._env, capture_output=True, text=True, timeout=20, check=False).stdout
 
     def keys(self, *names: str) -> None:
         """Press keys by tmux's names: `Escape`, `C-x`, `Enter`."""
