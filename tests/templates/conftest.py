@@ -9,11 +9,23 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
 from gemm_build import HIP_ON_HOST, TEMPLATES, Build, render
 from gemm_case import GemmCase, GemmLibrary
 from host_compiler import WARNINGS, HostCompiler
+
+
+@pytest.fixture(scope="session")
+def toolchain() -> Toolchain:
+    """The real one, without which a test is skipped."""
+    try:
+        return discover()
+    except ToolchainError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,7 @@ import pytest
 
 from ckwatch.compile.flags import compile_flags
 from ckwatch.compile.request import CompileRequest
-from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.model.errors import ToolchainError
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
 from gemm_build import render
@@ -23,14 +21,6 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
 
 TEMPLATE = "hip/gemm_tiled.hip.j2"
 PARAMETERS = {"BlockSize": 256, "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 16, "MPerThread": 8, "NPerThread": 8}
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 CASES = {

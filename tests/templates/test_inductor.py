@@ -16,10 +16,8 @@ import ckwatch_templates
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.composable_kernel import find_sources
-from ckwatch.compile.toolchain.discover import discover
 from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import Toolchain
-from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import Operation
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
@@ -278,14 +276,6 @@ def test_text_of_inductor_renders_unchanged(name: str, inductor: InductorText, t
     text = rendered(tmp_path, template, operation, parameters)
     assert "{{" not in text.replace("{{}}", "")
     assert re.search(r"PT_EXPORT int own_\w+\(const uint16_t\*", text)
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    try:
-        return discover()
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.network

@@ -301,8 +301,7 @@ class _Deriver:
         self._tile = tile_of(unit.instance.parameters) or UNKNOWN_TILE
         tensors = dict(self._operation.inputs) | dict(self._operation.outputs)
         self._tensors = {tensor.name: tensor for tensor in tensors.values() if tensor is not None}
-        self._buffers = list(dict.fromkeys(tensor.buffer for tensor in self._tensors.values()))
-        self._shares_buffers = len(self._buffers) < len(self._tensors)
+        self._shares_buffers = len({tensor.buffer for tensor in self._tensors.values()}) < len(self._tensors)
         self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
         self._runtime = _usual_runtime(unit)
         self._depth = self._tile.k * self._prologue_rounds()
@@ -335,7 +334,7 @@ class _Deriver:
         offset = self._dword if row.offset == _DWORD else row.offset
         trial = _trial(self._unit, row.name.format(m=m, n=n, only=row.only), problem)
         off = self._tensors[row.only].buffer if row.only and offset else ""
-        refusal = trial.refusal or (None if offset else trial.refusal)  # pointers must be aligned, as everybody's
+        refusal = None if offset and not trial.refusal else trial.refusal  # pointers must be aligned, as everybody's
         yield replace(trial, refusal=refusal, gaps=row.gaps, contents=row.contents, offset=offset, off=off)
 
     def _sizes(self, row: DerivedProblem) -> tuple[int, int, int]:
@@ -379,7 +378,6 @@ class _Deriver:
             sizes[name] = evaluate_size(least, sizes)
             if sizes[name] and (not only or name in self._tensors[only].strides):
                 sizes[name] += padding
-        sizes = with_defaults(self._operation, sizes)
         runtime = {**self._runtime, "kBatch": slices} if "kBatch" in self._runtime else self._runtime
         shape = Shape("", sizes, runtime, self._unit.instance.span)
         return problem_of(self._operation, shape, self._unit.arch)

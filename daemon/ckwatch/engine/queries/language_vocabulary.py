@@ -85,7 +85,7 @@ def _shape_keys() -> Iterator[KeyDescription]:
     yield _table_key("shape", "array of tables")
     yield KeyDescription(path="shape.name", doc=NAME_DOC, type="string")
     for kind in KINDS.values():
-        worked_out = {*RUNTIME_DEFAULTS, *kind.worked_out}
+        worked_out = {*RUNTIME_DEFAULTS, *(kind.outline.size_defaults if kind.outline else ())}
         for name, doc in kind.shape_docs.items():
             yield KeyDescription(
                 path=f"shape.{name}",

@@ -81,7 +81,6 @@ BATCHED_GEMM = OperationKind(
         runtime_arguments=gemm.RUNTIME,
         size_defaults=dict.fromkeys((*LEADING, *STRIDES.values()), "0"),
     ),
-    worked_out=frozenset({*LEADING, *STRIDES.values()}),
     may_be_zero=frozenset({"LDD", *STRIDES.values()}),
     sizes_for=_sizes_for,
 )

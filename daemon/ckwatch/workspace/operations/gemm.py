@@ -317,7 +317,6 @@ GEMM = OperationKind(
         runtime_arguments=RUNTIME,
         size_defaults=dict.fromkeys(LEADING, "0"),
     ),
-    worked_out=frozenset(LEADING),
     may_be_zero=frozenset({"LDD"}),
     sizes_for=product_sizes,
 )

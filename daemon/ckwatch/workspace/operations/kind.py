@@ -21,10 +21,10 @@ class OperationKind(Generic[TableT]):
 
     `about` says in a line what it computes, `table` are its keys. `read` makes the operation of a table, or reports why
     there is none. `shape_docs` says what each size and runtime argument means, in their order; `*` stands for
-    arguments that the kernel file names itself. `worked_out` are the sizes that a shape need not give. `tensors` are
-    the names that templates have for its tensors.
+    arguments that the kernel file names itself. `tensors` are the names that templates have for its tensors.
 
-    `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give.
+    `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give, and
+    which of them they need not.
     `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `sizes_for` gives sizes
     that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
     """
@@ -36,6 +36,5 @@ class OperationKind(Generic[TableT]):
     shape_docs: Mapping[str, str]
     tensors: tuple[str, ...] = ()
     outline: Operation | None = None
-    worked_out: frozenset[str] = frozenset()
     may_be_zero: frozenset[str] = frozenset()
     sizes_for: SizesFor | None = None
