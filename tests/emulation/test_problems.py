@@ -198,8 +198,8 @@ def test_single_problems_are_asked_for_by_name_or_sizes() -> None:
         ("M=64,N=64", "'M=64,N=64' does not say K"),
         ("M=64,N=64,K=64,LDX=3", "'LDX=3' is no size of"),
         ("M=64,N=64,K=-1", "'K=-1' is no size of"),
-        ("M=64,N=64,K=64,LDA=63", "LDA must be at least 64 in 'M=64,N=64,K=64,LDA=63'"),
-        ("M=0,N=64,K=64", "M must be at least 1"),
+        ("M=64,N=64,K=64,LDA=63", "'M=64,N=64,K=64,LDA=63': `LDA` must be at least 64: X is M × K, layout row"),
+        ("M=0,N=64,K=64", "'M=0,N=64,K=64': `M` must be at least 1"),
     ],
 )
 def test_what_means_no_problem_says_so(asked: str, message: str) -> None:

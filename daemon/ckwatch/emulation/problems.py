@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from functools import cache
 from math import isqrt
 from typing import NamedTuple
 
-from ckwatch.checks.supported_shapes import slices_of, unsupported_reason
+from ckwatch.checks.supported_shapes import shape_rules, slices_of, unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Unit
@@ -23,7 +23,7 @@ from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.verification import VerificationDepth
 from ckwatch.workspace.operations import KINDS
 from ckwatch.workspace.operations.kind import SizesFor
-from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, elements_spanned, with_defaults, wrong_sizes
 
 WHOLE_MACS = 1 << 28
 """Multiply-adds of a problem that is computed whole; of larger ones some workgroups are."""
@@ -119,6 +119,7 @@ class DerivedProblem(NamedTuple):
 
 _RAGGED = DerivedProblem("ragged", (1, 5), (1, 3), (2, 3))
 _SMALL = DerivedProblem("smaller than a tile", (0.5, -1), (0.5, -1), (0.5, 0))
+_SPECIAL = DerivedProblem("special sizes")
 _DWORD = -1
 """As many elements as a dword has: kernels that refuse one element take dwords at least."""
 
@@ -177,7 +178,9 @@ def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH)
         trials = [trial for trial in trials if _macs(trial.problem) <= WHOLE_MACS and not trial.not_tried]
     sizes_for = KINDS[unit.kernel.operation.kind].sizes_for
     if sizes_for is not None:
-        trials += _Deriver(unit, sizes_for).trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
+        deriver = _Deriver(unit, sizes_for)
+        trials += deriver.trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
+        trials += deriver.special_trials()
     unique: dict[tuple[object, ...], Trial] = {}
     for trial in trials:
         unique.setdefault((trial.problem, trial.gaps, trial.contents, trial.offset, trial.off), trial)
@@ -239,12 +242,14 @@ def _written_shape(unit: Unit, text: str) -> Shape:
         given[name] = int(value)
     if missing := [name for name in operation.size_arguments if name not in {**given, **operation.size_defaults}]:
         raise CkwatchError(f"'{text}' does not say {', '.join(missing)}")
-    kind = KINDS[operation.kind]
     sizes = with_defaults(operation, given)
-    for name, value in given.items():
-        least = evaluate_size(operation.size_defaults[name], sizes) if name in operation.size_defaults else 1
-        if value < least and not (value == 0 and name in kind.may_be_zero):
-            raise CkwatchError(f"{name} must be at least {least} in '{text}'")
+    for _, message in wrong_sizes(operation, sizes):
+        raise CkwatchError(f"'{text}': {message}")
+    for tensor in operation.tensors:
+        try:
+            elements_spanned(tensor, sizes)
+        except ValueError as error:
+            raise CkwatchError(f"'{text}': {tensor.name} has no size there: {error}") from None
     runtime = {**_usual_runtime(unit), **RUNTIME_DEFAULTS, **given}
     runtime = {name: runtime[name] for name in operation.runtime_arguments}
     return Shape(text, sizes, runtime, unit.instance.span)
@@ -274,21 +279,17 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
     return replace(trial, not_tried=f"it is too large to be executed whole ({size}), and in part it cannot be: {why}")
 
 
-def _has_rules(unit: Unit) -> bool:
-    """Whether it is documented which shapes the instance supports: those of CK's universal GEMM."""
-    return isinstance(unit.instance.parameters.get("BlkGemmPipelineVer"), str)
-
-
 def _trial(unit: Unit, name: str, problem: KernelProblem) -> Trial:
-    refusal = unsupported_reason(unit.instance.parameters, problem) if _has_rules(unit) else None
+    parameters = unit.instance.parameters
+    refusal = None if shape_rules(parameters) is None else unsupported_reason(parameters, problem)
     if not refusal and slices_of(problem) > 1 and not _splits_k(unit):
         refusal = _NO_SPLIT_K
     return Trial(name=name, shape=shape_text(unit.kernel.operation, problem), problem=problem, refusal=refusal)
 
 
 def _splits_k(unit: Unit) -> bool:
-    """Kernels of CK's universal GEMM do only with `split_k = true` in [operation]."""
-    return not _has_rules(unit) or unit.kernel.operation.settings.get("split_k") is True
+    family = shape_rules(unit.instance.parameters)
+    return family is None or family.splits_k(unit.kernel.operation)
 
 
 class _Deriver:
@@ -299,8 +300,7 @@ class _Deriver:
         self._sizes_for = sizes_for
         self._operation = unit.kernel.operation
         self._tile = tile_of(unit.instance.parameters) or UNKNOWN_TILE
-        tensors = dict(self._operation.inputs) | dict(self._operation.outputs)
-        self._tensors = {tensor.name: tensor for tensor in tensors.values() if tensor is not None}
+        self._tensors = {tensor.name: tensor for tensor in self._operation.tensors}
         self._shares_buffers = len({tensor.buffer for tensor in self._tensors.values()}) < len(self._tensors)
         self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
         self._runtime = _usual_runtime(unit)
@@ -315,6 +315,16 @@ class _Deriver:
             for name in self._tensors:
                 if row.offset or not self._operation.size_defaults.keys().isdisjoint(self._tensors[name].strides):
                     yield from self._of_row(row._replace(only=name))
+
+    def special_trials(self) -> Iterator[Trial]:
+        """On the sizes that the operation's kind is known to go wrong on."""
+        special_sizes = KINDS[self._operation.kind].special_sizes
+        if special_sizes is None:
+            return
+        tile = (self._size(axis, size, (1, 0), _SPECIAL) for axis, size in zip("MNK", astuple(self._tile), strict=True))
+        for name, sizes in special_sizes(self._operation, *tile).items():
+            shape = Shape("", with_defaults(self._operation, sizes), self._runtime, self._unit.instance.span)
+            yield _trial(self._unit, name, problem_of(self._operation, shape, self._unit.arch))
 
     def _of_row(self, row: DerivedProblem) -> Iterator[Trial]:
         if row.slices > 1 and "kBatch" not in self._runtime:

@@ -96,6 +96,11 @@ class Operation:
     size_defaults: Mapping[str, str] = field(default_factory=dict)
     contraction: Contraction | None = None
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that there are, inputs first."""
+        return tuple(tensor for _, tensor in (*self.inputs, *self.outputs) if tensor is not None)
+
 
 def every_input(order: Sequence[int], inputs: int) -> Sequence[int]:
     """An order of inputs with the index of each: PyTorch Inductor writes that of X, W, Bias for the five of a GEMM."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ckwatch.model.kernels import Operation, Shape, Tensor
@@ -57,7 +57,6 @@ def _name_path(problems: Problems, path: KeyPath) -> KeyPath:
 def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation: Operation) -> Shape | None:
     before = problems.errors_found
     worked_out = operation.size_defaults
-    extents = {size for _, tensor in (*operation.inputs, *operation.outputs) if tensor for size in tensor.sizes}
     sizes: dict[str, int] = {}
     runtime: dict[str, int | float] = {}
     name: str | None = None
@@ -66,8 +65,7 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
         if key == "name":
             name = _read_name(problems, value, place)
         elif key in operation.size_arguments:
-            may_be_zero = key in worked_out or (extents and key not in extents)
-            if _is_size(problems, key, value, place, least=0 if may_be_zero else 1):
+            if _is_size(problems, key, value, place, least=0 if key in worked_out else _least(operation, key)):
                 sizes[key] = value
         elif key in operation.runtime_arguments:
             if _is_runtime(problems, key, value, place, operation.runtime_types.get(key, "int32_t")):
@@ -88,8 +86,11 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
                 problems.at_value(path, "missing-key", f"runtime argument `{key}` is missing in [[shape]]")
     if problems.errors_found > before:
         return None
-    _fill_in(problems, sizes, path, operation)
-    sizes = {key: sizes[key] for key in operation.size_arguments}
+    sizes = with_defaults(operation, sizes)
+    for key, message in wrong_sizes(operation, sizes):
+        problems.at_value((*path, key) if key in table else path, "out-of-range", message)
+    if problems.errors_found > before:
+        return None
     _shared_buffers(problems, sizes, path, operation)
     if problems.errors_found > before:
         return None
@@ -146,35 +147,39 @@ def with_defaults(operation: Operation, sizes: Mapping[str, int]) -> dict[str, i
     return {key: found[key] for key in operation.size_arguments}
 
 
-def _fill_in(problems: Problems, sizes: dict[str, int], path: KeyPath, operation: Operation) -> None:
-    """Work out the sizes that are not given, and check those that are."""
-    may_be_zero = KINDS[operation.kind].may_be_zero
-    tensors = [tensor for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None]
-    for key, expression in operation.size_defaults.items():
-        least = evaluate_size(expression, sizes)
-        tensor = next((tensor for tensor in tensors if key in tensor.strides), None)
-        if key not in sizes:
-            sizes[key] = least
-        elif tensor is not None and sizes[key] < least and not (sizes[key] == 0 and key in may_be_zero):
-            extent = f"{tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
-            message = f"`{key}` must be at least {least}: {extent}"
-            problems.at_value((*path, key), "out-of-range", message)
+def wrong_sizes(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """What is wrong with all sizes of a shape: the size and a message, the worst first. Raises ValueError."""
+    kind = KINDS[operation.kind]
+    for name, value in sizes.items():
+        default = operation.size_defaults.get(name)
+        least = _least(operation, name) if default is None else evaluate_size(default, sizes)
+        if value < least and not (value == 0 and name in kind.may_be_zero):
+            tensor = next((tensor for tensor in operation.tensors if name in tensor.strides), None)
+            extent = "" if tensor is None else f": {tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
+            yield name, f"`{name}` must be at least {least}{extent}"
+    if kind.wrong_sizes is not None:
+        yield from kind.wrong_sizes(sizes)
+
+
+def _least(operation: Operation, name: str) -> int:
+    """The least value of a size without a default: in a custom operation it need not be a tensor's."""
+    extents = {size for tensor in operation.tensors for size in tensor.sizes}
+    return 0 if operation.kind == "custom" and extents and name not in extents else 1
 
 
 def _shared_buffers(problems: Problems, sizes: Mapping[str, int], path: KeyPath, operation: Operation) -> None:
     """Tensors that are one buffer must need equally many elements of it, else one is read beyond its end."""
     needed: dict[str, tuple[str, int]] = {}
-    for name, tensor in (*operation.inputs, *operation.outputs):
-        if tensor is None:
-            continue
+    for tensor in operation.tensors:
         try:
             elements = elements_spanned(tensor, sizes)
         except ValueError as error:
-            problems.at_value(path, "invalid-size", f"{name} has no size here: {error}")
+            problems.at_value(path, "invalid-size", f"{tensor.name} has no size here: {error}")
             continue
-        owner, known = needed.setdefault(tensor.buffer, (name, elements))
+        owner, known = needed.setdefault(tensor.buffer, (tensor.name, elements))
         if known != elements:
-            message = f"{name} is the same buffer as {owner}, but needs {elements:,} elements of it and not {known:,}"
+            needs = f"{elements:,} elements of it and not {known:,}"
+            message = f"{tensor.name} is the same buffer as {owner}, but needs {needs}"
             problems.at_value(path, "shape-mismatch", message)
 
 

@@ -206,7 +206,7 @@ def accumulator_of(table: MatrixProductTable, tensors: Mapping[str, Tensor | Non
 
 def product_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:
     """Sizes of a product; equal ones where operands share a buffer, which must have one size."""
-    buffers = [tensor.buffer for _, tensor in (*operation.inputs, *operation.outputs) if tensor is not None]
+    buffers = [tensor.buffer for tensor in operation.tensors]
     if len(set(buffers)) < len(buffers):
         n = k = m
     return {"M": m, "N": n, "K": k}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -13,6 +13,8 @@ from ckwatch.workspace.problems import Problems
 TableT = TypeVar("TableT", bound=OperationTable)
 
 SizesFor = Callable[[Operation, int, int, int], dict[str, int]]
+WrongSizes = Callable[[Mapping[str, int]], Iterator[tuple[str, str]]]
+SpecialSizes = Callable[[Operation, int, int, int], Mapping[str, Mapping[str, int]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,10 @@ class OperationKind(Generic[TableT]):
     `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give, and
     which of them they need not.
     `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `sizes_for` gives sizes
-    that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
+    that are a contraction of about M × N × K, to derive problems from; None where that cannot be said. `special_sizes`
+    gives, by what they are called, further sizes to verify on, which say nothing of defaults: those that an operation
+    has which is more than a product, for one that computes tiles of M × N × K. `wrong_sizes` gives what is wrong with
+    sizes beyond their least values, as the size's name and a message, the worst first.
     """
 
     name: str
@@ -38,3 +43,5 @@ class OperationKind(Generic[TableT]):
     outline: Operation | None = None
     may_be_zero: frozenset[str] = frozenset()
     sizes_for: SizesFor | None = None
+    special_sizes: SpecialSizes | None = None
+    wrong_sizes: WrongSizes | None = None

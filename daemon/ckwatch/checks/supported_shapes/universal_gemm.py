@@ -1,7 +1,7 @@
-"""Which shapes an instance of CK's universal GEMM supports; on others it returns without computing anything.
+"""Which shapes an instance of CK's universal GEMM supports, and of the batched one.
 
 What CK checks at run time, in GridwiseGemmMultiD_xdl_cshuffle_v3::CheckValidity (Composable Kernel 7.2), by the
-template parameters and the sizes alone. In doubt a shape is taken as supported.
+template parameters and the sizes alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm
 
+from ckwatch.checks.supported_shapes.family import ShapeRules, slices_of
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
@@ -45,25 +46,17 @@ class _Case:
         return dimension in word.removesuffix("Padding") if word != "Default" else False
 
 
-def unsupported_reason(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> str:
-    """Why an instance does not support a problem, empty if it does or is none of CK's universal GEMM."""
-    tile, version = tile_of(parameters), parameters.get("BlkGemmPipelineVer")
-    gemm = problem.gemm
-    if gemm is None or gemm.x.windows or tile is None or not isinstance(version, str):
-        return ""
+def reasons(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> Iterator[str]:
+    """Why an instance does not support a problem, whose operation is a product of matrices."""
+    tile, gemm = tile_of(parameters), problem.gemm
+    if gemm is None or tile is None:
+        return
     (m, k), n = gemm.x.sizes, gemm.w.sizes[1]
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
     grid = LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem))
     case = _Case(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
-    return next((text for check in _CHECKS for text in check(case)), "")
-
-
-def slices_of(problem: KernelProblem) -> int:
-    """Into how many slices K is cut: `kBatch`."""
-    for argument in problem.arguments:
-        if argument.name == "kBatch" and argument.value is not None:
-            return max(1, int(argument.value))
-    return 1
+    for check in _CHECKS:
+        yield from check(case)
 
 
 def _contiguous(view: MatrixView) -> int | None:
@@ -137,3 +130,9 @@ def _large(case: _Case) -> Iterator[str]:
 
 
 _CHECKS: tuple[Callable[[_Case], Iterator[str]], ...] = (_unpadded, _slices, _vectors, _prefetch, _large)
+
+UNIVERSAL_GEMM = ShapeRules(
+    describes=lambda parameters: isinstance(parameters.get("BlkGemmPipelineVer"), str),
+    reasons=reasons,
+    splits_k=lambda operation: operation.settings.get("split_k") is True,
+)

@@ -1,0 +1,30 @@
+"""What is known of the shapes that a family of kernels supports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernels import Operation, ParameterValue
+
+Parameters = Mapping[str, ParameterValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRules:
+    """The shapes that the instances of a family support. `describes`: whether an instance with these parameters is of
+    the family. `reasons`: why it does not support a problem, none if it does; in doubt it does. `splits_k`: whether
+    the kernel of an operation may have a kBatch above 1."""
+
+    describes: Callable[[Parameters], bool]
+    reasons: Callable[[Parameters, KernelProblem], Iterator[str]]
+    splits_k: Callable[[Operation], bool]
+
+
+def slices_of(problem: KernelProblem) -> int:
+    """Into how many slices K is cut: `kBatch`."""
+    for argument in problem.arguments:
+        if argument.name == "kBatch" and argument.value is not None:
+            return max(1, int(argument.value))
+    return 1
