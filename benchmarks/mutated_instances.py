@@ -105,6 +105,13 @@ class Example:
                         found.setdefault(name, {}).update(dict.fromkeys(known.values))
         return {name: tuple(values) for name, values in found.items()}
 
+    def rendered(self, unit: Unit) -> str:
+        """The text that is compiled."""
+        rendered = self._renderer.render(unit).rendered
+        if rendered is None:
+            raise ValueError(f"{unit.id} does not render")
+        return rendered.text
+
     def outcome(self, sample: Sample) -> RenderOutcome:
         """The rendered text, and what is said of it without a compiler."""
         rendered = self._renderer.render(sample.unit)

@@ -1,0 +1,179 @@
+"""Each family of kernels in a line: where it compiles, on how many problems it was right, what its rules catch.
+
+`python -m benchmarks.families [EXAMPLE …]` builds every instance of these folders of `examples/` (those of Composable
+Kernel without names) for ARCHS, verifies it on the emulator for VERIFIED, judges the stored results of
+`benchmarks.mutated_instances`, compiles the first instance by hipcc alone and by `ckwatch build --force`, and prints a
+table, also as `results/families.md`. The ratio is of processor seconds. An hour and more. Exit status 1 where something
+does not compile or is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from benchmarks.mutated_instances import ARCHS as MUTATED_ARCHS
+from benchmarks.mutated_instances import RESULTS, Example, says
+from benchmarks.verification import TIME_LIMIT_S
+from ckwatch.bench.job import VerifyJob
+from ckwatch.bench.worker_session import verify
+from ckwatch.compile.flags import compile_flags, include_flags
+from ckwatch.compile.request import CompileRequest
+from ckwatch.compile.toolchain.discover import discover
+from ckwatch.emulation.library import build_library
+from ckwatch.emulation.problems import trials_of
+from ckwatch.model.kernels import Unit
+from ckwatch.model.targets import Language
+from ckwatch.model.verification import ProblemOutcome
+
+EXAMPLES = ("gemm", "batched_gemm", "convolution", "ck_tile")
+ARCHS = ("gfx90a", "gfx942", "gfx950")
+VERIFIED = ("gfx942", "gfx950")
+MUTANTS, SEED = 40, 19
+
+
+@dataclass(slots=True)
+class Family:
+    """What was found of the instances of an example."""
+
+    name: str
+    instances: int = 0
+    compiled: Counter[str] = field(default_factory=Counter)
+    problems: Counter[ProblemOutcome] = field(default_factory=Counter)
+    least_problems: int = 0
+    registers: list[int] = field(default_factory=list)
+    failures: int = 0
+    caught: int = 0
+    false_rejections: int = 0
+    ratio: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """Whether all compile and none is wrong or not verified."""
+        wrong = self.problems[ProblemOutcome.WRONG] + self.problems[ProblemOutcome.NOT_VERIFIED]
+        return all(self.compiled[arch] == self.instances for arch in ARCHS) and not wrong and not self.false_rejections
+
+    @property
+    def cells(self) -> list[str]:
+        """A row of the table."""
+        verified = f"{self.problems.total():,}: " + ", ".join(
+            f"{count:,} {outcome}" for outcome, count in self.problems.items()
+        )
+        return [
+            self.name,
+            *(f"{self.compiled[arch]} of {self.instances}" for arch in ARCHS),
+            f"{verified}; at least {self.least_problems} each",
+            f"{self.caught} of {self.failures}",
+            str(self.false_rejections),
+            f"{self.ratio:.2f} ×",
+            f"{min(self.registers)}–{max(self.registers)}" if self.registers else "",
+        ]
+
+
+TITLES = (
+    "example", *ARCHS, "verified on " + ", ".join(VERIFIED), "rules: caught", "false", "compile / hipcc", "VGPR",
+)  # fmt: skip
+
+
+def built(example: str, unit: Unit, *options: str) -> dict[str, Any] | None:
+    """What `ckwatch build` says of a unit, None where it does not compile."""
+    folder = Path(__file__).parent.parent / "examples" / example
+    command = [sys.executable, "-m", "ckwatch", "build", f"{unit.kernel.name}/{unit.instance.name}", "-C", str(folder)]
+    command += ["--arch", unit.arch, "--no-daemon", "--trust", "--json", *options]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    events = [json.loads(line) for line in printed.stdout.splitlines()]
+    return next((event for event in events if event["event"] == "unit" and event["outcome"] == "built"), None)
+
+
+def processor_seconds() -> float:
+    """Of all children so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def against_hipcc(example: str, unit: Unit, text: str) -> float:
+    """Processor seconds of `ckwatch build` as a multiple of those of hipcc."""
+    toolchain = discover()
+    request = CompileRequest(text, "unit", Language.HIP, unit.arch)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "unit.hip").write_text(text)
+        command = [str(toolchain.hipcc), *toolchain.hip_arguments]
+        command += [*compile_flags(request, toolchain), *include_flags(request, toolchain), "-c", "unit.hip"]
+        begun = processor_seconds()
+        subprocess.run(command, cwd=folder, env={**os.environ, **toolchain.environment}, check=True)
+        hipcc = processor_seconds() - begun
+    begun = processor_seconds()
+    built(example, unit, "--force")
+    return (processor_seconds() - begun) / hipcc
+
+
+def measured(name: str, library: Path) -> Family:
+    """All that a row says."""
+    family = Family(name)
+    example = Example(name, MUTATED_ARCHS)
+    objdump = str(discover().objdump)
+    family.instances = len(example.units)
+    counts = []
+    for unit in (replace(one, arch=arch) for one in example.units for arch in ARCHS):
+        event = built(name, unit)
+        print(unit.id, "built" if event else "does not compile", flush=True)
+        if event is None:
+            continue
+        family.compiled[unit.arch] += 1
+        family.registers.append(event["figures"]["vgprs"] + event["figures"]["agprs"])
+        if unit.arch not in VERIFIED:
+            continue
+        artifact = Path(event["products"]["shared-object"]).read_bytes()
+        job = VerifyJob(
+            arch=unit.arch, symbol=event["symbol"], trials=trials_of(unit), library=str(library), objdump=objdump
+        )
+        found = anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
+        family.problems.update(one.outcome for one in found.problems)
+        counts.append(len(found.problems))
+        for one in found.problems:
+            if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
+                print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}", flush=True)
+    family.least_problems = min(counts, default=0)
+    path = RESULTS / f"mutated_{name}.json"
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    for sample in example.samples(MUTANTS, SEED):
+        if sample.name in stored:
+            error, rejected = stored[sample.name], says(example.outcome(sample))
+            family.failures += bool(error)
+            family.caught += bool(error and rejected)
+            family.false_rejections += bool(rejected and not error)
+    first = replace(example.units[0], arch="gfx942")
+    text = example.rendered(first)
+    family.ratio = against_hipcc(name, first, text)
+    return family
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("examples", nargs="*", default=EXAMPLES, metavar="EXAMPLE")
+    examples = parser.parse_args().examples
+    with tempfile.TemporaryDirectory(prefix="ckwatch-families-") as folder:
+        library = anyio.run(build_library, Path(folder), discover().clang)
+        families = [measured(name, library) for name in examples]
+    rows = [TITLES, tuple("-" * 3 for _ in TITLES), *(family.cells for family in families)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    print(table)
+    (RESULTS / "families.md").write_text(table + "\n")
+    return 0 if all(family.right for family in families) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
