@@ -46,6 +46,14 @@ ROWS = [
     ),
     ({A_CLUSTER: (8, 32)}, "a-cluster-rank", f"size({A_CLUSTER}) == 3: size(S<8, 32>) = 2", A_CLUSTER),
     ({A_CLUSTER: (3, 32, 1)}, "a-cluster-k0", f"KPerBlock / AK1 % {A_CLUSTER}[0] == 0: 64 / 8 % 3 = 2", A_CLUSTER),
+    ({"KPerBlock": 1}, "a-k0", "KPerBlock >= AK1: KPerBlock = 1, AK1 = 8", "KPerBlock"),
+    (
+        {"BBlockTransferDstScalarPerVector_BK1": 24},
+        "b-store-size",
+        "BBlockTransferDstScalarPerVector_BK1 in (1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 32, 64, 128, 256): "
+        "BBlockTransferDstScalarPerVector_BK1 = 24",
+        "BBlockTransferDstScalarPerVector_BK1",
+    ),
     ({B_CLUSTER: (4, 48, 1)}, "b-cluster-n", f"NPerBlock % {B_CLUSTER}[1] == 0: 128 % 48 = 32", B_CLUSTER),
     ({B_CLUSTER: (4, 16, 3)}, "b-cluster-k1", f"BK1 % {B_CLUSTER}[2] == 0: 8 % 3 = 2", B_CLUSTER),
     (

@@ -37,6 +37,7 @@ def operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
     k0, k1, block = f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
     order, access = f"{block}ThreadClusterArrangeOrder", f"{block}SrcAccessOrder"
     dim, load = f"{block}SrcVectorDim", f"{block}SrcScalarPerVector"
+    store = f"{block}DstScalarPerVector_{k1}"
     copy = BLOCK + "thread_group_tensor_slice_transfer_v4r1.hpp"
     load_check = THREAD + "threadwise_tensor_slice_transfer_v3r1.hpp"
     covers = f"{copy}, static_assert 'threads should be mapped to cover entire slicing window'"
@@ -76,13 +77,22 @@ def operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             when="HasKernel",
         ),
         Rule(
+            f"{low}-k0",
+            f"KPerBlock >= {k1}",
+            ("KPerBlock", k1),
+            f"A block tile of {side} must be at least one slice of {k1} deep.",
+            covers,
+            when="HasKernel",
+            after=("k-per-block",),
+        ),
+        Rule(
             f"{low}-cluster-k0",
             f"KPerBlock / {k1} % {cluster}[0] == 0",
             (cluster, "KPerBlock", k1),
             f"The thread cluster must divide the {k0} = KPerBlock / {k1} slices of {side}'s block tile.",
             covers,
             when="HasKernel",
-            after=("k-per-block",),
+            after=("k-per-block", f"{low}-k0"),
         ),
         Rule(
             f"{low}-cluster-{rows.lower()}",
@@ -142,6 +152,14 @@ def operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             (load,),
             "There is no vector load of this many elements.",
             f"{VECTORS}; {load_check}, VectorSizeLookupTable",
+            when="HasKernel",
+        ),
+        Rule(
+            f"{low}-store-size",
+            f"{store} in {VECTOR_SIZES}",
+            (store,),
+            f"A thread stores this many elements of {side} to LDS as one vector, and there is no vector of this size.",
+            f"{VECTORS}; {load_check}, dst_vector_type",
             when="HasKernel",
         ),
         Rule(
