@@ -486,6 +486,33 @@ class TemplateList(Answer):
     templates: tuple[ListedTemplate, ...]
 
 
+class ImportedKernelFile(Printed):
+    """A kernel file that was written."""
+
+    path: str
+    instances: int
+
+
+class ImportedInstances(Answer):
+    """What became of CK's list of instances: `listed` of them, and how many are in no file, by the reason."""
+
+    listed: int
+    files: tuple[ImportedKernelFile, ...]
+    left_out: dict[str, int]
+
+
+class ImportedTemplate(Answer):
+    """The files that were written. `taken` and `left_out` are the names of strings with Jinja, `unset` names that the
+    template reads and nothing sets; `extends` is the template that it was put into, null for none."""
+
+    template: str
+    kernel_file: str
+    taken: tuple[str, ...]
+    left_out: tuple[str, ...]
+    extends: str | None
+    unset: tuple[str, ...]
+
+
 class StoreSize(Answer):
     """What the store takes, in bytes, by its folders."""
 
@@ -509,6 +536,8 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "list": (UnitList,),
     "watch": (Change,),
     "render": (RenderedUnit,),
+    "import ck4inductor": (ImportedInstances,),
+    "import inductor": (ImportedTemplate,),
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),
     "verify": (VerifyStarted, VerifyStage, VerifiedUnit, VerifySummary),

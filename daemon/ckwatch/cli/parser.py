@@ -240,6 +240,44 @@ def _add_writing(parser: ProgramParser) -> None:
     render.add_json("print text, map and the files that were read as JSON")
     render.add_archs()
     render.add_daemon()
+    _add_imports(parser)
+
+
+def _add_imports(parser: ProgramParser) -> None:
+    add = parser.add_actions("import", "Write kernel files and templates from PyTorch Inductor's")
+    instances = add(
+        "ck4inductor",
+        command("imports.ck4inductor:run"),
+        "Write kernel files with CK's own instances, from ck4inductor",
+    )
+    families = ("gemm", "batched_gemm", "convolution")
+    instances.add_argument("family", choices=families, metavar="FAMILY", help=", ".join(families))
+    instances.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="FILTER",
+        help="only instances for which it holds: NAME=VALUE, or an expression as 'm_per_block >= 128'; may be repeated",
+    )
+    instances.add_name(
+        "templates",
+        "--template",
+        metavar="TEMPLATE",
+        help="for this template, with Inductor's names of parameters or CK's, as it reads them (default: the built-in)",
+    )
+    instances.add_argument("--output", type=Path, metavar="DIR", help="where (default: `kernels` in the workspace)")
+    instances.add_argument(
+        "--limit", type=positive, metavar="N", help="at most N instances of each operation, spread over its list"
+    )
+    template = add(
+        "inductor", command("imports.inductor:run"), "Write a template, and a kernel file for it, from a Python file"
+    )
+    template.add_argument("file", type=Path, metavar="FILE", help="Python source with a template string; it is not run")
+    template.add_argument("--name", metavar="NAME", help="which string: ATTRIBUTE or CLASS.ATTRIBUTE")
+    template.add_argument("--as", dest="called", metavar="NAME", help="what to call both files (default: after FILE)")
+    for sub in (instances, template):
+        sub.add_argument("--force", action="store_true", help="replace files that are there")
+        sub.add_json()
 
 
 def _add_build_options(sub: CommandParser) -> None:

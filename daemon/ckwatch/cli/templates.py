@@ -62,8 +62,7 @@ def copy(options: argparse.Namespace) -> int:
     name = PurePosixPath(options.target or options.name)
     if name.is_absolute() or ".." in name.parts or not name.name.endswith(SUFFIX):
         raise CkwatchError(f"'{name}' is no name of a template", f"it is a path below a template folder, in {SUFFIX}")
-    own = [folder for folder in workspace.template_folders if not _is_built_in(folder)]
-    target = (own[0] if own else workspace.root / DEFAULT_TEMPLATES) / name
+    target = own_folder(workspace) / name
     if target.exists():
         raise CkwatchError(f"{target} is there already", "give the copy a name of its own: `templates copy NAME NEW`")
     content = read_file(source)
@@ -89,6 +88,12 @@ def templates_of(workspace: Workspace) -> dict[str, Path]:
             if path.is_file():
                 found.setdefault(path.relative_to(folder).as_posix(), path)
     return found
+
+
+def own_folder(workspace: Workspace) -> Path:
+    """The workspace's first template folder."""
+    own = (folder for folder in workspace.template_folders if not _is_built_in(folder))
+    return next(own, workspace.root / DEFAULT_TEMPLATES)
 
 
 def _is_built_in(path: Path) -> bool:

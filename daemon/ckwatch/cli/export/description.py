@@ -15,7 +15,7 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.targets import Language
-from ckwatch.model.tensors import DTYPES, contiguous_strides, names_in, parse_size
+from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, names_in, parse_size
 from ckwatch.workspace.operations.tables import RUNTIME_TYPES
 from ckwatch.workspace.shapes import RUNTIME_DEFAULTS
 
@@ -98,6 +98,7 @@ KINDS = {Language.HIP: "hip", Language.CU: "cuda", Language.CPP: "cpu"}
 NAMES: Mapping[str, tuple[str, ...]] = {
     "f16": ("float16",), "bf16": ("bfloat16", "uint16"), "f32": ("float32",), "f64": ("float64",),
     "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "i8": ("int8",), "i32": ("int32",),
+    "i64": ("int64",), "u8": ("uint8",), "bool": ("bool",),
 }  # fmt: skip
 """What torch, numpy and ml_dtypes call an element type. What numpy alone does not have may also come as its bits."""
 
@@ -221,7 +222,7 @@ def formula(operation: Operation) -> str:
 def operand_line(name: str, tensor: Tensor, exported: ExportedUnit) -> str:
     """One line about a tensor, for people."""
     sizes = " × ".join(tensor.sizes)
-    strides = f"strides ({', '.join(tensor.strides)})"
+    strides = f"strides ({', '.join(tensor.strides)})" if tensor.layout in LAYOUTS else f"layout {tensor.layout}"
     dtype = " or ".join(dtypes_of(tensor, exported.arch))
     return f"{name}: {sizes}, {strides}, {dtype}"
 

@@ -24,6 +24,7 @@ from ckwatch.cli.export.description import (
     python_string,
 )
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.tensors import names_in
 from ckwatch.model.version import __version__
 from ckwatch.system.durable_files import fitting_name, replace_file
 from ckwatch.system.user_files import read_file
@@ -226,11 +227,15 @@ def _function_about(exported: ExportedUnit) -> str:
         f"{formula(operation)}.",
         "\n".join(f"    {operand_line(name, tensor, exported)}" for name, tensor in tensors),
     ]
+    usual = {name: text for name, text in defaults_of(exported).items() if not names_in(text)}
+    following = ", ".join(name for name in exported.sizes if name not in usual)
     given = (
         "Tensors of torch, arrays of numpy, objects with `__cuda_array_interface__`, `__hip_array_interface__`, "
-        f"`data_ptr()` or DLPack, or pointers as integers. {', '.join(exported.sizes) or 'No sizes'} follow from "
-        "shapes and strides; what these do not tell, as for pointers, is given."
+        f"`data_ptr()` or DLPack, or pointers as integers. {following or 'No sizes'} follow from shapes and strides; "
+        "what these do not tell, as for pointers, is given."
     )
+    if usual:
+        given += f" Where nothing tells them, {', '.join(f'{name} is {text}' for name, text in usual.items())}."
     given += "".join(
         f" {name} must be the same memory as {tensor.buffer}."
         for name, tensor in exported.inputs

@@ -35,7 +35,7 @@ class Array(NamedTuple):
 
 ARRAY_DTYPES = {
     "<f2": "float16", "<f4": "float32", "<f8": "float64",
-    "|i1": "int8", "<i4": "int32", "|u1": "uint8", "<u2": "uint16",
+    "|i1": "int8", "<i4": "int32", "<i8": "int64", "|u1": "uint8", "<u2": "uint16", "|b1": "bool",
 }  # fmt: skip
 """Names of element types, by the array interface's order of bytes, kind and size."""
 

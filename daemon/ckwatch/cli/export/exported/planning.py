@@ -40,10 +40,24 @@ def plan_of(kernel: Kernel, forms: tuple[Form | None, ...], given: tuple[int | N
     sizes = {name: value for name, (value, _) in found.items()}
     complete(kernel, sizes)
     for operand, form in known:
-        check_formulas(operand, form, sizes)
-    shapes = tuple(tuple(value_of(size, sizes) for size in operand.sizes) for operand in kernel.operands)
-    strides = tuple(tuple(value_of(step, sizes) for step in operand.strides) for operand in kernel.operands)
+        check_formulas(operand, operand.sizes, form.shape, "size", form, sizes)
+    for operand, form in known:
+        check_formulas(operand, operand.strides, form.strides, "stride", form, sizes)
+    shapes = tuple(tuple(evaluated(size, sizes) for size in operand.sizes) for operand in kernel.operands)
+    strides = tuple(tuple(evaluated(step, sizes) for step in operand.strides) for operand in kernel.operands)
+    for operand, shape in zip(kernel.operands, shapes, strict=True):
+        if min(shape, default=0) < 0:
+            values = ", ".join(f"{name}={sizes[name]}" for name in kernel.sizes)
+            raise ValueError(f"{operand.name} would have the shape {shape} with {values}")
     return Plan(sizes, shapes, strides)
+
+
+def evaluated(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The value of a size or stride. Raises ValueError where it divides by a size that is 0."""
+    try:
+        return value_of(extent, sizes)
+    except ZeroDivisionError:
+        raise ValueError(f"{text_of(extent)} has no value where its divisor is 0") from None
 
 
 def checked_form(kernel: Kernel, operand: Operand, form: Form) -> Form:
@@ -106,6 +120,8 @@ def match_extents(
         origin = f"the {what} of {operand.name} along axis {axis}"
         if isinstance(extent, str):
             other, its_origin = found.setdefault(extent, (value, origin))
+            if other != value and what == "stride" and its_origin.startswith("the size of "):
+                raise ValueError(wrong_extent(operand, form, what, axis, other))
             if other != value:
                 raise ValueError(f"{extent} is {value} by {origin}, but {other} by {its_origin}")
         elif isinstance(extent, int) and extent != value:
@@ -130,7 +146,7 @@ def complete(kernel: Kernel, sizes: dict[str, int]) -> None:
         default: int | None = None
         if name in kernel.defaults:
             try:
-                default = value_of(kernel.defaults[name], sizes)
+                default = evaluated(kernel.defaults[name], sizes)
             except KeyError as error:
                 raise TypeError(f"no argument gives {error.args[0]}: add {error.args[0]}=…") from None
         if name not in sizes:
@@ -143,13 +159,19 @@ def complete(kernel: Kernel, sizes: dict[str, int]) -> None:
             raise ValueError(f"{name} is {sizes[name]}; it must be from 0 to {INT32_MAX}")
 
 
-def check_formulas(operand: Operand, form: Form, sizes: Mapping[str, int]) -> None:
-    """Raise ValueError unless the sizes and strides that are formulas are what the formulas say."""
-    for axis, (size, step) in enumerate(zip(operand.sizes, operand.strides, strict=True)):
-        for extent, actual, what in ((size, form.shape[axis], "size"), (step, form.strides[axis], "stride")):
-            if isinstance(extent, (str, int)) or (what == "stride" and form.shape[axis] <= 1):
-                continue
-            value = extent.value(sizes)
-            if value != actual:
-                origin = f"the {what} of {operand.name} along axis {axis}"
-                raise ValueError(f"{origin} is {actual}; it must be {extent.text}, which is {value}")
+def check_formulas(
+    operand: Operand,
+    expected: tuple[Extent, ...],
+    actual: tuple[int, ...],
+    what: str,
+    form: Form,
+    sizes: Mapping[str, int],
+) -> None:
+    """Raise ValueError unless an array's sizes or strides that are formulas are what the formulas say."""
+    for axis, (extent, found) in enumerate(zip(expected, actual, strict=True)):
+        if isinstance(extent, (str, int)) or (what == "stride" and form.shape[axis] <= 1):
+            continue
+        value = evaluated(extent, sizes)
+        if value != found:
+            origin = f"the {what} of {operand.name} along axis {axis}"
+            raise ValueError(f"{origin} is {found}; it must be {extent.text}, which is {value}")
