@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.engine.queries.runner import runner_unit
+from ckwatch.model.kernels import ParameterValue, Shape
+from ckwatch.model.text import span
 from ckwatch.render.renderer import Renderer
-from gemm_build import render
+from ckwatch.workspace.shapes import with_defaults
+from gemm_build import TEMPLATES, render
 from gemm_case import GemmCase
 from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
 from host_compiler import HostCompiler
+from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from naive_kernels import TEMPLATES as NAIVE
 from patience import PATIENCE_S
 
 Link = Callable[..., Path]
 
-CPP = ("cpp/gemm_blocked.cpp.j2", "runner/gemm_runner.cpp.j2", BLOCKED_SMALL)
-HIP = ("hip/gemm_tiled.hip.j2", "runner/gemm_runner.hip.j2", TILED_SMALL)
+CPP = ("cpp/gemm_blocked.cpp.j2", BLOCKED_SMALL)
+HIP = ("hip/gemm_tiled.hip.j2", TILED_SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -30,24 +34,37 @@ def link(renderer: Renderer, host_compiler: HostCompiler, tmp_path_factory: pyte
 
     def link_runner(
         case: GemmCase,
-        templates: tuple[str, str, Mapping[str, ParameterValue]] = CPP,
+        templates: tuple[str, Mapping[str, ParameterValue]] = CPP,
         damage: tuple[str, str] | None = None,
     ) -> Path:
-        kernel_template, runner_template, parameters = templates
-        unit = case.unit(kernel_template, parameters)
+        operation = case.operation()
+        sizes = with_defaults(operation, {"M": 70, "N": 50, "K": 90})
+        shape = Shape("first", sizes, {"kBatch": 1}, span("/test.kernel.toml", 0, 0, 0, 0))
+        unit = case.unit(*templates, shapes=(shape,))
         rendered = render(renderer, unit)
         text = rendered.text
         if damage is not None:
             assert damage[0] in text
             text = text.replace(*damage)
-        sizes: dict[str, ParameterValue] = {"M": 70, "N": 50, "K": 90, "kBatch": 1, "symbol": rendered.symbol}
-        runner_unit = replace(
-            unit,
-            kernel=replace(unit.kernel, template=runner_template),
-            instance=replace(unit.instance, parameters=sizes),
-        )
-        objects = [host_compiler.compile(source) for source in (text, render(renderer, runner_unit).text)]
+        runner = render(renderer, runner_unit(unit, rendered.symbol))
+        objects = [host_compiler.compile(source) for source in (text, runner.text)]
         return host_compiler.link(objects, tmp_path_factory.mktemp("runner") / "runner")
+
+    return link_runner
+
+
+@pytest.fixture
+def link_naive(host_compiler: HostCompiler, tmp_path: Path) -> Callable[..., Path]:
+    """As `link`, of a kernel file of `naive_kernels`."""
+
+    def link_runner(kernel: str, damage: tuple[str, str] = ("", "")) -> Path:
+        unit = naive_unit(tmp_path, kernel)
+        renderer = Renderer((NAIVE, TEMPLATES))
+        rendered = render(renderer, unit)
+        assert damage[0] in rendered.text
+        runner = render(renderer, runner_unit(unit, rendered.symbol))
+        texts = (rendered.text.replace(*damage), runner.text)
+        return host_compiler.link([host_compiler.compile(text) for text in texts], tmp_path / "runner")
 
     return link_runner
 
@@ -61,7 +78,7 @@ def run(executable: Path, *arguments: str, **environment: str) -> tuple[int, str
     return result.returncode, result.stdout, result.stderr
 
 
-RIGHT = (
+USED = (
     "f16 col row row",
     "f32 alpha beta",
     "f8 row scales",
@@ -71,11 +88,15 @@ RIGHT = (
     "f64",
     "reordered",
 )
+RIGHT = {name: CASES[name] for name in USED} | {
+    "u8 to i64": GemmCase("u8", "i8", "i64", accumulator="i32"),
+    "bool to u8": GemmCase("bool", "u8", "u8", accumulator="i32", bias="row", bias_dtype="i64"),
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_kernels_pass(name: str, link: Link) -> None:
-    executable = link(CASES[name])
+    executable = link(RIGHT[name])
     for arguments in (
         (),
         ("--M", "1", "--N", "1", "--K", "1"),
@@ -87,9 +108,9 @@ def test_right_kernels_pass(name: str, link: Link) -> None:
         assert "PASSED" in out
 
 
-@pytest.mark.parametrize("name", ["f16", "reordered", "one buffer"])
+@pytest.mark.parametrize("name", ["f16 col row row", "reordered", "one buffer", "u8 to i64"])
 def test_the_device_runner(name: str, link: Link) -> None:
-    executable = link(CASES[name], HIP)
+    executable = link(RIGHT[name], HIP)
     status, out, err = run(executable, "--kBatch", "2")
     assert (status, err) == (0, ""), out
     assert "on stand-in on the host (none)" in out
@@ -167,4 +188,90 @@ def test_usage(link: Link) -> None:
         assert (status, message in err) == (2, True), err
     status, out, _ = run(executable, "--help")
     assert status == 0
-    assert "--kBatch           slices of K (split-K) (default 1)" in out
+    assert "  --kBatch           slices of K that are multiplied side by side (default 1)\n" in out
+    assert "  --LDA              leading dimension of X; by default without gaps\n" in out
+
+
+BATCHED_RUNS = {
+    "the first shape": ((), "B 3, M 20, N 17, K 33, LDA 33, LDB 33, LDC 17, LDD 0, BatchStrideA 660, "),
+    "one matrix": (("--B", "1", "--M", "1", "--N", "1", "--K", "1"), "B 1, M 1, "),
+    "gaps": (
+        ("--LDA", "40", "--LDC", "20", "--BatchStrideC", "500"),
+        "BatchStrideA 800, BatchStrideB 561, BatchStrideC 500,",
+    ),
+    "within each other": (
+        ("--LDA", "99", "--BatchStrideA", "33", "--LDC", "51", "--BatchStrideC", "17"),
+        "BatchStrideC 17",
+    ),
+    "one X for all": (
+        (
+            "--BatchStrideA",
+            "0",
+        ),
+        "BatchStrideA 0,",
+    ),
+    "a sample": (
+        ("--B", "50", "--full-check-macs", "100000"),
+        "elements compared (a sample of matrices, rows and columns)",
+    ),
+}
+
+
+def test_a_batched_gemm(link_naive: Callable[..., Path]) -> None:
+    executable = link_naive(BATCHED_GEMM)
+    for arguments, shown in BATCHED_RUNS.values():
+        status, out, err = run(executable, *arguments)
+        assert (status, err) == (0, ""), out
+        assert shown in out
+        assert "f32 row x f32 col -> f32 row, f32 accumulator, f32 bias (N)\n" in out
+    status, out, err = run(executable, "--BatchStrideC", "339")
+    assert (status, out, err) == (2, "", "error: elements of Y would overlap: its strides are too small\n")
+    status, out, err = run(
+        executable, "--B", "2147483647", "--BatchStrideA", "2147483647", "--BatchStrideB", "2147483647"
+    )
+    assert (status, out, err) == (2, "", "error: the sizes are too large\n")
+
+
+CONVOLUTION_RUNS = {
+    "the first shape": (),
+    "padding": ("--LeftPads_0", "1", "--LeftPads_1", "2", "--RightPads_0", "1", "--RightPads_1", "2"),
+    "a filter larger than the input": ("--InputSize_0", "1", "--InputSize_1", "1", "--RightPads_0", "2"),
+    "one group": ("--GroupCount", "1", "--NBatch", "1", "--ConvolutionStrides_0", "3"),
+    "depthwise": ("--GroupCount", "6", "--NOutChannels", "12", "--Dilations_1", "3"),
+}
+
+
+def test_a_convolution(link_naive: Callable[..., Path]) -> None:
+    executable = link_naive(CONVOLUTION)
+    for arguments in CONVOLUTION_RUNS.values():
+        status, out, err = run(executable, *arguments)
+        assert (status, err) == (0, ""), out
+        assert "f32 NHWGC x f32 GKYXC -> f32 NHWGK, f32 accumulator, f32 bias (NOutChannels)\n" in out
+    status, out, err = run(executable, "--help")
+    assert (
+        "  --ConvolutionStrides_1  elements of the input from one output to the next along axis 1 (default 2)\n" in out
+    )
+    assert "kBatch" not in out
+    status, out, err = run(executable, "--FilterSize_1", "20")
+    assert (status, out, err) == (2, "", "error: Y would have the size 2 x 8 x 8 x -3\n")
+    status, out, err = run(executable, "--ConvolutionStrides_0", "0")
+    assert (status, out, err) == (2, "", "error: ConvolutionStrides_0 is smaller than 1\n")
+    status, out, err = run(executable, "--NInChannels", "7")
+    assert status == 1
+    assert "the workspace query returned -23" in err
+
+
+NAIVE_DAMAGE = {
+    "one matrix for all": (BATCHED_GEMM, "W[b * ", "W[0 * ", "wrong: Y[1, 0, 0] is"),
+    "the wrong border": (CONVOLUTION, "- LeftPads_0;", "- RightPads_0;", "wrong: Y[0, 0, 0, 0] is"),
+    "the wrong group": (CONVOLUTION, "out / filters;", "out % filters * 0;", "wrong: Y[0, 4, 0, 0] is"),
+    "the last channel": (CONVOLUTION, "out < NOutChannels;", "out + 1 < NOutChannels;", "elements of Y are NaN or were not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NAIVE_DAMAGE)
+def test_wrong_kernels_of_other_operations_fail(what: str, link_naive: Callable[..., Path]) -> None:
+    kernel, before, after, message = NAIVE_DAMAGE[what]
+    status, out, err = run(link_naive(kernel, (before, after)))
+    assert status == 1, out + err
+    assert message in out + err

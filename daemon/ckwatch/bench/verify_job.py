@@ -21,9 +21,6 @@ from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import (
-    INTEGERS,
-    LARGEST,
-    SMALL_FLOATS,
     Mask,
     Storage,
     gap_mask,
@@ -33,6 +30,7 @@ from ckwatch.bench.numerics.storage import (
     poison,
     tensor_elements,
 )
+from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
 from ckwatch.bench.numerics.verification import Reference, WrongResultError
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError

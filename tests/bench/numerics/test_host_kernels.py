@@ -19,10 +19,14 @@ from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape
 from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.shapes import with_defaults
 from gemm_build import TEMPLATES, render
 from gemm_case import GemmCase, GemmRun, Size
 from gemm_rows import BLOCKED_SMALL, CASES, sizes
 from host_compiler import WARNINGS, HostCompiler
+from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from naive_kernels import TEMPLATES as NAIVE
 from units import place
 
 GUARD = 64
@@ -66,6 +70,30 @@ def test_a_real_kernel_passes(name: str, compiler: HostCompiler, tmp_path: Path)
             with pytest.raises(WrongResultError) as caught:
                 reference.check({"Y": np.zeros_like(y)})
             assert caught.value.kind is FailureKind.OUT_OF_BOUNDS
+
+
+@pytest.mark.parametrize("text", [BATCHED_GEMM, CONVOLUTION])
+def test_kernels_of_other_operations_pass(text: str, compiler: HostCompiler, tmp_path: Path) -> None:
+    """On sizes that only these operations have: groups, pads, steps, matrices within each other."""
+    unit = naive_unit(tmp_path, text)
+    rendered = render(Renderer((NAIVE, TEMPLATES)), unit)
+    library = compiler.link([compiler.compile(rendered.text)], tmp_path / "unit.so", "-shared")
+    function = ctypes.CDLL(str(library))[rendered.symbol]
+    operation = unit.kernel.operation
+    special_sizes = KINDS[operation.kind].special_sizes
+    assert special_sizes is not None
+    for sizes_of_one in (unit.kernel.shapes[0].sizes, *special_sizes(operation, 16, 8, 8).values()):
+        runtime = dict.fromkeys(operation.runtime_arguments, 1)
+        problem = problem_of(operation, Shape("s", with_defaults(operation, sizes_of_one), runtime, place()), "host")
+        inputs = make_inputs(problem, 1)
+        y = poison(problem.buffer("Y"), fnuz=False, guard_elements=GUARD)
+        call(function, problem, inputs | {"Y": y})
+        reference = Reference(problem, inputs)
+        assert reference.check({"Y": y}).compared > 0
+        wrong = y.copy()
+        wrong[0] += 1
+        with pytest.raises(WrongResultError, match="are wrong"):
+            reference.check({"Y": wrong})
 
 
 def call(function: Callable[..., int], problem: KernelProblem, buffers: dict[str, Storage]) -> None:

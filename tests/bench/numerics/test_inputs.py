@@ -25,7 +25,7 @@ def problem(case: GemmCase, m: int = 5, n: int = 7, k: int = 11, padding: int = 
 
 
 def runner_bits(seed: int, tensor: int, at: int) -> int:
-    """`random_bits` of `runner/gemm_runner_main.j2`, word for word."""
+    """`random_bits` of `runner/runner_main.j2`, word for word."""
     mask = 2**64 - 1
     z = ((seed * 8 + tensor) * 0x9E3779B97F4A7C15 + (at + 1) * 0xD1B54A32D192ED03) & mask
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask

@@ -9,15 +9,13 @@ import pytest
 
 import gemm_case
 from ckwatch.bench.numerics.storage import (
-    INTEGERS,
-    SMALL_FLOATS,
-    half_subnormal,
     is_nan,
     narrow,
     poison,
     storage_type,
     widen,
 )
+from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, half_subnormal
 from ckwatch.model.kernel_problem import Buffer
 from ckwatch.model.tensors import DTYPES
 

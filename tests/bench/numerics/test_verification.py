@@ -15,13 +15,13 @@ import pytest
 
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import narrow, poison, poison_element, tensor_elements
+from ckwatch.bench.numerics.tolerance import tolerance_of
 from ckwatch.bench.numerics.verification import (
     ACTIVATIONS,
     Reference,
     WrongResultError,
     check_written,
     sampled_lines,
-    tolerance_of,
 )
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.storage import INTEGERS, Storage, gap_mask, narrow, poison_element, storage_type
+from ckwatch.bench.numerics.storage import Storage, gap_mask, narrow, poison_element, storage_type
+from ckwatch.bench.numerics.tolerance import INTEGERS
 from ckwatch.model.kernel_problem import Buffer, KernelProblem
 
 CHUNK = 1 << 15

@@ -8,7 +8,6 @@ as an integer).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, SmallFloat
 from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
 from ckwatch.model.tensors import DTYPES
@@ -38,56 +38,12 @@ _NUMPY_TYPES: dict[str, type[np.generic]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SmallFloat:
-    """An 8-bit float: exponent bias, stored bits of the mantissa, largest finite value, and the NaN that is written.
-
-    The forms without infinity (`fnuz`, OCP's E4M3) have NaN at one magnitude only.
-    """
-
-    mantissa_bits: int
-    bias: int
-    largest: float
-    nan: int
-
-
-SMALL_FLOATS = {
-    ("f8", False): SmallFloat(3, 7, 448.0, 0x7F),
-    ("bf8", False): SmallFloat(2, 15, 57344.0, 0x7F),
-    ("f8", True): SmallFloat(3, 8, 240.0, 0x80),
-    ("bf8", True): SmallFloat(2, 16, 57344.0, 0x80),
-}
-"""By dtype and whether it is the fnuz form."""
-
-LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float(np.finfo(np.float32).max)}
-"""Largest finite values of the floats that have an infinity and are not f64."""
-
-HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0}
-"""Half of the smallest value above 0: what rounding to a value near 0 may cost."""
-
 _SECOND_POISON = 0x55
-
-INTEGERS = {
-    "i8": (-128.0, 127.0),
-    "i32": (-2147483648.0, 2147483647.0),
-    "i64": (-(2.0**63), 2.0**63 - 1024),
-    "u8": (0.0, 255.0),
-    "bool": (0.0, 1.0),
-}
-"""The smallest and the largest value that both an integer and a double can have."""
 
 
 def storage_type(dtype: str) -> np.dtype[Any]:
     """The numpy type of a dtype's elements in memory, by the ABI. Raises KeyError for an unknown dtype."""
     return np.dtype(_NUMPY_TYPES[DTYPES[dtype].abi_type])
-
-
-def half_subnormal(dtype: str, fnuz: bool) -> float:
-    """Half of the smallest value above 0; of an integer 0, since it is not rounded to."""
-    if dtype in ("f8", "bf8"):
-        form = SMALL_FLOATS[dtype, fnuz]
-        return 2.0 ** -(form.bias + form.mantissa_bits)
-    return HALF_SUBNORMALS.get(dtype, 0.0)
 
 
 def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:

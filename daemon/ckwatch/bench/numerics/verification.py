@@ -30,14 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ckwatch.bench.numerics.storage import (
-    INTEGERS,
-    LARGEST,
-    SMALL_FLOATS,
     Doubles,
     Mask,
     Storage,
     gap_mask,
-    half_subnormal,
     is_nan,
     matrix_elements,
     matrix_offsets,
@@ -45,10 +41,10 @@ from ckwatch.bench.numerics.storage import (
     sample_indices,
     widen,
 )
+from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, range_of, tolerance_of
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
-from ckwatch.model.tensors import DTYPES
 
 SQRT_HALF = 0.70710678118654752440
 SQRT_2_BY_PI = 0.79788456080286535588
@@ -74,59 +70,6 @@ ACTIVATIONS: Mapping[str, Callable[[Doubles], Doubles]] = {
     "sigmoid": _sigmoid,
     "tanh": np.tanh,
 }
-
-NO_ROUNDINGS = frozenset({"none", "relu"})
-"""Activations that are exact."""
-
-
-EPILOGUE_MANTISSA = DTYPES["f32"].mantissa_bits
-"""CK's epilogue computes in f32 also where the accumulator is an integer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """|y - reference| <= floor + relative · (largest |reference| + |reference|) is right."""
-
-    relative: float
-    floor: float
-
-
-def tolerance_of(problem: KernelProblem) -> Tolerance:
-    """The tolerance of a contraction.
-
-    An integer result of an epilogue that rounds may be one off, since it may lie in the middle between two. Raises
-    ValueError for a problem that is no contraction.
-    """
-    gemm = problem.gemm
-    if gemm is None:
-        raise ValueError("what the kernel computes is not known")
-    roundings = _epilogue_roundings(gemm)
-    accumulator = DTYPES[gemm.accumulator].mantissa_bits
-    operands = (DTYPES[problem.buffer(view.buffer).dtype].mantissa_bits for view in (gemm.x, gemm.w))
-    dtype = problem.buffer(gemm.y.buffer).dtype
-    output = DTYPES[dtype].mantissa_bits
-    relative = max(
-        _half_ulp(accumulator) * gemm.x.sizes[1] + _half_ulp(accumulator or EPILOGUE_MANTISSA) * roundings,
-        _half_ulp(min(operands)) if output else 0.0,
-        _half_ulp(output),
-    )
-    one_off = not output and (roundings or accumulator)
-    return Tolerance(relative=relative, floor=1.0 if one_off else half_subnormal(dtype, gemm.fnuz))
-
-
-def _half_ulp(mantissa_bits: int) -> float:
-    return math.ldexp(0.5, -mantissa_bits) if mantissa_bits else 0.0
-
-
-def _epilogue_roundings(gemm: Gemm) -> int:
-    return (
-        (gemm.scale_x is not None)
-        + (gemm.scale_w is not None)
-        + (gemm.alpha != 1)
-        + 2 * (gemm.bias is not None)
-        + 16 * (gemm.activation not in NO_ROUNDINGS)
-    )
-
 
 CHUNK = 1 << 20
 SHOWN = 5
@@ -476,7 +419,7 @@ class Reference:
 
     def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
         """|y - reference|, and the same in units of what it may be."""
-        low, high = _range_of(self._y.dtype, self._gemm.fnuz)
+        low, high = range_of(self._y.dtype, self._gemm.fnuz)
         expected = self._expected if math.isinf(high) else np.clip(self._expected, low, high)
         equal = found == expected
         if self._y.dtype in LARGEST:
@@ -567,16 +510,6 @@ def _lines_with(gemm: Gemm, written: Mask) -> Lines:
             of_rows |= found.any(axis=1)
             of_columns |= found.any(axis=0)
     return Lines(matrices=np.array(matrices, np.intp), rows=np.flatnonzero(of_rows), columns=np.flatnonzero(of_columns))
-
-
-def _range_of(dtype: str, fnuz: bool) -> tuple[float, float]:
-    """What an output saturates at."""
-    if dtype in INTEGERS:
-        return INTEGERS[dtype]
-    if dtype in ("f8", "bf8"):
-        largest = SMALL_FLOATS[dtype, fnuz].largest
-        return -largest, largest
-    return -math.inf, math.inf
 
 
 def _root_mean_square(values: Doubles) -> float:

@@ -1,20 +1,17 @@
-"""One unit in detail: its state, rendered text, artifact, past compiles, and a standalone runner."""
+"""One unit in detail: its state, rendered text, artifact, and past compiles."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from anyio import TemporaryDirectory, to_thread
+from anyio import to_thread
 
 from ckwatch.compile.rendered_unit import compile_request
-from ckwatch.compile.request import CompilerToolchain, ProductKind
 from ckwatch.compile.single_call import shown_command
-from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import Artifact as Stored
-from ckwatch.compile.store.entries import read_entry, verified
+from ckwatch.compile.store.entries import read_entry
 from ckwatch.compile.toolchain.nvcc import NvccToolchain
 from ckwatch.core.events import MAIN
 from ckwatch.core.phases import Phase
@@ -24,20 +21,17 @@ from ckwatch.engine.handlers.history_recorder import HistoryRecorder
 from ckwatch.engine.handlers.load import ViewLoader
 from ckwatch.engine.handlers.render import RenderHandler
 from ckwatch.engine.loop import EngineLoop
+from ckwatch.engine.queries.runner import write_runner
 from ckwatch.engine.queries.unit_lookup import UnitLookup
 from ckwatch.engine.to_wire import causes_to_wire, diagnostic_to_wire, slow_compile, span_to_wire, unit_to_wire
-from ckwatch.model.errors import CkwatchError, TemplateError
-from ckwatch.model.kernels import Operation, Outcome, ParameterValue, Unit
+from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Operation, Outcome
 from ckwatch.model.source_map import Segment, SourceMap
 from ckwatch.model.targets import Language, language_of
 from ckwatch.render.outcome import RenderOutcome
-from ckwatch.render.worker_pool import RenderPool
 from ckwatch.wire.messages import Artifact, ChainLink, RenderedText, Run, UnitDetail
 from ckwatch.wire.messages import Segment as WireSegment
 from ckwatch.wire.state import Cause, Position
-
-RUNNER_TEMPLATES = {Language.HIP: "runner/gemm_runner.hip.j2", Language.CPP: "runner/gemm_runner.cpp.j2"}
-DEFAULT_SIZES: dict[str, ParameterValue] = {"M": 1024, "N": 1024, "K": 1024, "kBatch": 1}
 
 
 class UnitQueries:
@@ -143,41 +137,6 @@ class UnitQueries:
         workspace = self._view_loader.workspace(state.key.scope)
         renderers = self._tools.renderers(workspace.template_folders)
         await write_runner(state.unit, artifact, renderers, compiler.toolchain, Path(path))
-
-
-async def write_runner(
-    unit: Unit, artifact: Artifact, renderers: RenderPool, toolchain: CompilerToolchain, target: Path
-) -> None:
-    """Write the program to `target`. Its default sizes are those of the kernel file's first shape.
-
-    Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
-    """
-    language = language_of(unit.kernel.template)
-    if unit.kernel.operation.kind != "gemm":  # the program's text knows no other sizes
-        raise CkwatchError(
-            f"'{unit.kernel.name}' is a {unit.kernel.operation.kind} operation: only GEMMs have a standalone runner",
-            "build it without --runner",
-        )
-    if language not in RUNNER_TEMPLATES:
-        raise CkwatchError(
-            f"'{unit.kernel.name}' is a .{language} template: there is no standalone runner for it",
-            "`ckwatch bench` runs and verifies it; `ckwatch export` makes a Python module of it",
-        )
-    shape = unit.kernel.shapes[0] if unit.kernel.shapes else None
-    sizes = DEFAULT_SIZES if shape is None else {**DEFAULT_SIZES, **shape.sizes, **shape.runtime}
-    parameters = {name: sizes[name] for name in DEFAULT_SIZES} | {"symbol": artifact.symbol}
-    runner = replace(
-        unit,
-        kernel=replace(unit.kernel, template=RUNNER_TEMPLATES[language]),
-        instance=replace(unit.instance, parameters=parameters),
-    )
-    outcome = await renderers.render(runner)
-    if outcome.rendered is None:
-        raise TemplateError(outcome.diagnostics)
-    object_file = Path(artifact.products[ProductKind.OBJECT.value])
-    await to_thread.run_sync(verified, object_file)
-    async with TemporaryDirectory(prefix="ckwatch-runner-") as work:
-        await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)
 
 
 def rendered_to_wire(unit: str, outcome: RenderOutcome, with_map: bool) -> RenderedText:

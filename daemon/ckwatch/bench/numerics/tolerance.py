@@ -1,0 +1,124 @@
+"""What numbers a dtype can hold, and how far a right result may be off; without numpy, as the daemon is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ckwatch.model.contractions import Contraction
+from ckwatch.model.kernel_problem import Gemm, KernelProblem
+from ckwatch.model.tensors import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class SmallFloat:
+    """An 8-bit float: exponent bias, stored bits of the mantissa, largest finite value, and the NaN that is written.
+
+    The forms without infinity (`fnuz`, OCP's E4M3) have NaN at one magnitude only.
+    """
+
+    mantissa_bits: int
+    bias: int
+    largest: float
+    nan: int
+
+
+SMALL_FLOATS = {
+    ("f8", False): SmallFloat(3, 7, 448.0, 0x7F),
+    ("bf8", False): SmallFloat(2, 15, 57344.0, 0x7F),
+    ("f8", True): SmallFloat(3, 8, 240.0, 0x80),
+    ("bf8", True): SmallFloat(2, 16, 57344.0, 0x80),
+}
+"""By dtype and whether it is the fnuz form."""
+
+LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127")}
+"""Largest finite values of the floats that have an infinity and are not f64."""
+
+HALF_SUBNORMALS = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150, "f64": 0.0}
+"""Half of the smallest value above 0: what rounding to a value near 0 may cost."""
+
+INTEGERS = {
+    "i8": (-128.0, 127.0),
+    "i32": (-2147483648.0, 2147483647.0),
+    "i64": (-(2.0**63), 2.0**63 - 1024),
+    "u8": (0.0, 255.0),
+    "bool": (0.0, 1.0),
+}
+"""The smallest and the largest value that both an integer and a double can have."""
+
+
+def half_subnormal(dtype: str, fnuz: bool) -> float:
+    """Half of the smallest value above 0; of an integer 0, since it is not rounded to."""
+    if dtype in ("f8", "bf8"):
+        form = SMALL_FLOATS[dtype, fnuz]
+        return 2.0 ** -(form.bias + form.mantissa_bits)
+    return HALF_SUBNORMALS.get(dtype, 0.0)
+
+
+def range_of(dtype: str, fnuz: bool) -> tuple[float, float]:
+    """What an output saturates at."""
+    if dtype in INTEGERS:
+        return INTEGERS[dtype]
+    if dtype in ("f8", "bf8"):
+        largest = SMALL_FLOATS[dtype, fnuz].largest
+        return -largest, largest
+    return -math.inf, math.inf
+
+
+NO_ROUNDINGS = frozenset({"none", "relu"})
+"""Activations that are exact."""
+
+
+EPILOGUE_MANTISSA = DTYPES["f32"].mantissa_bits
+"""CK's epilogue computes in f32 also where the accumulator is an integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """|y - reference| <= floor + relative · (largest |reference| + |reference|) is right."""
+
+    relative: float
+    floor: float
+
+
+def tolerance_of(problem: KernelProblem) -> Tolerance:
+    """The tolerance of a contraction.
+
+    An integer result of an epilogue that rounds may be one off, since it may lie in the middle between two. Raises
+    ValueError for a problem that is no contraction.
+    """
+    gemm = problem.gemm
+    if gemm is None:
+        raise ValueError("what the kernel computes is not known")
+    roundings = epilogue_roundings(gemm)
+    accumulator = DTYPES[gemm.accumulator].mantissa_bits
+    operands = (DTYPES[problem.buffer(view.buffer).dtype].mantissa_bits for view in (gemm.x, gemm.w))
+    dtype = problem.buffer(gemm.y.buffer).dtype
+    output = DTYPES[dtype].mantissa_bits
+    relative = max(
+        _half_ulp(accumulator) * gemm.x.sizes[1] + _half_ulp(accumulator or EPILOGUE_MANTISSA) * roundings,
+        _half_ulp(min(operands)) if output else 0.0,
+        _half_ulp(output),
+    )
+    return Tolerance(relative=relative, floor=tolerance_floor(gemm.accumulator, dtype, roundings, gemm.fnuz))
+
+
+def _half_ulp(mantissa_bits: int) -> float:
+    return math.ldexp(0.5, -mantissa_bits) if mantissa_bits else 0.0
+
+
+def tolerance_floor(accumulator: str, output: str, roundings: int, fnuz: bool) -> float:
+    """What an element of the dtype `output` may be off however small it is, after an epilogue's `roundings`."""
+    one_off = not DTYPES[output].mantissa_bits and (roundings or DTYPES[accumulator].mantissa_bits)
+    return 1.0 if one_off else half_subnormal(output, fnuz)
+
+
+def epilogue_roundings(computed: Gemm | Contraction) -> int:
+    """How often an element is rounded after its sum."""
+    return (
+        (computed.scale_x is not None)
+        + (computed.scale_w is not None)
+        + (computed.alpha != 1)
+        + 2 * (computed.bias is not None)
+        + 16 * (computed.activation not in NO_ROUNDINGS)
+    )

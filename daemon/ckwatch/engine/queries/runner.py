@@ -1,0 +1,138 @@
+"""The standalone runner of a unit: a program that runs and verifies it, made from its operation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from anyio import TemporaryDirectory, to_thread
+
+from ckwatch.bench.numerics.tolerance import (
+    EPILOGUE_MANTISSA,
+    LARGEST,
+    epilogue_roundings,
+    range_of,
+    tolerance_floor,
+)
+from ckwatch.compile.request import CompilerToolchain, ProductKind
+from ckwatch.compile.standalone_runner import build_runner
+from ckwatch.compile.store.entries import verified
+from ckwatch.model.contractions import Contraction
+from ckwatch.model.errors import CkwatchError, TemplateError
+from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
+from ckwatch.model.kernels import Kernel, Operation, ParameterValue, Unit
+from ckwatch.model.targets import Language, language_of
+from ckwatch.model.tensors import DTYPES, evaluate_size
+from ckwatch.render.worker_pool import RenderPool
+from ckwatch.wire.messages import Artifact
+from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.shapes import RUNTIME_DEFAULTS, with_defaults
+
+TEMPLATES = {Language.HIP: "runner/runner.hip.j2", Language.CPP: "runner/runner.cpp.j2"}
+USUAL_EXTENT = 1024
+"""M, N and K of a runner whose kernel file has no shapes."""
+
+
+async def write_runner(
+    unit: Unit, artifact: Artifact, renderers: RenderPool, toolchain: CompilerToolchain, target: Path
+) -> None:
+    """Write the program to `target`. Its default sizes are those of the kernel file's first shape.
+
+    Raises CkwatchError for an operation without a runner, or where `target` cannot be written, and LostArtifactError.
+    """
+    outcome = await renderers.render(runner_unit(unit, artifact.symbol))
+    if outcome.rendered is None:
+        raise TemplateError(outcome.diagnostics)
+    object_file = Path(artifact.products[ProductKind.OBJECT.value])
+    await to_thread.run_sync(verified, object_file)
+    language = language_of(unit.kernel.template)
+    async with TemporaryDirectory(prefix="ckwatch-runner-") as work:
+        await build_runner(outcome.rendered.text, language, object_file, toolchain, folder=Path(work), output=target)
+
+
+def runner_unit(unit: Unit, symbol: str) -> Unit:
+    """What is rendered to the runner of `unit`, whose C function is `symbol`.
+
+    Raises CkwatchError where there is no runner.
+    """
+    kernel = unit.kernel
+    language = language_of(kernel.template)
+    if kernel.operation.contraction is None:
+        raise CkwatchError(
+            f"'{kernel.name}' is a {kernel.operation.kind} operation: what it computes is not known, so that there is "
+            "no standalone runner",
+            "build it without --runner",
+        )
+    if language not in TEMPLATES:
+        raise CkwatchError(
+            f"'{kernel.name}' is a .{language} template: there is no standalone runner for it",
+            "`ckwatch bench` runs and verifies it; `ckwatch export` makes a Python module of it",
+        )
+    parameters = {
+        "symbol": symbol,
+        **_arguments(kernel),
+        **_tensors(kernel.operation, kernel.operation.contraction),
+        **_numerics(kernel.operation, kernel.operation.contraction, fnuz=is_fnuz(unit.arch)),
+    }
+    return replace(
+        unit,
+        kernel=replace(kernel, template=TEMPLATES[language]),
+        instance=replace(unit.instance, parameters=parameters),
+    )
+
+
+def _arguments(kernel: Kernel) -> dict[str, ParameterValue]:
+    """For each size and runtime argument a default, the least value, and what it means."""
+    operation, kind = kernel.operation, KINDS[kernel.operation.kind]
+    values: dict[str, int | float]
+    if kernel.shapes:
+        values = {**kernel.shapes[0].sizes, **kernel.shapes[0].runtime}
+    elif kind.sizes_for is not None:
+        sizes = kind.sizes_for(operation, USUAL_EXTENT, USUAL_EXTENT, USUAL_EXTENT)
+        values = {**with_defaults(operation, sizes), **RUNTIME_DEFAULTS}
+    else:
+        raise CkwatchError(f"'{kernel.name}' has no shape for its runner to begin with", "add a [[shape]]")
+    sizes = {name: int(values[name]) for name in operation.size_arguments}
+    for name, expression in operation.size_defaults.items():
+        if values[name] == evaluate_size(expression, sizes):
+            values[name] = -1  # follows from the sizes that are given
+    names = (*operation.size_arguments, *operation.runtime_arguments)
+    return {
+        "defaults": tuple(int(values[name]) for name in names),
+        "least": tuple(0 if name in operation.size_defaults else 1 for name in names),
+        "help": tuple(kind.shape_docs[name] for name in names),
+        "may_be_zero": tuple(sorted(kind.may_be_zero)),
+        "free_strides": tuple(sorted(kind.free_strides)),
+    }
+
+
+def _tensors(operation: Operation, contraction: Contraction) -> dict[str, ParameterValue]:
+    buffers = {tensor.name: tensor.buffer for tensor in operation.tensors}
+    return {
+        "buffers": tuple(dict.fromkeys(buffers.values())),
+        "scales": tuple(buffers[name] for name in contraction.scales),
+        "pointers": tuple(tensor.name for _, tensor in pointer_arguments(operation)),
+    }
+
+
+def _numerics(operation: Operation, contraction: Contraction, *, fnuz: bool) -> dict[str, ParameterValue]:
+    """The numbers of the tolerance (`ckwatch.bench.numerics.verification`) and of the output's range, as C++."""
+    dtypes = {tensor.name: tensor.dtype for tensor in operation.tensors}
+    operands = (DTYPES[dtypes[axes.tensor]].mantissa_bits for axes in (contraction.x, contraction.w))
+    output = dtypes[contraction.y.tensor]
+    low, high = range_of(output, fnuz)
+    return {
+        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits,
+        "mantissa_compute": min(operands),
+        "mantissa_output": DTYPES[output].mantissa_bits,
+        "mantissa_epilogue": EPILOGUE_MANTISSA,
+        "epilogue_roundings": epilogue_roundings(contraction),
+        "tolerance_floor": repr(tolerance_floor(operation.accumulator, output, epilogue_roundings(contraction), fnuz)),
+        "lowest_output": _cpp_double(low),
+        "highest_output": _cpp_double(high),
+        "infinite_beyond": _cpp_double(LARGEST.get(output, float("inf"))),
+    }
+
+
+def _cpp_double(value: float) -> str:
+    return repr(value).replace("inf", "INFINITY")
