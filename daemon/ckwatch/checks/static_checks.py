@@ -1,7 +1,8 @@
 """Checks a unit before any compiler runs: its parameters' names and values, and the instance rules.
 
-Three checks: parameters of the instance that no template reads, values that are none of a parameter's type, and
-instances that Composable Kernel would reject (`ckwatch.checks.rules`). Their diagnostics stand at the parameter's place
+Four checks: parameters of the instance that no template reads, values that are none of a parameter's type, element
+types and layouts that are not those of the operation (`ckwatch.checks.operands`), and instances that Composable Kernel
+would reject (`ckwatch.checks.rules`). Their diagnostics stand at the parameter's place
 in the kernel file. A type is what a template declares (`ckwatch.model.parameter_types`), or what the template argument
 wants that the rendered text makes of the parameter.
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ckwatch.checks.blame import parameter_behind
+from ckwatch.checks.operands import operand_mismatches
 from ckwatch.checks.parameter_values import ValueProblem, value_problem, value_words
 from ckwatch.checks.rule_diagnostics import rule_diagnostics, unchecked_diagnostics
 from ckwatch.checks.rules.argument_types import SourceNames, violated_type
@@ -53,6 +55,7 @@ def static_checks(
             kept = tuple(one for one in kept if not _follows(one, wrong, builtin))
         return replace(outcome, diagnostics=(*wrong.values(), *kept))
     found = [*not_exported(rendered), *unused_parameters(unit, rendered), *wrong.values()]
+    found += operand_mismatches(unit, rendered.mentioned)
     if rules:
         found += rule_diagnostics(unit, rendered.text, rendered.source_map, wrong=wrong, passed=passed)
         if not any(one.severity is Severity.ERROR for one in found):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ckwatch.checks.supported_shapes import shape_rules, slices_of, unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
-from ckwatch.model.kernels import Operation, Shape, Unit
+from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
 from ckwatch.model.tensors import DTYPES, INT32_MAX, evaluate_size
 from ckwatch.model.tiles import Tile, tile_of
 from ckwatch.model.verification import VerificationDepth
@@ -303,6 +303,7 @@ class _Deriver:
         self._tensors = {tensor.name: tensor for tensor in self._operation.tensors}
         self._shares_buffers = len({tensor.buffer for tensor in self._tensors.values()}) < len(self._tensors)
         self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
+        self._has_gaps = any(self._can_have_gaps(tensor) for tensor in self._tensors.values())
         self._runtime = _usual_runtime(unit)
         self._depth = self._tile.k * self._prologue_rounds()
         self._step = cache(self._least_step)
@@ -313,8 +314,12 @@ class _Deriver:
                 yield from self._of_row(row)
                 continue
             for name in self._tensors:
-                if row.offset or not self._operation.size_defaults.keys().isdisjoint(self._tensors[name].strides):
+                if row.offset or self._can_have_gaps(self._tensors[name]):
                     yield from self._of_row(row._replace(only=name))
+
+    def _can_have_gaps(self, tensor: Tensor) -> bool:
+        """Whether a stride is an argument."""
+        return not self._operation.size_defaults.keys().isdisjoint(tensor.strides)
 
     def special_trials(self) -> Iterator[Trial]:
         """On the sizes that the operation's kind is known to go wrong on."""
@@ -327,7 +332,7 @@ class _Deriver:
             yield _trial(self._unit, name, problem_of(self._operation, shape, self._unit.arch))
 
     def _of_row(self, row: DerivedProblem) -> Iterator[Trial]:
-        if row.slices > 1 and "kBatch" not in self._runtime:
+        if (row.slices > 1 and "kBatch" not in self._runtime) or (row.padding and not self._has_gaps):
             return
         if row.slices > 1 and row.name != "split K" and not _splits_k(self._unit):
             return
@@ -384,9 +389,10 @@ class _Deriver:
         if self._shares_buffers:
             m = n = k = max(m, n, k)
         sizes = self._sizes_for(self._operation, m, n, k)
+        padded = (self._tensors[only],) if only else self._tensors.values()
         for name, least in self._operation.size_defaults.items():
-            sizes[name] = evaluate_size(least, sizes)
-            if sizes[name] and (not only or name in self._tensors[only].strides):
+            sizes.setdefault(name, evaluate_size(least, sizes))
+            if sizes[name] and any(name in tensor.strides for tensor in padded):
                 sizes[name] += padding
         runtime = {**self._runtime, "kBatch": slices} if "kBatch" in self._runtime else self._runtime
         shape = Shape("", sizes, runtime, self._unit.instance.span)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 from ckwatch.model.contractions import MatrixAxes, MatrixView, evaluated
 from ckwatch.model.kernels import Operation, Shape, Tensor, is_integers
@@ -74,7 +75,8 @@ class Gemm:
 class KernelProblem:
     """A kernel's call on one shape. `gemm` None: what it computes is not known, so that its numerics are not verified.
 
-    `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once.
+    `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once,
+    without what a convolution's steps skip.
     """
 
     buffers: tuple[Buffer, ...]
@@ -145,11 +147,26 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         gemm=gemm,
         flops=2 * gemm.macs if gemm is not None else None,
         bytes_moved=sum(
-            distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name))
+            _touched(
+                gemm,
+                buffer.name,
+                distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name)),
+            )
             * DTYPES[buffer.dtype].size_bytes
             for buffer in buffers
         ),
     )
+
+
+def _touched(gemm: Gemm | None, buffer: str, elements: int) -> int:
+    """How many of a buffer's elements are read or written; at most, where steps skip some of a convolution's input."""
+    if gemm is None or gemm.x.buffer != buffer:
+        return elements
+    for window in gemm.x.windows:
+        (outputs, _), (taps, _) = gemm.x.rows[window.row_axis], gemm.x.columns[window.column_axis]
+        step = gcd(window.row_step, window.column_step) if taps > 1 else window.row_step
+        elements = elements * min(window.size, outputs * taps, -(-window.size // step)) // window.size
+    return elements
 
 
 def dense_runs(view: TensorView) -> tuple[tuple[int, int], ...]:

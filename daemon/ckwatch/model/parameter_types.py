@@ -60,7 +60,8 @@ _NUMBERS = re.compile(
     r"(?:(integer)|array of (?:(\d{1,3}) )?integers?)(?: from (-?\d{1,18})(?: to (-?\d{1,18}))?)?(, or an integer)?"
 )
 _CHOICE = re.compile(r"one of (.+)")
-_OPERATION = re.compile(r"Device\w+")
+OPERATION_NAME = r"(?:Device|CkTile)\w+"
+"""What a device operation of CK is called, and what the templates of CK Tile put together."""
 
 
 def declarations(path: str, text: str) -> tuple[ParameterDeclaration, ...]:
@@ -68,7 +69,7 @@ def declarations(path: str, text: str) -> tuple[ParameterDeclaration, ...]:
     found = []
     for comment in _COMMENT.findall(text):
         for name, given, doc in _DECLARED.findall(comment):
-            if name == "Parameters" and _OPERATION.fullmatch(given.strip()):
+            if name == "Parameters" and re.fullmatch(OPERATION_NAME, given.strip()):
                 found.append(ParameterDeclaration(path, name, None, doc, given.strip()))
             elif (declared := parameter_type(given.strip())) is not None:
                 found.append(ParameterDeclaration(path, name, declared, doc))

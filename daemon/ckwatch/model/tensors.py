@@ -51,7 +51,7 @@ LAYOUTS = {"row": "Row", "col": "Col"}
 """`row`: the last index is contiguous; `col`: the one before it is."""
 
 
-EXPRESSION_LENGTH_LIMIT = 200
+EXPRESSION_LENGTH_LIMIT = 600
 INT32_MAX = 2**31 - 1
 
 

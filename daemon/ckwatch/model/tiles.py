@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 from ckwatch.model.kernels import ParameterValue
 
-TILE_PARAMETERS = (("MPerBlock", "NPerBlock", "KPerBlock"), ("ThreadblockM", "ThreadblockN", "ThreadblockK"))
-"""What templates call the sizes of a workgroup's tile: CK's own names, CUTLASS's."""
+TILE_PARAMETERS = (
+    ("MPerBlock", "NPerBlock", "KPerBlock"),
+    ("TileM", "TileN", "TileK"),
+    ("ThreadblockM", "ThreadblockN", "ThreadblockK"),
+)
+"""What templates call the sizes of a workgroup's tile: CK's own names, CK Tile's, CUTLASS's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

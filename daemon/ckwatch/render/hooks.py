@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ckwatch.model.kernel_problem import pointer_arguments
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor, every_input
-from ckwatch.model.tensors import DTYPES, contiguous_strides, is_atom
+from ckwatch.model.tensors import DTYPES, LAYOUTS, contiguous_strides, is_atom
 from ckwatch.render.values import describe, did_you_mean
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ class KernelHooks:
         return "void" if _absent(tensor) else DTYPES[tensor.dtype].abi_type
 
     def layout(self, tensor: Tensor | None) -> str:
-        """CK's name of the layout: `Row` or `Col`."""
-        return "Row" if _absent(tensor) or tensor.layout == "row" else "Col"
+        """CK's name of the layout: `Row`, `Col`, of a convolution's tensor `NHWGC`."""
+        return "Row" if _absent(tensor) else LAYOUTS.get(tensor.layout, tensor.layout)
 
     def size(self, tensor: Tensor | None, start: int, end: int | None = None, default_value: int | str = 0) -> str:
         """C expression for the product of sizes `start` to `end` (both inclusive, negative from the last).

@@ -58,7 +58,7 @@ class RenderWorker:
         """Render `unit`. A worker that overruns or dies gives a diagnostic; cancellation kills it."""
         await self.start()
         # A kernel file of a thousand instances is not sent a thousand times.
-        slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=()))
+        slim = replace(unit, kernel=replace(unit.kernel, instances=(), shapes=(), key_spans={}))
         try:
             with anyio.fail_after(limits.time_limit_s + GRACE_S):
                 return await self._exchange(slim, limits, overlays)

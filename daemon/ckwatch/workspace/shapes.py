@@ -150,15 +150,33 @@ def with_defaults(operation: Operation, sizes: Mapping[str, int]) -> dict[str, i
 def wrong_sizes(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """What is wrong with all sizes of a shape: the size and a message, the worst first. Raises ValueError."""
     kind = KINDS[operation.kind]
+    reported: set[str] = set()
     for name, value in sizes.items():
         default = operation.size_defaults.get(name)
         least = _least(operation, name) if default is None else evaluate_size(default, sizes)
-        if value < least and not (value == 0 and name in kind.may_be_zero):
+        if value < least and name not in kind.free_strides and not (value == 0 and name in kind.may_be_zero):
             tensor = next((tensor for tensor in operation.tensors if name in tensor.strides), None)
             extent = "" if tensor is None else f": {tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
             yield name, f"`{name}` must be at least {least}{extent}"
+            reported.add(name)
+    for _, tensor in operation.outputs:
+        found = None if kind.free_strides.isdisjoint(tensor.strides) else _overlap(tensor, sizes)
+        if found is not None and found[0] not in reported:
+            yield found[0], f"`{found[0]}` must be at least {found[1]}: elements of {tensor.name} overlap"
     if kind.wrong_sizes is not None:
         yield from kind.wrong_sizes(sizes)
+
+
+def _overlap(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+    """The stride of an axis that begins again within the axes of smaller strides, and what it would have to be."""
+    extent = 1
+    axes = zip(tensor.strides, tensor.sizes, strict=True)
+    values = ((evaluate_size(stride, sizes), evaluate_size(size, sizes), stride) for stride, size in axes)
+    for value, size, stride in sorted(values, key=lambda axis: axis[0] or INT32_MAX):
+        if size > 1 and value < extent:
+            return stride, extent
+        extent += (size - 1) * value
+    return None
 
 
 def _least(operation: Operation, name: str) -> int:

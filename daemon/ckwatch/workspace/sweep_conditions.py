@@ -117,27 +117,11 @@ def _read(
     problems: Problems, text: str, path: KeyPath, known: Collection[str], what: str
 ) -> tuple[frozenset[str], Evaluation] | None:
     """The names in a condition or expression, and its evaluation."""
-    problem = ""
-    names: set[str] = set()
-    if len(text) > CONDITION_LENGTH_LIMIT:
-        problem = f"more than {CONDITION_LENGTH_LIMIT} characters"
-    else:
-        try:
-            evaluate = _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
-            tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
-            names = meta.find_undeclared_variables(tree) - set(FUNCTIONS)
-            numbers = (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, float))
-            if not all(map(math.isfinite, numbers)):
-                problem = "a number is too large"
-        except TemplateSyntaxError as error:
-            problem = error.message or "syntax error"
-            if re.search(r"(?<![<>=!])=(?!=)", text):
-                problem += "; a comparison is written =="
-        except (TemplateError, SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-            problem = str(error) or type(error).__name__
-    if problem:
+    try:
+        names, evaluate = compiled_expression(text)
+    except ValueError as error:
         article = "an" if what == "expression" else "a"
-        problems.at_value(path, f"invalid-{what}", f"`{text[:80]}` is not {article} {what}: {problem}")
+        problems.at_value(path, f"invalid-{what}", f"`{text[:80]}` is not {article} {what}: {error}")
         return None
     wrong = names - set(known)
     for name in sorted(wrong):
@@ -147,7 +131,28 @@ def _read(
         near = nearest(name, known)
         fixes = (Fix(span, near),) if near and at and span != problems.document.span_of(path) else ()
         problems.add("unknown-parameter", message + f"known: {join_names(known)}", span, fixes=fixes)
-    return None if wrong else (frozenset(names), _answer(evaluate))
+    return None if wrong else (names, evaluate)
+
+
+def compiled_expression(text: str) -> tuple[frozenset[str], Evaluation]:
+    """The names in `text`, and its evaluation. Raises ValueError for what is no expression."""
+    if len(text) > CONDITION_LENGTH_LIMIT:
+        raise ValueError(f"more than {CONDITION_LENGTH_LIMIT} characters")
+    try:
+        evaluate = _ENVIRONMENT.compile_expression(text, undefined_to_none=False)
+        tree = _ENVIRONMENT.parse("{{ (" + text + ") }}")
+        names = meta.find_undeclared_variables(tree) - set(FUNCTIONS)
+        numbers = [node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, float)]
+    except TemplateSyntaxError as error:
+        problem = error.message or "syntax error"
+        if re.search(r"(?<![<>=!])=(?!=)", text):
+            problem += "; a comparison is written =="
+        raise ValueError(problem) from None
+    except (TemplateError, SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number is too large")
+    return frozenset(names), _answer(evaluate)
 
 
 def _answer(evaluate: Evaluation) -> Evaluation:

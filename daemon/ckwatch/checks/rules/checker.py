@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ckwatch.checks.rules import gemm_xdl_cshuffle_v3_rules
+from ckwatch.checks.rules import (
+    batched_gemm_xdl_cshuffle_v3,
+    ck_tile_gemm,
+    gemm_xdl_cshuffle_v3_rules,
+    grouped_conv_fwd_xdl_cshuffle_v3,
+)
 from ckwatch.checks.rules.expression import UnknownValueError, Value
 from ckwatch.checks.rules.matrix_instructions import HOST
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule, TemplateParameter, Violation
@@ -16,10 +21,16 @@ from ckwatch.model.diagnostics import Severity
 from ckwatch.model.kernels import ParameterValue, is_integers
 
 OPERATIONS: Mapping[str, DeviceOperation] = {
-    operation.name: operation for operation in (gemm_xdl_cshuffle_v3_rules.OPERATION,)
+    operation.name: operation
+    for operation in (
+        gemm_xdl_cshuffle_v3_rules.OPERATION,
+        batched_gemm_xdl_cshuffle_v3.OPERATION,
+        grouped_conv_fwd_xdl_cshuffle_v3.OPERATION,
+        ck_tile_gemm.OPERATION,
+    )
 }
 
-_DTYPES = {
+ELEMENT_TYPES = {
     "half_t": "F16", "_Float16": "F16", "half": "F16", "__half": "F16", "F16": "F16",
     "bhalf_t": "BF16", "BF16": "BF16",
     "float": "F32", "F32": "F32", "double": "F64", "F64": "F64",
@@ -27,7 +38,7 @@ _DTYPES = {
     "bf8_t": "BF8", "bf8_fnuz_t": "BF8", "bf8_ocp_t": "BF8", "BF8": "BF8",
     "int8_t": "I8", "I8": "I8", "int32_t": "I32", "int": "I32", "I32": "I32",
 }  # fmt: skip
-_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
+MATRIX_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
 
 
 _INVOKED: Mapping[str, Value] = {"Invoker": 1}
@@ -76,6 +87,16 @@ def broken_rules(
         return {}
     broken, asserted = _broken(operation, arguments, arch, source)
     return {slug: _severity(rule, asserted) for slug, (rule, _) in broken.items()}
+
+
+def value_of(
+    device_operation: str, name: str, arguments: Mapping[str, ParameterValue | str], arch: str = ""
+) -> Value | None:
+    """What a parameter or a definition of a device operation is for an instance; None where that cannot be told."""
+    try:
+        return _InstanceValues(OPERATIONS[device_operation], arguments, arch.partition(":")[0], {}).lookup(name)
+    except (UnknownValueError, ZeroDivisorError):
+        return None
 
 
 def _broken(
@@ -158,7 +179,7 @@ class _InstanceValues:
         if parameter.default in self.operation.parameters:
             return self.lookup(parameter.default)
         if parameter.default:
-            return _read_argument(parameter, parameter.default)
+            return _read_argument(parameter, _literal(parameter.default))
         raise UnknownValueError(name)
 
 
@@ -178,6 +199,12 @@ def is_readable(parameter: TemplateParameter, argument: ParameterValue | str) ->
     return parameter.kind is not ParameterKind.ENUMERATOR or not parameter.enumeration or "::" in str(argument)
 
 
+def _literal(text: str) -> ParameterValue:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isdecimal() else text
+
+
 def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str) -> Value:
     """An argument as the parameter's kind wants it. Raises `UnknownValueError`."""
     text = str(argument).rpartition("::")[2].strip()
@@ -186,10 +213,10 @@ def _read_argument(parameter: TemplateParameter, argument: ParameterValue | str)
             return int(argument)
         case ParameterKind.SEQUENCE if is_integers(argument):
             return argument
-        case ParameterKind.DTYPE if text in _DTYPES:
-            return _DTYPES[text]
-        case ParameterKind.LAYOUT if text in _LAYOUTS:
-            return _LAYOUTS[text]
+        case ParameterKind.DTYPE if text in ELEMENT_TYPES:
+            return ELEMENT_TYPES[text]
+        case ParameterKind.LAYOUT if text in MATRIX_LAYOUTS:
+            return MATRIX_LAYOUTS[text]
         case ParameterKind.ENUMERATOR if isinstance(argument, str) and re.fullmatch(r"\w+", text):
             return text
         case ParameterKind.OTHER if isinstance(argument, str):

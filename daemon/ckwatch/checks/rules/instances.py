@@ -11,11 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ckwatch.checks.rules import ck_tile_gemm
 from ckwatch.checks.rules.checker import OPERATIONS, is_readable
+from ckwatch.checks.rules.ck_tile_constants import constant_arguments
 from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind
 from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.parameter_types import OPERATION_NAME
 
-_HEAD = re.compile(r"\b(Device\w+)\s*<")
+_HEAD = re.compile(rf"\b({OPERATION_NAME})\s*<")
 _CK_OPERATION = re.compile(r"\bck\s*::\s*tensor_operation\s*::\s*device\s*::\s*(Device\w+)\s*<")
 _COMMENT_FOLLOWS = re.compile(r"\s*/\*")
 _DECLARED = re.compile(r"\b(?:struct|class)\s*$")
@@ -61,9 +64,9 @@ class RenderedInstance:
 
 
 def rendered_instances(rendered_text: str) -> list[RenderedInstance]:
-    """The instances in `rendered_text`, in order. What cannot be read is left out.
+    """The instances in `rendered_text`, in order; last that of CK Tile which is made of constants.
 
-    Of a device operation without rules, those whose arguments carry names.
+    What cannot be read is left out; of a device operation without rules, those whose arguments carry names are in.
     """
     blank = blank_text(rendered_text)
     found = []
@@ -76,12 +79,16 @@ def rendered_instances(rendered_text: str) -> list[RenderedInstance]:
         pieces = _arguments(blank, head.end())
         if pieces is not None:
             found.append(_instance(rendered_text, blank, head, pieces))
+    if all(one.device_operation != ck_tile_gemm.NAME for one in found) and (constants := constant_arguments(blank)):
+        (start, end), texts, offsets = constants
+        arguments = {name: argument_value(text) for name, text in texts.items()}
+        found.append(RenderedInstance(ck_tile_gemm.NAME, arguments, offsets, start, end))
     return found
 
 
 def unchecked_operations(rendered_text: str) -> list[str]:
     """What the rules leave to the compiler, in words: device operations without rules, and arguments not understood."""
-    if "Device" not in rendered_text:
+    if "Device" not in rendered_text and "CkTile" not in rendered_text:
         return []
     blank = blank_text(rendered_text)
     names = dict.fromkeys(found.group(1) for found in _CK_OPERATION.finditer(blank))

@@ -7,10 +7,12 @@ many to list, none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.checks.rules.checker import OPERATIONS
+from ckwatch.checks.rules.ck_tile_gemm import EPILOGUES
+from ckwatch.checks.rules.ck_tile_gemm import PIPELINES as CK_TILE_PIPELINES
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     A_CLUSTER,
     B_CLUSTER,
@@ -20,7 +22,8 @@ from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     PIPELINES,
     SCHEDULERS,
 )
-from ckwatch.checks.rules.rule import DeviceOperation, ParameterKind, Rule
+from ckwatch.checks.rules.grouped_conv_fwd_xdl_cshuffle_v3 import CDE_CLUSTER, CDE_VECTOR, SPECIALIZATIONS
+from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule
 from ckwatch.model.kernels import ParameterValue
 
 _PAGE_HEAD = """\
@@ -63,17 +66,30 @@ def rules_of(device_operation: str, parameter: str) -> tuple[Rule, ...]:
 
 def rules_page() -> str:
     """The text of `docs/rules.md`."""
-    return "\n".join([_PAGE_HEAD, *(_operation_section(operation) for operation in OPERATIONS.values())])
+    before: list[DeviceOperation] = []
+    sections = [_PAGE_HEAD]
+    for operation in OPERATIONS.values():
+        sections.append(_operation_section(operation, before))
+        before.append(operation)
+    return "\n".join(sections)
 
 
-def _operation_section(operation: DeviceOperation) -> str:
+def _operation_section(operation: DeviceOperation, before: Sequence[DeviceOperation]) -> str:
+    """What holds for an operation; what it has in common with one of those `before` it is described there."""
     parts = [f"## {operation.name}\n", f"`{operation.header}`, Composable Kernel 7.2.\n"]
-    parts += [_rule_section(rule) for rule in operation.rules]
-    parts += ["### Definitions\n", "| name | formula | meaning |", "|---|---|---|"]
-    parts += [
-        f"| `{definition.name}` | `{definition.formula}` | {definition.meaning} |"
-        for definition in operation.definitions.values()
-    ]
+    known: set[Rule | Definition] = set()
+    for other in before:
+        common = [rule for rule in operation.rules if rule in other.rules and rule not in known]
+        known.update(common, (one for one in operation.definitions.values() if one in other.definitions.values()))
+        if common:
+            slugs = ", ".join(f"[`{rule.slug}`](#{rule.slug})" for rule in common)
+            named = "all" if len(common) == len(other.rules) else slugs
+            parts.append(f"Rules of {other.name} that hold here, too: {named}.\n")
+    parts += [_rule_section(rule) for rule in operation.rules if rule not in known]
+    definitions = [definition for definition in operation.definitions.values() if definition not in known]
+    if definitions:
+        parts += ["### Definitions\n", "| name | formula | meaning |", "|---|---|---|"]
+    parts += [f"| `{definition.name}` | `{definition.formula}` | {definition.meaning} |" for definition in definitions]
     return "\n".join(parts) + "\n"
 
 
@@ -192,8 +208,103 @@ _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     ),
 }
 
+_GROUPED_CONV_FWD_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
+    "ConvForwardSpecialization": ParameterDescription(
+        "What the convolution is known to be: filters of one element without pads (Filter1x1Pad0), without strides too "
+        "(Filter1x1Stride1Pad0), or of three along each axis on one channel per group (Filter3x3). Others are refused. "
+        "OddC is as Default.",
+        SPECIALIZATIONS,
+    ),
+    **{
+        name: one
+        for name, one in _GEMM_XDL_CSHUFFLE_V3.items()
+        if name not in (C_CLUSTER, C_VECTORS, "ComputeTypeA", "ComputeTypeB")
+    },
+    "GemmSpec": ParameterDescription(
+        "Which sizes may be no multiple of the tile: those that are named are padded. M are the pixels of Y, N its "
+        "channels, K the taps · channels of X.",
+        _GEMM_SPECS,
+    ),
+    "MPerBlock": ParameterDescription("Pixels of Y that one block computes."),
+    "NPerBlock": ParameterDescription("Channels of Y that one block computes."),
+    "KPerBlock": ParameterDescription("How many taps · channels the tiles of X and W in LDS have."),
+    **{
+        f"{side}BlockTransferSrcVectorDim": ParameterDescription(
+            f"The dimension of {tensor} along which vectors are read: 2, the channels.", (2,)
+        )
+        for side, tensor in (("A", "X"), ("B", "W"))
+    },
+    CDE_CLUSTER: _GEMM_XDL_CSHUFFLE_V3[C_CLUSTER],
+    CDE_VECTOR: ParameterDescription(
+        "Channels of Y and Bias that a thread writes and reads at once. NGCHW is transposed in vectors of as many.",
+        (1, 2, 4, 8, 16),
+    ),
+    "AComputeDataType": ParameterDescription("Type that X is multiplied in. Default: X's.", _DTYPES),
+    "BComputeDataType": ParameterDescription("Type that W is multiplied in. Default: as `AComputeDataType`.", _DTYPES),
+    "DirectLoad": ParameterDescription(
+        "Whether X and W go to LDS without registers between: on gfx950 only, with the pipelines v1 and v4.",
+        (True, False),
+    ),
+}
+
+_CK_TILE_GEMM: Mapping[str, ParameterDescription] = {
+    "TileM": ParameterDescription("Rows of Y that a block computes at once."),
+    "TileN": ParameterDescription("Columns of Y that a block computes at once."),
+    "TileK": ParameterDescription("How deep along K the tiles of X and W in LDS are."),
+    "WarpM": ParameterDescription("Warps of a block along M.", (1, 2, 4, 8)),
+    "WarpN": ParameterDescription("Warps of a block along N.", (1, 2, 4, 8)),
+    "WarpK": ParameterDescription("Warps of a block along K: 2 with CompV5, else 1.", (1, 2)),
+    "WarpTileM": ParameterDescription("Rows of a warp's matrix instruction (MFMA).", (4, 16, 32, 64)),
+    "WarpTileN": ParameterDescription("Columns of a warp's matrix instruction (MFMA).", (4, 16, 32, 64)),
+    "WarpTileK": ParameterDescription(
+        "Elements along K of a warp's matrix instruction; CK Tile makes the larger ones of several where the arch has "
+        "none.",
+        (4, 8, 16, 32, 64, 128),
+    ),
+    "kPadM": ParameterDescription(
+        "Whether M need be no multiple of TileM; without it, M must be one where X or Y is column-major.", (True, False)
+    ),
+    "kPadN": ParameterDescription(
+        "Whether N need be no multiple of TileN; without it, N must be one where W or Y is row-major.", (True, False)
+    ),
+    "kPadK": ParameterDescription(
+        "Whether K need be no multiple of TileK; without it, K must be one where X is row-major or W column-major.",
+        (True, False),
+    ),
+    "Pipeline": ParameterDescription(
+        "How a block overlaps loads with matrix instructions: Mem is for memory-bound problems, CompV3 to CompV6 for "
+        "compute-bound ones. CompV4 has two buffers in LDS, CompV5 two warps that take turns, CompV6 loads three "
+        "rounds ahead; CompAsync, on gfx950, loads to LDS without registers.",
+        CK_TILE_PIPELINES,
+    ),
+    "Scheduler": ParameterDescription("Within a warp (Intrawave), or between warps (Mem only).", SCHEDULERS),
+    "Epilogue": ParameterDescription(
+        "How Y is written: as the accumulators lie in registers (Default), or through LDS, 16 bytes at once (CShuffle, "
+        "row-major only).",
+        EPILOGUES,
+    ),
+    "TransposeC": ParameterDescription(
+        "Whether a thread's accumulators lie along N instead of M: Default then writes four elements of a row at once.",
+        (True, False),
+    ),
+    "kBlockPerCu": ParameterDescription(
+        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit.", (1, 2, 3, 4)
+    ),
+    "TilePartitionerGroupNum": ParameterDescription(
+        "Groups of blocks that work on neighbouring tiles, for the caches of the dies.", (1, 4, 8, 16)
+    ),
+    "TilePartitionerM01": ParameterDescription("Tiles along M that a group takes in turn.", (1, 2, 4, 8)),
+    "PersistentBlocks": ParameterDescription(
+        "Blocks of a persistent kernel, each of which computes tile after tile: about as many as run at once. 0: as "
+        "many blocks as there are tiles."
+    ),
+}
+
 _DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
-    "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3
+    "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
+    "DeviceBatchedGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
+    "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3": _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3,
+    "CkTileGemm": _CK_TILE_GEMM,
 }
 
 KIND_NAMES: Mapping[ParameterKind, str] = {

@@ -5,13 +5,15 @@ Each family of kernels is a module that makes `ShapeRules`; a row in `FAMILIES` 
 
 from __future__ import annotations
 
+from ckwatch.checks.supported_shapes.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules, slices_of
+from ckwatch.checks.supported_shapes.grouped_convolution import GROUPED_CONVOLUTION
 from ckwatch.checks.supported_shapes.universal_gemm import UNIVERSAL_GEMM
 from ckwatch.model.kernel_problem import KernelProblem
 
 __all__ = ["FAMILIES", "Parameters", "ShapeRules", "shape_rules", "slices_of", "unsupported_reason"]
 
-FAMILIES: tuple[ShapeRules, ...] = (UNIVERSAL_GEMM,)
+FAMILIES: tuple[ShapeRules, ...] = (GROUPED_CONVOLUTION, UNIVERSAL_GEMM, CK_TILE_GEMM)
 """The first one that describes an instance counts."""
 
 

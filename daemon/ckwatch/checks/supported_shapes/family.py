@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import Operation, ParameterValue
 
@@ -28,3 +29,9 @@ def slices_of(problem: KernelProblem) -> int:
         if argument.name == "kBatch" and argument.value is not None:
             return max(1, int(argument.value))
     return 1
+
+
+def contiguous_axis(view: MatrixView) -> int | None:
+    """The axis along which the elements lie side by side; None where both or none might be."""
+    rows, columns = view.rows[-1][1], view.columns[-1][1]
+    return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import lcm
 
-from ckwatch.checks.supported_shapes.family import ShapeRules, slices_of
-from ckwatch.model.contractions import MatrixView
+from ckwatch.checks.supported_shapes.family import ShapeRules, contiguous_axis, slices_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.model.tensors import DTYPES
@@ -21,10 +20,13 @@ PREFETCH_STAGES: Mapping[str, int] = {"v3": 2, "v4": 3, "v5": 3}
 """PrefetchStages in blockwise_gemm_pipeline_xdlops_v*.hpp. v1 has a form without a main loop, v2 works it out."""
 
 TWO_GIB = 1 << 31
+MOST_MATRICES = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class GemmCase:
+    """An instance and a product of matrices."""
+
     parameters: Mapping[str, ParameterValue]
     gemm: Gemm
     grid: LaunchGrid
@@ -48,32 +50,33 @@ class _Case:
 
 def reasons(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> Iterator[str]:
     """Why an instance does not support a problem, whose operation is a product of matrices."""
+    case = gemm_case(parameters, problem)
+    if case is not None:
+        for check in _CHECKS:
+            yield from check(case)
+
+
+def gemm_case(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> GemmCase | None:
+    """None where the tile or what is computed is not known."""
     tile, gemm = tile_of(parameters), problem.gemm
     if gemm is None or tile is None:
-        return
+        return None
     (m, k), n = gemm.x.sizes, gemm.w.sizes[1]
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
     grid = LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem))
-    case = _Case(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
-    for check in _CHECKS:
-        yield from check(case)
+    return GemmCase(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
 
 
-def _contiguous(view: MatrixView) -> int | None:
-    """The axis along which the elements lie side by side; None where both or none might be."""
-    rows, columns = view.rows[-1][1], view.columns[-1][1]
-    return None if (rows == 1) == (columns == 1) else 0 if rows == 1 else 1
-
-
-def _unpadded(case: _Case) -> Iterator[str]:
+def _unpadded(case: GemmCase) -> Iterator[str]:
     grid, tile = case.grid, case.grid.tile
-    if not case.pads("M") and _contiguous(case.gemm.x) == 0 and grid.m % tile.m:
+    if not case.pads("M") and contiguous_axis(case.gemm.x) == 0 and grid.m % tile.m:
         yield f"M = {grid.m} is no multiple of MPerBlock = {tile.m}, and GemmSpec does not pad it"
-    if not case.pads("N") and _contiguous(case.gemm.w) == 1 and grid.n % tile.n:
+    if not case.pads("N") and contiguous_axis(case.gemm.w) == 1 and grid.n % tile.n:
         yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, and GemmSpec does not pad it"
 
 
-def _slices(case: _Case) -> Iterator[str]:
+def unpadded_depth(case: GemmCase) -> Iterator[str]:
+    """K that the tile does not divide, and slices of K without any."""
     grid = case.grid
     if not case.pads("K"):
         step = grid.slices * grid.tile.k
@@ -86,7 +89,7 @@ def _slices(case: _Case) -> Iterator[str]:
         yield f"K = {grid.k} is too small for {grid.slices} slices (kBatch)"
 
 
-def _vectors(case: _Case) -> Iterator[str]:
+def _vectors(case: GemmCase) -> Iterator[str]:
     grid = case.grid
     rows = (
         (case.gemm.x, ("M", grid.m), ("K", grid.k), "ABlockTransferSrcScalarPerVector"),
@@ -94,30 +97,38 @@ def _vectors(case: _Case) -> Iterator[str]:
         (case.gemm.y, ("M", grid.m), ("N", grid.n), "CDEShuffleBlockTransferScalarPerVectors"),
     )
     for view, *axes, name in rows:
-        axis = _contiguous(view)
+        axis = contiguous_axis(view)
         if axis is not None:
             dimension, size = axes[axis]
             if size % case.number(name):
                 yield f"{dimension} = {size} is no multiple of {name} = {case.number(name)}"
 
 
-def _prefetch(case: _Case) -> Iterator[str]:
+def too_few_rounds(case: GemmCase) -> Iterator[str]:
+    """K of less rounds than the pipeline prefetches."""
     version = case.parameters.get("BlkGemmPipelineVer")
     stages = _stages_of_v2(case) if version == "v2" else PREFETCH_STAGES.get(str(version), 0)
+    if version == "v4" and case.parameters.get("DirectLoad") is True:
+        stages -= 1
     if stages and case.grid.rounds <= stages:
         slices = f" in each of {case.grid.slices} slices" if case.grid.slices > 1 else ""
         rounds = f"K = {case.grid.k} is {case.grid.rounds} × KPerBlock{slices}"
         yield f"{rounds}: pipeline {version} needs more than {stages}"
 
 
-def _stages_of_v2(case: _Case) -> int:
+def _stages_of_v2(case: GemmCase) -> int:
     tile = case.grid.tile
     workgroups = max(1, 4 * 64 // case.number("BlockSize"))
     loaded = (tile.m * case.x_bytes + tile.n * case.w_bytes) * tile.k
     return min(8, max(2, -(-(32768 // workgroups) // loaded)))
 
 
-def _large(case: _Case) -> Iterator[str]:
+def _matrices(case: GemmCase) -> Iterator[str]:
+    if case.gemm.y.matrices > MOST_MATRICES:
+        yield f"B = {case.gemm.y.matrices} is above {MOST_MATRICES}, the most that a grid has along an axis"
+
+
+def _large(case: GemmCase) -> Iterator[str]:
     grid = case.grid
     sizes = (
         ("X", grid.m * grid.k * case.x_bytes),
@@ -129,7 +140,14 @@ def _large(case: _Case) -> Iterator[str]:
             yield f"{name} is larger than 2 GiB"
 
 
-_CHECKS: tuple[Callable[[_Case], Iterator[str]], ...] = (_unpadded, _slices, _vectors, _prefetch, _large)
+_CHECKS: tuple[Callable[[GemmCase], Iterator[str]], ...] = (
+    _unpadded,
+    unpadded_depth,
+    _vectors,
+    too_few_rounds,
+    _matrices,
+    _large,
+)
 
 UNIVERSAL_GEMM = ShapeRules(
     describes=lambda parameters: isinstance(parameters.get("BlkGemmPipelineVer"), str),

@@ -16,7 +16,7 @@ from jinja2 import TemplateError, meta, nodes
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.reference import parameter_description, parameter_kind_name, rules_of
 from ckwatch.engine.queries.language_vocabulary import BLOCK_WORDS, VARIABLES
-from ckwatch.model.parameter_types import ParameterType, ValueKind, declarations
+from ckwatch.model.parameter_types import OPERATION_NAME, ParameterType, ValueKind, declarations
 from ckwatch.model.toml import toml_value
 from ckwatch.render.environment import TemplateEnvironment
 from ckwatch.system.user_files import read_file
@@ -34,7 +34,7 @@ PARTS_KEPT = 256
 
 _DESCRIBED = re.compile(r"^[ \t]*([A-Za-z_]\w*)[ \t]*:[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"\{#-?(.*?)-?#\}", re.DOTALL)
-_NAMED_IN_TEXT = re.compile(r"\bDevice\w+")
+_NAMED_IN_TEXT = re.compile(rf"\b{OPERATION_NAME}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from ckwatch.wire.language import KeyDescription, Word, WordParameter
 from ckwatch.workspace import settings
 from ckwatch.workspace.kernel_file import INSTANCE_NAME_DOC, KernelTable
 from ckwatch.workspace.kernel_file import TABLES as KERNEL_TABLES
-from ckwatch.workspace.operations import KINDS, tables
+from ckwatch.workspace.operations import KINDS, grouped_convolution, tables
 from ckwatch.workspace.settings import Settings
 from ckwatch.workspace.shapes import NAME_DOC, RUNTIME_DEFAULTS
 from ckwatch.workspace.sweep import SweepTable
@@ -39,6 +39,7 @@ KEY_VALUES: Mapping[object, tuple[str, ...]] = {
     tables.known_activation: tables.ACTIVATIONS,
     tables.known_scaling: ("tensor", "row"),
     tables.known_runtime_type: tables.RUNTIME_TYPES,
+    **grouped_convolution.LAYOUT_VALUES,
     settings.known_arch: (*ARCHS, NATIVE, HOST),
     settings.device_arch: (*ARCHS, NATIVE),
 }

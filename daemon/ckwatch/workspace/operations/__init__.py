@@ -11,13 +11,17 @@ from typing import Any
 from ckwatch.model.kernels import Operation
 from ckwatch.model.text import Span
 from ckwatch.workspace.operations.batched_gemm import BATCHED_GEMM
+from ckwatch.workspace.operations.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.workspace.operations.custom import CUSTOM
 from ckwatch.workspace.operations.gemm import GEMM, GemmTable
+from ckwatch.workspace.operations.grouped_convolution import GROUPED_CONVOLUTION
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.toml_document import KeyPath
 
-KINDS: Mapping[str, OperationKind[Any]] = {kind.name: kind for kind in (GEMM, BATCHED_GEMM, CUSTOM)}
+KINDS: Mapping[str, OperationKind[Any]] = {
+    kind.name: kind for kind in (GEMM, BATCHED_GEMM, GROUPED_CONVOLUTION, CK_TILE_GEMM, CUSTOM)
+}
 """By the name that `kind` has in kernel files."""
 
 OPERATION_KEYS = frozenset(key for kind in KINDS.values() for key in kind.table.model_fields)

@@ -1,7 +1,8 @@
 """`[operation]` of kind `batched_gemm`: as `gemm`, for each of B matrices.
 
 Names, order and sizes of the arguments are those of PyTorch Inductor's ROCm backend, which has no strides between
-matrices: they lie behind one another. With `batch_strides` four arguments follow that tell them.
+matrices: they lie behind one another. With `batch_strides` four arguments follow that tell them. Then they may also lie
+line by line within each other, as in a tensor of M × B × K, and be one and the same.
 """
 
 from __future__ import annotations
@@ -65,6 +66,20 @@ def _sizes_for(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:
     return {"B": 3, **gemm.product_sizes(operation, m, n, k)}
 
 
+def _special_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, dict[str, int]]:
+    sizes = _sizes_for(operation, m, n, 9 * k)  # more rounds along K than a pipeline prefetches
+    found = {"one matrix": {**sizes, "B": 1}, "many matrices": {**sizes, "B": 17}}
+    strides = {tensor.name: tensor for tensor in operation.tensors if tensor.strides[0] in STRIDES.values()}
+    for name, tensor in strides.items():
+        line = sizes[tensor.sizes[-1 if tensor.layout == "row" else -2]]
+        leading = next(stride for stride in tensor.strides[1:] if stride != "1")
+        within = {leading: sizes["B"] * line, STRIDES[name]: line}
+        found[f"matrices of {name} within each other"] = {**sizes, **within}
+        if name != "Y":
+            found[f"one {name} for all matrices"] = {**sizes, STRIDES[name]: 0}
+    return found
+
+
 BATCHED_GEMM = OperationKind(
     name="batched_gemm",
     about=ABOUT,
@@ -81,6 +96,8 @@ BATCHED_GEMM = OperationKind(
         runtime_arguments=gemm.RUNTIME,
         size_defaults=dict.fromkeys((*LEADING, *STRIDES.values()), "0"),
     ),
-    may_be_zero=frozenset({"LDD", *STRIDES.values()}),
+    may_be_zero=frozenset({"LDD"}),
+    free_strides=frozenset(STRIDES.values()),
     sizes_for=_sizes_for,
+    special_sizes=_special_sizes,
 )

@@ -26,6 +26,7 @@ from ckwatch.workspace.operations.tables import (
     OperationTable,
     OutputTable,
     Scaling,
+    accumulator_for,
     buffer_owners,
     input_order,
     number_of,
@@ -201,7 +202,7 @@ def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str,
 def accumulator_of(table: MatrixProductTable, tensors: Mapping[str, Tensor | None]) -> str:
     """The type of sums: what the table says, or the usual one of its operands."""
     x = tensors["X"]
-    return table.accumulator or {"i8": "i32", "f64": "f64"}.get("" if x is None else x.dtype, "f32")
+    return table.accumulator or accumulator_for("" if x is None else x.dtype)
 
 
 def product_sizes(operation: Operation, m: int, n: int, k: int) -> dict[str, int]:

@@ -27,11 +27,12 @@ class OperationKind(Generic[TableT]):
 
     `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give, and
     which of them they need not.
-    `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `sizes_for` gives sizes
-    that are a contraction of about M × N × K, to derive problems from; None where that cannot be said. `special_sizes`
-    gives, by what they are called, further sizes to verify on, which say nothing of defaults: those that an operation
-    has which is more than a product, for one that computes tiles of M × N × K. `wrong_sizes` gives what is wrong with
-    sizes beyond their least values, as the size's name and a message, the worst first.
+    `may_be_zero`: sizes below their default that mean something: a stride of 0 repeats a row. `free_strides` may be
+    anything, as long as no two elements of an output are one: matrices may lie within each other. `sizes_for` gives
+    sizes that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
+    `special_sizes` gives, by what they are called, further sizes to verify on, which say nothing of defaults: those
+    that an operation has which is more than a product, for one that computes tiles of M × N × K. `wrong_sizes` gives
+    what is wrong with sizes beyond their least values, as the size's name and a message, the worst first.
     """
 
     name: str
@@ -42,6 +43,7 @@ class OperationKind(Generic[TableT]):
     tensors: tuple[str, ...] = ()
     outline: Operation | None = None
     may_be_zero: frozenset[str] = frozenset()
+    free_strides: frozenset[str] = frozenset()
     sizes_for: SizesFor | None = None
     special_sizes: SpecialSizes | None = None
     wrong_sizes: WrongSizes | None = None

@@ -172,6 +172,11 @@ def template_settings(
     return settings
 
 
+def accumulator_for(dtype: str) -> str:
+    """The usual type of sums of products whose first operand has this dtype."""
+    return {"i8": "i32", "f64": "f64"}.get(dtype, "f32")
+
+
 def number_of(settings: Mapping[str, ParameterValue], key: str, default: float) -> float:
     """A setting that is a number. Raises ValueError for anything else."""
     value = settings.get(key, default)
