@@ -167,7 +167,7 @@ def compiled(outcome: RenderOutcome, arch: str, toolchain: Toolchain, folder: Pa
     for side in ("device", "host"):
         if error := hipcc_error(text, arch, side, toolchain, folder, "-fsyntax-only"):
             return f"{side}: {error}"
-    if any(one.code == "rule/lds" for one in errors_of(outcome)):
+    if any(one.code in ("rule/lds", "rule/tile-lds") for one in errors_of(outcome)):
         error = hipcc_error(text, arch, "device", toolchain, folder, "-c", "-o", str(folder / "unit.o"))
         return f"codegen: {error}" if error else ""
     return ""

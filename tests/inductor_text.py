@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -20,13 +21,17 @@ BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class InductorText:
-    """`gemm` is for universal and batched GEMMs. `tile_definition` and `tile_launch` are parts of what CK Tile's gets."""
+    """`gemm` is for universal and batched GEMMs. `tile_definition` and `tile_launch` are parts of what CK Tile's gets.
+
+    `files` are the Python files that they stand in, by name.
+    """
 
     gemm: str
     convolution: str
     tile_gemm: str
     tile_launch: str
     tile_definition: str
+    files: Mapping[str, str]
 
 
 class RemoteFile(io.RawIOBase):
@@ -86,16 +91,16 @@ def _fetch(url: str, settings: IndexSettings) -> InductorText:
         wheel = next(one for one in packages if one.version == TORCH_VERSION and one.filename.endswith("x86_64.whl"))
         remote = io.BufferedReader(RemoteFile(wheel.url, session, settings.timeout_s), BLOCK_BYTES)  # type: ignore[type-var]  # it is a raw stream
         with zipfile.ZipFile(remote) as archive:
-            gemm, convolution, tile = (
-                ast.parse(archive.read(f"{FOLDER}ck_{name}.py"))
-                for name in ("universal_gemm_template", "conv_template", "tile_universal_gemm_template")
-            )
+            names = ("ck_universal_gemm_template.py", "ck_conv_template.py", "ck_tile_universal_gemm_template.py")
+            files = {name: archive.read(f"{FOLDER}{name}").decode() for name in names}
+    gemm, convolution, tile = map(ast.parse, files.values())
     return InductorText(
         _string(gemm, "gemm_template"),
         _string(convolution, "conv_template"),
         _string(tile, "gemm_template"),
         _string(tile, "gemm_kernel_launch"),
         _string(tile, "template_definition"),
+        files,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ckwatch.checks.supported_shapes import unsupported_reason
@@ -115,3 +117,13 @@ def test_tiles_that_are_not_padded(layouts: str, spec: str, expected: str) -> No
         unsupported_reason(WIDE | {"GemmSpec": spec}, problem(200, 264, 128, case=GemmCase(layouts=layouts)))
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("matrices", "expected"), [(65535, ""), (65536, "B = 65536 is above 65535, the most that a grid has along an axis")]
+)
+def test_matrices_of_a_batch(matrices: int, expected: str) -> None:
+    one = problem(1, 8, 8)
+    assert one.gemm is not None
+    batch = replace(one.gemm, **{name: replace(getattr(one.gemm, name), batch=((matrices, 64),)) for name in "xwy"})
+    assert unsupported_reason(WIDE, replace(one, gemm=batch)) == expected

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ckwatch.cli import main
+from naive_kernels import CONVOLUTION, naive_files
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.toolchain, pytest.mark.timeout(1800)]
@@ -58,13 +59,28 @@ def test_products(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "(default 65536)" in help_text, "the sizes of the first shape"
 
 
-def test_only_gemms_have_a_runner(trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_runner_of_a_convolution(trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in {"ckwatch.toml": "", **naive_files(conv=CONVOLUTION)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    out = tmp_path / "out"
+    assert main(["build", str(tmp_path), "--out", str(out), "--runner"]) == 0, capsys.readouterr()
+    runner = [out / "conv/loops@host.run", "--repeat", "2", "--warmup-ms", "0"]
+    ran = subprocess.run([*runner, "--LeftPads_1", "1"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+    assert "ConvolutionStrides_1 2, Dilations_0 2, Dilations_1 1, LeftPads_0 2, LeftPads_1 1," in ran.stdout
+
+
+def test_a_custom_operation_has_no_runner(trusted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "ckwatch.toml").touch()
     (tmp_path / "k.kernel.toml").write_text(CUSTOM)
     (tmp_path / "templates/k.cpp.j2").write_text(TEMPLATE)
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out"), "--runner"]) == 2
-    assert "'k' is a custom operation: only GEMMs have a standalone runner" in capsys.readouterr().err
+    assert (
+        "'k' is a custom operation: what it computes is not known, so that there is no standalone runner"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_file_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,9 +17,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from ck4inductor_fields import GEMM
 from ckwatch.cli import build, explain, main, render, session
 from ckwatch.cli.completion import names
 from ckwatch.cli.export import python_module
+from ckwatch.cli.imports import ck4inductor
 from ckwatch.cli.json_output import OUTPUT, DiagnosticLine
 from ckwatch.cli.parser import make_parser
 from ckwatch.cli.schema import command_schema, full_schema
@@ -115,7 +117,7 @@ def commands(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[
 def test_every_command_with_json_has_a_schema_and_a_row() -> None:
     with_json = [name for name, parser in commands(make_parser()) if "--json" in parser._option_string_actions]
     assert [*OUTPUT] == with_json
-    rows = re.findall(r"^\| `([a-z ]+)` \|(.*?)\|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z0-9 ]+)` \|(.*?)\|", PAGE.read_text(), re.MULTILINE)
     assert {name: re.findall(r"`(\w+)`", types) for name, types in rows} == {
         name: [one.__name__ for one in types] for name, types in OUTPUT.items()
     }
@@ -123,7 +125,7 @@ def test_every_command_with_json_has_a_schema_and_a_row() -> None:
 
 def test_examples_of_the_page_are_as_the_schema_says() -> None:
     sections = re.findall(
-        r"^## `ckwatch ([a-z ]+?)(?: --json)?`\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
+        r"^## `ckwatch ([a-z0-9 ]+?)(?: --json)?`\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL
     )
     seen = set()
     for command, text in sections:
@@ -239,6 +241,16 @@ def test_the_daemon_and_the_environment(
         *("NoDaemon", "CancelledUnits", "Change", "RunningDaemon", "TemplateList", "StoreSize", "StoreCleaned"),
         *("CheckedEnvironment", "OrphanedDaemon"),
     }
+
+
+def test_imports(small: Path, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small)
+    monkeypatch.setattr(ck4inductor, "_python_folder", lambda: tmp_path)
+    monkeypatch.setattr(ck4inductor, "_listed", lambda *_: [GEMM, GEMM])
+    reader.run("import ck4inductor", "gemm")
+    (tmp_path / "own.py").write_text('T = "{{ kernel_definition }}"\n')
+    reader.run("import inductor", str(tmp_path / "own.py"))
+    assert reader.seen == {"ImportedInstances", "ImportedTemplate"}
 
 
 def test_every_type_is_printed_by_a_test() -> None:

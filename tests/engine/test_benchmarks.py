@@ -15,6 +15,7 @@ from ckwatch.system.processes import is_running
 from ckwatch.wire.benchmarks import BenchLine
 from daemon_bench import build, following
 from engine.timed_workspace import KERNEL, SETTINGS, TEMPLATE, Timed, lines_of
+from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_files
 from patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -80,6 +81,29 @@ async def test_an_edit_times_by_itself_and_the_old_timing_is_stale_meanwhile(tim
             lambda s: len(s.units["one"].timings) == 2 and {row.standing for row in s.units["one"].timings} == {"fresh"}
         )
         assert before.isdisjoint({row.id for row in seen.units["one"].timings} if len(timed.runs) > 1 else set())
+
+
+async def test_batches_and_convolutions_are_verified_and_timed(timed: Timed) -> None:
+    (timed.root / "k.kernel.toml").unlink()
+    for name, text in naive_files(batched=BATCHED_GEMM, convolution=CONVOLUTION).items():
+        timed.write(name, text)
+    flops = {"batched": 2 * 3 * 20 * 17 * 33, "convolution": 2 * (2 * 8 * 6) * 8 * (3 * 3 * 2)}
+    async with timed.open() as daemon:
+        timings = [line.timing for line in await lines_of(daemon) if line.timing]
+        assert {timing.kernel: (timing.failure, timing.verified) for timing in timings} == dict.fromkeys(
+            flops, (None, True)
+        )
+        for timing in timings:
+            assert timing.tflops is not None
+            assert timing.tflops * timing.median_us * 1e6 == pytest.approx(flops[timing.kernel])
+        for name, (right, wrong) in {
+            "batched_gemm": ("W[b * ", "W[0 * "),
+            "convolution": ("- LeftPads_0;", "- RightPads_0;"),
+        }.items():
+            text = (timed.root / f"templates/{name}.cpp.j2").read_text()
+            timed.write(f"templates/{name}.cpp.j2", text.replace(right, wrong))
+        timings = [line.timing for line in await lines_of(daemon) if line.timing]
+        assert {timing.kernel: timing.failure for timing in timings} == dict.fromkeys(flops, "wrong result")
 
 
 def damaged(path: Path) -> bytes:

@@ -42,7 +42,7 @@ def test_a_hook_says_how_it_is_called() -> None:
     assert [(one.name, one.default) for one in hooks["size"].parameters] == [
         ("tensor", None), ("start", None), ("end", "none"), ("default_value", "0"),
     ]  # fmt: skip
-    assert hooks["layout"].doc == "CK's name of the layout: `Row` or `Col`."
+    assert hooks["layout"].doc == "CK's name of the layout: `Row`, `Col`, of a convolution's tensor `NHWGC`."
     assert hooks["header"].signature == "header(family=none)"
 
 
@@ -147,11 +147,21 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
             if name == "bias":
                 found |= {f"operation.bias.{one}" for one in ("dtype", "layout", "same_as")}
     assert found == {path for path in gemm if path.startswith("operation.") and "*" not in path}
-    more = rows(page, '### `[operation]`, `kind = "batched_gemm"`', '### `[operation]`, `kind = "custom"`')
+    more = rows(page, '### `[operation]`, `kind = "batched_gemm"`', '### `[operation]`, `kind = "grouped_convolution"`')
     batched = {key.path for key in keys if key.when.get("operation.kind") == "batched_gemm"}
     assert found | {f"operation.{row[0].strip('`')}" for row in more} == {
         path for path in batched if path.startswith("operation.") and "*" not in path
     }
+    convolution = {key.path for key in keys if key.when.get("operation.kind") == "grouped_convolution"}
+    begin, end = (f'### `[operation]`, `kind = "{kind}"`' for kind in ("grouped_convolution", "custom"))
+    found = set()
+    for row in rows(page, begin, end):
+        inner = re.findall(r"`([a-z]+)`", row[3]) if row[1] == "table" and row[0] != "`settings`" else []
+        names = re.findall(r"`(\w+)`", row[0])
+        found |= {
+            f"operation.{'.'.join(path)}" for name in names for path in ((name,), *((name, one) for one in inner))
+        }
+    assert found == {path for path in convolution if path.startswith("operation.") and "*" not in path}
     found = set()
     for row in rows(page, '### `[operation]`, `kind = "custom"`', "### `[[shape]]`"):
         table = re.match(r"`\[\[(.*)\]\]`", row[0])
@@ -176,7 +186,7 @@ def test_every_key_has_a_description(keys: tuple[KeyDescription, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "type_", "values", "default", "required"),
     [
-        ("operation.kind", "string", ('"gemm"', '"batched_gemm"', '"custom"'), "", True),
+        ("operation.kind", "string", tuple(f'"{kind}"' for kind in KINDS), "", True),
         ("operation.a.layout", "string", ('"row"', '"col"'), "", False),
         ("operation.bias.full", "true or false", ("true", "false"), "false", False),
         ("operation.alpha", "number", (), "1.0", False),

@@ -14,7 +14,7 @@ from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import Unit
 from ckwatch.render.renderer import Renderer
-from gemm_build import HIP_ON_HOST, TEMPLATES, Build, render
+from gemm_build import CK_ON_HOST, HIP_ON_HOST, TEMPLATES, Build, render
 from gemm_case import GemmCase, GemmLibrary
 from host_compiler import WARNINGS, HostCompiler
 
@@ -55,6 +55,16 @@ def host_compiler(compiler_path: str, objects: Path) -> HostCompiler:
     """Compiles for libraries and executables, HIP sources with the stand-in for HIP's runtime."""
     flags = ["-std=c++17", "-O1", *WARNINGS, "-fPIC", "-fvisibility=hidden", "-pthread", f"-I{HIP_ON_HOST}"]
     return HostCompiler(compiler_path, flags, objects)
+
+
+@pytest.fixture(scope="session")
+def ck_compiler(compiler_path: str, objects: Path) -> HostCompiler:
+    """Compiles with the stand-ins for HIP and CK."""
+    folder = objects / "ck"
+    folder.mkdir()
+    flags = ["-std=c++20", "-O0", *WARNINGS, "-Wno-unused-parameter", "-Wno-unused-but-set-parameter", "-fPIC"]
+    flags += ["-fvisibility=hidden", "-D__HIP_DEVICE_COMPILE__=1", f"-I{HIP_ON_HOST}", f"-I{CK_ON_HOST}"]
+    return HostCompiler(compiler_path, flags, folder)
 
 
 @pytest.fixture(scope="session")

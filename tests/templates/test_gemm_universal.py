@@ -24,53 +24,13 @@ from ckwatch.model.errors import ToolchainError
 from ckwatch.model.kernels import ParameterValue, Unit
 from ckwatch.model.targets import Language
 from ckwatch.render.renderer import Renderer
-from gemm_build import HIP_ON_HOST, render
+from gemm_build import SCALARS, VECTORS, both_passes, render
 from gemm_case import GemmCase, GemmLibrary, GemmRun, Size
-from host_compiler import WARNINGS, HostCompiler
+from host_compiler import HostCompiler
 
 TEMPLATE = "ck/gemm_universal.hip.j2"
-CK_ON_HOST = Path(__file__).parent / "ck_on_host"
 
 Parameters = Mapping[str, ParameterValue]
-
-VECTORS: dict[str, ParameterValue] = {
-    "GemmSpec": "MNKPadding",
-    "BlockSize": 64,
-    "MPerBlock": 32,
-    "NPerBlock": 32,
-    "KPerBlock": 32,
-    "AK1": 8,
-    "BK1": 8,
-    "MPerXDL": 32,
-    "NPerXDL": 32,
-    "MXdlPerWave": 1,
-    "NXdlPerWave": 1,
-    "ABlockTransferThreadClusterLengths_AK0_M_AK1": (4, 16, 1),
-    "ABlockTransferThreadClusterArrangeOrder": (1, 0, 2),
-    "ABlockTransferSrcAccessOrder": (1, 0, 2),
-    "ABlockTransferSrcVectorDim": 2,
-    "ABlockTransferSrcScalarPerVector": 8,
-    "ABlockTransferDstScalarPerVector_AK1": 8,
-    "ABlockLdsExtraM": False,
-    "BBlockTransferThreadClusterLengths_BK0_N_BK1": (4, 16, 1),
-    "BBlockTransferThreadClusterArrangeOrder": (1, 0, 2),
-    "BBlockTransferSrcAccessOrder": (1, 0, 2),
-    "BBlockTransferSrcVectorDim": 2,
-    "BBlockTransferSrcScalarPerVector": 8,
-    "BBlockTransferDstScalarPerVector_BK1": 8,
-    "BBlockLdsExtraN": False,
-    "CShuffleMXdlPerWavePerShuffle": 1,
-    "CShuffleNXdlPerWavePerShuffle": 1,
-    "CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock": (1, 8, 1, 8),
-    "CDEShuffleBlockTransferScalarPerVectors": (4,),
-    "BlkGemmPipeSched": "Intrawave",
-    "BlkGemmPipelineVer": "v1",
-}
-SCALARS: dict[str, ParameterValue] = VECTORS | {
-    "ABlockTransferSrcScalarPerVector": 1,
-    "BBlockTransferSrcScalarPerVector": 1,
-    "CDEShuffleBlockTransferScalarPerVectors": (1,),
-}
 
 CASES: dict[str, GemmCase] = {
     "f16": GemmCase(),
@@ -115,14 +75,6 @@ def unit_of(case: GemmCase, parameters: Parameters, **settings: Any) -> Unit:
 
 
 @pytest.fixture(scope="module")
-def ck_compiler(compiler_path: str, objects: Path) -> HostCompiler:
-    """Compiles with the stand-ins for HIP and CK."""
-    folder = objects / "ck"
-    folder.mkdir()
-    return HostCompiler(compiler_path, FLAGS, folder)
-
-
-@pytest.fixture(scope="module")
 def compile_on_host(renderer: Renderer, ck_compiler: HostCompiler, tmp_path_factory: pytest.TempPathFactory) -> Compile:
     """Compile a unit to a shared library for the host."""
     built: dict[tuple[str, GemmCase], GemmLibrary] = {}
@@ -131,20 +83,12 @@ def compile_on_host(renderer: Renderer, ck_compiler: HostCompiler, tmp_path_fact
         rendered = render(renderer, unit)
         key = (rendered.symbol, case)
         if key not in built:
-            # One compile stands for both passes here: the macro is set, and what is the host's alone is there as well.
-            both = rendered.text.replace("#if !defined(__HIP_DEVICE_COMPILE__)", "#if 1")
             library = tmp_path_factory.mktemp("unit") / "unit.so"
-            ck_compiler.link([ck_compiler.compile(both)], library, "-shared")
+            ck_compiler.link([ck_compiler.compile(both_passes(rendered.text))], library, "-shared")
             built[key] = GemmLibrary(library, rendered.symbol, case)
         return built[key]
 
     return build_unit
-
-
-FLAGS = (
-    *("-std=c++20", "-O0", *WARNINGS, "-Wno-unused-parameter", "-Wno-unused-but-set-parameter"),
-    *("-fPIC", "-fvisibility=hidden", "-D__HIP_DEVICE_COMPILE__=1", f"-I{HIP_ON_HOST}", f"-I{CK_ON_HOST}"),
-)
 
 
 def run_and_check(library: GemmLibrary, run: GemmRun, workspace_bytes: int) -> None:

@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ckwatch_templates
+from ckwatch.cli import main
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.composable_kernel import find_sources
@@ -20,9 +22,12 @@ from ckwatch.compile.toolchain.installations import cache_folder
 from ckwatch.compile.toolchain.model import Toolchain
 from ckwatch.model.kernels import Operation
 from ckwatch.model.targets import Language
+from ckwatch.model.toml import toml_value
 from ckwatch.render.renderer import Renderer
+from ckwatch.workspace.operations.grouped_convolution import convolution_operation
 from inductor_text import InductorText, fetch_inductor_text
 from units import gemm, tensor, unit
+from workspaces import workspace
 
 GEMM_BASE = '{% extends "inductor/ck_gemm.j2" %}\n{% block kernel %}\n', "\n{% endblock %}\n"
 CONVOLUTION_BASE = '{% extends "inductor/ck_conv.j2" %}\n{% block kernel %}\n', "\n{% endblock %}\n"
@@ -34,7 +39,6 @@ TILE_PARTS = (
     "\n{% endblock %}\n",
 )
 SIZES = ("M", "N", "K", "LDA", "LDB", "LDC", "LDD")
-SPATIAL = ("FilterSize", "InputSize", "ConvolutionStrides", "Dilations", "LeftPads", "RightPads")
 
 GEMM_INSTANCE: dict[str, Any] = {
     "a_layout": "Row", "b_layout": "Col", "ds_layouts": (), "c_layout": "Row",
@@ -83,15 +87,13 @@ def gemm_operation(
 
 
 def tile_operation() -> Operation:
-    operation = gemm(kind="custom", settings={})
+    operation = gemm(kind="ck_tile_gemm", settings={})
     return replace(operation, inputs=operation.inputs[:2], size_arguments=SIZES[:6])
 
 
-def convolution_operation() -> Operation:
-    sizes: tuple[str, ...] = ("GroupCount", "NBatch", "NOutChannels", "NInChannels")
-    sizes += tuple(f"{name}_{axis}" for name in SPATIAL for axis in (0, 1))
-    operation = gemm(kind="custom", settings={}, size_arguments=sizes, runtime_arguments=())
-    return replace(operation, inputs=operation.inputs[:2])
+def channels_last() -> Operation:
+    layouts = {"X": "NHWGC", "W": "GKYXC", "Y": "NHWGK"}
+    return convolution_operation(2, dict.fromkeys("XWY", "f16"), layouts, None, "f32", {"dimensions": 2})
 
 
 def rendered(folder: Path, text: str, operation: Operation, parameters: dict[str, Any]) -> str:
@@ -254,7 +256,7 @@ def unchanged(name: str, text: InductorText) -> tuple[str, list[str], Operation,
             operation = replace(operation, inputs=inputs, outputs=(("Y", tensor("Y", "bf16")),))
             return text.gemm.join(GEMM_BASE), [text.gemm], operation, parameters
         case "grouped convolution":
-            return text.convolution.join(CONVOLUTION_BASE), [text.convolution], convolution_operation(), convolution()
+            return text.convolution.join(CONVOLUTION_BASE), [text.convolution], channels_last(), convolution()
         case _:
             bodies = [text.tile_definition, text.tile_launch, text.tile_gemm]
             whole = "".join(map("".join, zip(TILE_PARTS, [*bodies, ""], strict=True)))
@@ -300,3 +302,43 @@ def test_text_of_inductor_is_good_cpp(name: str, inductor: InductorText, toolcha
     environment = {**os.environ, **toolchain.environment}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def smallest(library: str, dtype: str) -> dict[str, Any]:
+    """Of ck4inductor's instances for a row-major X and a col-major W that take any M and K, one that compiles fast."""
+    ck4inductor()
+    operations = import_module(f"ck4inductor.{library}.gen_instances").gen_ops_library()
+    wanted = {"a_layout": "Row", "b_layout": "Col", "a_element_dtype": dtype, "c_element_dtype": dtype}
+    wanted |= {"gemm_specialization": "GemmSpecialization::MNKPadding"}
+    wanted |= {"block_gemm_pipeline_version": "BlockGemmPipelineVersion::v1"}
+    fitting = (one for one in map(instance, operations) if wanted.items() <= one.items())
+    return min(fitting, key=lambda one: int(one["m_per_block"] * one["n_per_block"] * one["k_per_block"]))
+
+
+def kernel_file(kind: str, dtype: str, more: str, parameters: dict[str, Any], shapes: str) -> str:
+    tensors = f'a = {{ dtype = "{dtype}" }}\nb = {{ dtype = "{dtype}", layout = "col" }}\nc = {{ dtype = "{dtype}" }}\n'
+    values = "".join(f"{name} = {toml_value(value)}\n" for name, value in parameters.items())
+    operation = f'[operation]\nkind = "{kind}"\n{tensors}{more}'
+    return f'template = "own.hip.j2"\n\n{operation}\n{shapes}\n[[instance]]\nname = "one"\n{values}'
+
+
+@pytest.mark.network
+@pytest.mark.toolchain
+@pytest.mark.timeout(1800)
+def test_text_of_inductor_computes_what_it_says(
+    inductor: InductorText, toolchain: Toolchain, trusted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ragged = '[[shape]]\nname = "ragged tiles"\nM = 33\nN = 40\nK = 200\n'
+    with_bias = 'bias = { dtype = "f16" }\nalpha = 0.5\nbeta = 2.0\n'
+    files = {
+        "ckwatch.toml": '[workspace]\narchs = ["gfx942"]\n',
+        "templates/own.hip.j2": inductor.gemm.join(GEMM_BASE),
+        "universal.kernel.toml": kernel_file("gemm", "f16", with_bias, smallest("universal_gemm", "F16"), ragged),
+        "batched.kernel.toml": kernel_file(
+            "batched_gemm", "bf16", "", smallest("batched_universal_gemm", "BF16"), f"{ragged}B = 3\n"
+        ),
+    }
+    assert workspace(trusted, files).diagnostics == ()
+    status = main(["verify", "-C", str(trusted), "--shape", "ragged tiles", "--details"])
+    printed = capsys.readouterr().out
+    assert (status, printed.count("verified (emulated gfx942)")) == (0, 2), printed

@@ -60,7 +60,7 @@ ROWS = [
     (
         TOP + "«[operation]»\na = 1" + INSTANCE,
         "missing-key",
-        "`kind` is missing in [operation]; known: gemm, batched_gemm, custom",
+        "`kind` is missing in [operation]; known: gemm, batched_gemm, grouped_convolution, ",
     ),
     (gemm('a = { dtype = "f16", layout = "row" }\n', "").replace("[operation]", "«[operation]»"), "missing-key", "`a`"),
     (

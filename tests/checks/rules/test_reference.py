@@ -52,6 +52,7 @@ GIVEN_BY_THE_OPERATION = {
     *("ALayout", "BLayout", "CLayout", "DsLayout", "ADataType", "BDataType", "CDataType", "DsDataType"),
     *("GemmAccDataType", "AElementwiseOperation", "BElementwiseOperation", "CElementwiseOperation"),
     *("LDSTypeA", "LDSTypeB"),
+    *("NDimSpatial", "ELayout", "EDataType", "AccDataType", "CDEElementwiseOperation"),
 }
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Kernel
-from ckwatch.workspace.shapes import ragged_shapes
+from ckwatch.workspace.operations import KINDS
+from ckwatch.workspace.shapes import ragged_shapes, with_defaults, wrong_sizes
 from workspaces import INSTANCE, OPERATION, TOP, workspace
 
 BATCHED = OPERATION.replace('"gemm"', '"batched_gemm"')
@@ -74,3 +75,44 @@ def test_ragged_shapes_have_several_matrices(tmp_path: Path) -> None:
     shapes = ragged_shapes(kernel.operation, kernel.shapes[0])
     assert {shape.sizes["B"] for shape in shapes} == {3}
     assert all(problem_of(kernel.operation, shape, "gfx942").gemm for shape in shapes)
+
+
+WITHIN = "B = 3\nM = 4\nN = 6\nK = 8\nLDA = 24\nBatchStrideA = 8\nLDC = {leading}\nBatchStrideC = 6"
+
+
+def test_matrices_may_lie_line_by_line_within_each_other(tmp_path: Path) -> None:
+    found = problem(tmp_path, "batch_strides = true\n", WITHIN.format(leading=18))
+    assert found.gemm is not None
+    assert (found.gemm.x.batch, found.gemm.y.batch) == (((3, 8),), ((3, 6),))
+    assert [found.buffer(name).elements for name in ("X", "Y")] == [3 * 4 * 8, 3 * 4 * 6]
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (WITHIN.format(leading=17), "`LDC` must be at least 18: elements of Y overlap"),
+        ("B = 2\nM = 4\nN = 6\nK = 8\nBatchStrideC = 0", "`BatchStrideC` must be at least 24: elements of Y overlap"),
+        ("B = 2\nM = 4\nN = 6\nK = 8\nLDC = 5", "`LDC` must be at least 6: Y is B × M × N, layout row"),
+    ],
+)
+def test_elements_of_the_result_do_not_overlap(shape: str, message: str, tmp_path: Path) -> None:
+    text = TOP + BATCHED + "batch_strides = true\n" + INSTANCE + f"\n[[shape]]\n{shape}\n"
+    assert [one.message for one in workspace(tmp_path, {"k.kernel.toml": text}).diagnostics] == [message]
+
+
+def test_one_matrix_needs_no_stride(tmp_path: Path) -> None:
+    found = problem(tmp_path, "batch_strides = true\n", "B = 1\nM = 4\nN = 6\nK = 8\nBatchStrideC = 0")
+    assert found.buffer("Y").elements == 4 * 6
+
+
+def test_special_sizes_are_right_and_have_each_stride(tmp_path: Path) -> None:
+    operation = loaded(tmp_path, "batch_strides = true\nbias = { dtype = 'f32', full = true }\n").operation
+    special_sizes = KINDS["batched_gemm"].special_sizes
+    assert special_sizes is not None
+    found = {name: with_defaults(operation, sizes) for name, sizes in special_sizes(operation, 4, 6, 8).items()}
+    assert [list(wrong_sizes(operation, sizes)) for sizes in found.values()] == [[]] * len(found)
+    assert [name for name in found if name.startswith("one ")] == [
+        *("one matrix", "one X for all matrices", "one W for all matrices", "one Bias for all matrices"),
+    ]
+    within = found["matrices of W within each other"]
+    assert (within["LDB"], within["BatchStrideB"]) == (3 * within["K"], within["K"])

@@ -1,4 +1,4 @@
-// A stand-in for the part of Composable Kernel that `ck/gemm_universal.hip.j2` uses: a plain GEMM behind the same types.
+// A stand-in for the part of Composable Kernel that `ck/gemm_universal.hip.j2` and `ck/batched_gemm.hip.j2` use: a plain GEMM behind the same types.
 //
 // What it copies from CK is what the template relies on: how K is cut into slices, what CheckValidity refuses, how D
 // tensors are read and Y is written as vectors along N. Written from reading CK 1.2.0 (ROCm 7.2.4); it says nothing of
@@ -87,9 +87,18 @@ struct Sequence {
     static constexpr std::array<index_t, sizeof...(Is)> values{Is...};
 };
 
+template <index_t I>
+struct Number {};
+
 template <class... Ts>
 struct Tuple {
-    using Pointers = std::tuple<const Ts*...>;
+    struct Pointers : std::tuple<const Ts*...> {
+        using std::tuple<const Ts*...>::tuple;
+        template <index_t I>
+        auto& operator()(Number<I>) {
+            return std::get<I>(*this);
+        }
+    };
     using Types = std::tuple<Ts...>;
     static constexpr size_t size = sizeof...(Ts);
 };

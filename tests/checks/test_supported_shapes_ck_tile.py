@@ -1,0 +1,72 @@
+"""Shapes that CK Tile refuses, and those next to them that it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckwatch.checks.supported_shapes import shape_rules, unsupported_reason
+from ckwatch.model.kernels import ParameterValue
+from gemm_case import GemmCase
+from kernel_reports import problem
+
+Parameters = dict[str, ParameterValue]
+
+PADDED: Parameters = {
+    "TileM": 128, "TileN": 128, "TileK": 64, "WarpM": 2, "WarpN": 2, "WarpK": 1,
+    "WarpTileM": 32, "WarpTileN": 32, "WarpTileK": 16, "kPadM": True, "kPadN": True, "kPadK": True,
+    "Pipeline": "CompV3", "Scheduler": "Intrawave", "Epilogue": "CShuffle",
+}  # fmt: skip
+UNPADDED = PADDED | {"kPadM": False, "kPadN": False, "kPadK": False}
+DEFAULT = PADDED | {"Epilogue": "Default"}
+INDUCTOR: Parameters = {
+    "tile_m": 256, "tile_n": 256, "tile_k": 32, "warp_m": 2, "warp_n": 2, "warp_k": 1,
+    "warp_tile_m": 32, "warp_tile_n": 32, "warp_tile_k": 16,
+    "m_is_padded": "true", "n_is_padded": "true", "k_is_padded": "false",
+    "pipeline": "Mem", "scheduler": "Interwave", "epilogue": "CShuffle",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parameters", "layouts", "sizes", "expected"),
+    [
+        (PADDED, "row col row", (1, 8, 8), ""),
+        (PADDED, "row col row", (128, 128, 100), "K = 100 is no multiple of 8, the elements of A that are read at once"),
+        (PADDED, "row col row", (128, 100, 64), "N = 100 is no multiple of 8, the elements of C that are written at once"),
+        (PADDED, "row row row", (128, 100, 64), "N = 100 is no multiple of 8, the elements of B that are read at once"),
+        (PADDED, "col row row", (7, 8, 3), "M = 7 is no multiple of 8, the elements of A that are read at once"),
+        (DEFAULT, "row col row", (1, 1, 8), ""),
+        (DEFAULT | {"TransposeC": True}, "row col row", (1, 2, 8), "N = 2 is no multiple of 4, the elements of C that are written at once"),
+        (DEFAULT, "row col col", (2, 2, 8), "M = 2 is no multiple of 4, the elements of C that are written at once"),
+        (UNPADDED, "row col row", (100, 128, 64), ""),
+        (UNPADDED, "row col row", (128, 128, 96), "K = 96 is no multiple of TileK = 64, and kPadK is false"),
+        (UNPADDED, "row col row", (128, 96, 64), "N = 96 is no multiple of TileN = 128, and kPadN is false"),
+        (UNPADDED, "col row row", (96, 128, 3), "M = 96 is no multiple of TileM = 128, and kPadM is false"),
+        (UNPADDED, "col row row", (128, 128, 3), ""),
+        (INDUCTOR, "row col row", (1, 8, 32), ""),
+        (INDUCTOR, "row col row", (1, 8, 8), "K = 8 is no multiple of TileK = 32, and kPadK is false"),
+        (PADDED, "row col row", (1 << 16, 8, (1 << 14) + 8), "A is larger than 2 GiB"),
+        ({"TileK": 64}, "row col row", (1, 1, 1), ""),
+    ],
+)  # fmt: skip
+def test_refusals(parameters: Parameters, layouts: str, sizes: tuple[int, int, int], expected: str) -> None:
+    assert unsupported_reason(parameters, problem(*sizes, case=GemmCase(layouts=layouts))) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "k", "slices", "expected"),
+    [
+        (PADDED, 128, 2, ""),
+        (PADDED, 136, 3, ""),
+        (PADDED, 128, 3, "K = 128 is too small for 3 slices (kBatch) of whole TileK = 64"),
+        (PADDED, 256, 3, "K = 256 is too small for 3 slices (kBatch) of whole TileK = 64"),
+        (UNPADDED, 192, 2, "K = 192 is no multiple of kBatch · TileK = 128, and kPadK is false"),
+    ],
+)
+def test_slices(parameters: Parameters, k: int, slices: int, expected: str) -> None:
+    assert unsupported_reason(parameters, problem(128, 128, k, slices)) == expected
+
+
+def test_split_k_is_a_key_of_the_operation() -> None:
+    family = shape_rules(PADDED)
+    assert family is not None
+    assert not family.splits_k(GemmCase().operation())

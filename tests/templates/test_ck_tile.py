@@ -1,0 +1,89 @@
+"""`ck_tile/gemm_universal.hip.j2`: what it renders, and one unit under the real compiler and the emulator."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ckwatch.checks.rules.checker import check_instance
+from ckwatch.checks.rules.ck_tile_gemm import OPERATION as RULES
+from ckwatch.checks.rules.instances import rendered_instances
+from ckwatch.cli import main
+from ckwatch.compile.toolchain.model import Toolchain
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.toml import toml_value
+from ckwatch.render.renderer import Renderer
+from gemm_build import render
+from gemm_case import GemmCase
+
+TEMPLATE = "ck_tile/gemm_universal.hip.j2"
+PARAMETERS: dict[str, ParameterValue] = {
+    "TileM": 64, "TileN": 64, "TileK": 32, "WarpM": 2, "WarpN": 2, "WarpK": 1,
+    "WarpTileM": 16, "WarpTileN": 16, "WarpTileK": 16, "kPadM": True, "kPadN": True, "kPadK": True,
+    "Pipeline": "CompV3", "Scheduler": "Intrawave", "Epilogue": "CShuffle",
+}  # fmt: skip
+KERNEL = """template = "ck_tile/gemm_universal.hip.j2"
+
+[operation]
+kind = "ck_tile_gemm"
+a = { dtype = "f16", layout = "row" }
+b = { dtype = "f16", layout = "row" }
+c = { dtype = "bf16", layout = "row" }
+bias = { dtype = "f32", layout = "row" }
+activation = "gelu"
+
+[[instance]]
+name = "persistent"
+PersistentBlocks = 3
+"""
+
+
+def text(renderer: Renderer, case: GemmCase, **parameters: ParameterValue) -> str:
+    return render(renderer, case.unit(TEMPLATE, {**PARAMETERS, **parameters})).text
+
+
+def test_the_rules_find_the_instance(renderer: Renderer) -> None:
+    source = text(renderer, GemmCase())
+    (found,) = rendered_instances(source)
+    assert {name: found.arguments[name] for name in ("TileM", "kPadK", "PersistentBlocks")} == {
+        "TileM": 64,
+        "kPadK": True,
+        "PersistentBlocks": 0,
+    }
+    assert list(found.arguments) == list(RULES.parameters)
+    assert check_instance(found.device_operation, found.arguments, "gfx942", source=source) == ()
+
+
+@pytest.mark.parametrize(("arch", "dtype", "warp_tile_k"), [("gfx950", "bf16", 16), ("gfx90a", "i8", 32)])
+def test_what_ck_tile_leaves_empty_is_asserted(renderer: Renderer, arch: str, dtype: str, warp_tile_k: int) -> None:
+    accumulator = "i32" if dtype == "i8" else "f32"
+    case = GemmCase(dtype, dtype, dtype, accumulator=accumulator, arch=arch)
+    source = text(renderer, case, WarpTileK=warp_tile_k)
+    (found,) = rendered_instances(source)
+    (broken,) = check_instance(found.device_operation, found.arguments, arch, source=source)
+    assert (broken.rule, broken.severity) == ("warp-tile-instruction", "error")
+
+
+def test_every_assertion_of_the_template_is_a_rule(renderer: Renderer) -> None:
+    asserted = set(re.findall(r'static_assert\([^;]*?"([^"]*)"\);', text(renderer, GemmCase())))
+    assert asserted == {rule.asserted_by for rule in RULES.rules if rule.asserted_by}
+
+
+def test_the_epilogue_is_computed_only_where_there_is_one(renderer: Renderer) -> None:
+    assert "apply_epilogue" not in text(renderer, GemmCase())
+    assert "apply_epilogue" in text(renderer, GemmCase(bias="col"))
+    assert "apply_epilogue" in text(renderer, GemmCase(c="f8"))
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(1800)
+def test_the_emulator_finds_it_right(tmp_path: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]) -> None:
+    parameters = "".join(f"{name} = {toml_value(value)}\n" for name, value in PARAMETERS.items())
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    (tmp_path / "tile.kernel.toml").write_text(KERNEL + parameters)
+    assert main(["verify", "tile", "-C", str(tmp_path), "--no-daemon", "--trust"]) == 0
+    found = re.search(r"verified \(emulated gfx942\) +(\d+) shapes right", capsys.readouterr().out)
+    assert found is not None
+    assert int(found[1]) >= 30
