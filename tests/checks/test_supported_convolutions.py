@@ -125,6 +125,12 @@ def test_channels_first_are_transposed(parameters: Parameters, changes: dict[str
     assert bool(found) == bool(expected)
 
 
+def test_of_channels_first_no_part_can_be_computed() -> None:
+    family = shape_rules(WIDE)
+    assert family is not None
+    assert [family.needs_whole(problem(SIZES, layout)) for layout in range(3)] == ["", "", "all of X is transposed"]
+
+
 def test_one_dimension_is_not_transposed() -> None:
     sizes = {name: size for name, size in SIZES.items() if not name.endswith("_1")} | ONE_TAP
     sizes = {name: size for name, size in sizes.items() if not name.endswith("_1")} | {"InputSize_0": 7}

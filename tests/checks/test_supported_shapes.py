@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ckwatch.checks.supported_shapes import unsupported_reason
+from ckwatch.checks.supported_shapes import named_as_ck, unsupported_reason
 from ckwatch.model.kernels import ParameterValue
 from gemm_case import GemmCase
 from kernel_reports import problem
@@ -127,3 +127,16 @@ def test_matrices_of_a_batch(matrices: int, expected: str) -> None:
     assert one.gemm is not None
     batch = replace(one.gemm, **{name: replace(getattr(one.gemm, name), batch=((matrices, 64),)) for name in "xwy"})
     assert unsupported_reason(WIDE, replace(one, gemm=batch)) == expected
+
+
+def test_inductors_names_stand_for_those_of_ck() -> None:
+    given: Parameters = {
+        "gemm_specialization": "GemmSpecialization::MNKPadding", "block_size": 256, "m_per_block": 128, "n_per_block": 128,
+        "k_per_block": 64, "a_k1": 8, "b_k1": 8, "a_block_transfer_src_scalar_per_vector": 8,
+        "b_block_transfer_src_scalar_per_vector": 8, "c_shuffle_block_transfer_scalar_per_vector_n_per_block": (8,),
+        "block_gemm_pipeline_version": "BlockGemmPipelineVersion::v1",
+    }  # fmt: skip
+    assert named_as_ck(given) == WIDE
+    assert named_as_ck(WIDE) == WIDE
+    for own in ({}, {"Threads": 256}, {**given, "UNROLL": 4}):
+        assert named_as_ck(own) is own

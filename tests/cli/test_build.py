@@ -65,7 +65,7 @@ def test_a_runner_of_a_convolution(trusted: Path, tmp_path: Path, capsys: pytest
         (tmp_path / name).write_text(text)
     out = tmp_path / "out"
     assert main(["build", str(tmp_path), "--out", str(out), "--runner"]) == 0, capsys.readouterr()
-    runner = [out / "conv/loops@host.run", "--repeat", "2", "--warmup-ms", "0"]
+    runner = [str(out / "conv/loops@host.run"), "--repeat", "2", "--warmup-ms", "0"]
     ran = subprocess.run([*runner, "--LeftPads_1", "1"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     assert "ConvolutionStrides_1 2, Dilations_0 2, Dilations_1 1, LeftPads_0 2, LeftPads_1 1," in ran.stdout

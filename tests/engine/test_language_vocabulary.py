@@ -209,7 +209,10 @@ def test_what_a_key_takes(path: str, type_: str, values: tuple[str, ...], defaul
 
 @pytest.mark.parametrize(
     "name",
-    ["ck/gemm_universal.hip.j2", "hip/gemm_tiled.hip.j2", "cpp/gemm_blocked.cpp.j2", "cutlass/gemm_universal.cu.j2"],
+    [
+        *("ck/gemm_universal.hip.j2", "ck/batched_gemm.hip.j2"),
+        *("hip/gemm_tiled.hip.j2", "cpp/gemm_blocked.cpp.j2", "cutlass/gemm_universal.cu.j2"),
+    ],
 )
 def test_shipped_templates_say_what_their_parameters_mean(name: str) -> None:
     found = template_detail(name, [ROOT], {}, TENSORS, ())

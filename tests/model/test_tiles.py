@@ -19,6 +19,9 @@ TILE = Tile(m=128, n=128, k=64)
     [
         ({"MPerBlock": 256, "NPerBlock": 224, "KPerBlock": 64, "BlockSize": 256}, Tile(m=256, n=224, k=64)),
         ({"ThreadblockM": 128, "ThreadblockN": 64, "ThreadblockK": 32}, Tile(m=128, n=64, k=32)),
+        ({"TileM": 64, "TileN": 32, "TileK": 16, "WarpM": 2}, Tile(m=64, n=32, k=16)),
+        ({"tile_m": 64, "tile_n": 32, "tile_k": 16}, Tile(m=64, n=32, k=16)),
+        ({"m_per_block": 64, "n_per_block": 32, "k_per_block": 16}, Tile(m=64, n=32, k=16)),
         ({"MPerBlock": 256, "NPerBlock": 224}, None),
         ({"MPerBlock": "TILE", "NPerBlock": 64, "KPerBlock": 64}, None),
         ({"MPerBlock": True, "NPerBlock": 64, "KPerBlock": 64}, None),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
 
+from ckwatch.render import worker_pool
 from ckwatch.render.outcome import LENGTH_BYTES, RenderLimits
 from ckwatch.render.worker import serve
 from ckwatch.render.worker_pool import RenderPool
 from patience import PATIENCE_S
-from units import unit
+from units import place, unit
 
 BOMBS = {
     "memory.hip.j2": "{{ 'x' | center(9000000000) }}",
@@ -36,6 +40,27 @@ async def test_bombs_are_stopped_and_the_next_render_works(tmp_path: Path) -> No
             assert good.rendered is not None
             assert good.rendered.text == "int x = 4;"
             assert good.rendered.source_map.segments[1].site.label == "MPerBlock"
+
+
+async def test_what_a_worker_gets_does_not_grow_with_the_kernel_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+
+    def dumps(value: object, protocol: int) -> bytes:
+        data = pickle.dumps(value, protocol)
+        sent.append(len(data))
+        return data
+
+    monkeypatch.setattr(worker_pool, "pickle", SimpleNamespace(**{**vars(pickle), "dumps": dumps}))
+    (tmp_path / "t.hip.j2").write_text("{{ MPerBlock }}")
+    small = unit("t.hip.j2", MPerBlock=4)
+    places = {place(line): place(line) for line in range(2000)}
+    kernel = replace(small.kernel, instances=small.kernel.instances * 500, key_spans=places)
+    async with RenderPool((tmp_path,)) as pool:
+        for one in (small, replace(small, kernel=kernel)):
+            assert (await pool.render(one)).rendered is not None
+    assert sent[0] == sent[1]
 
 
 async def test_a_stopped_render_depends_on_what_it_has_read(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_text(dimensions: int, layout: int, more: str, renderer: Renderer, tmp_p
     [
         (("NGCHW", "GKYXC", "NHWGK"), {}, "gfx942", "needs ABlockTransferSrcScalarPerVector = 1"),
         (("NHWGC", "GKYXC", "NGKHW"), {}, "gfx942", f"needs {CDE_VECTOR} = 1"),
+        (("NGCHW", "GKYXC", "NGKHW"), {}, "gfx942", "NGCHW and NGKHW need a filter in GKCYX"),
         (("NHWGC", "GKYXC", "NHWGK"), {"DirectLoad": True}, "gfx942", "DirectLoad needs gfx950"),
     ],
 )

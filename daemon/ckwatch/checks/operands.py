@@ -34,16 +34,16 @@ _SAYS = {
 _CONVOLUTION_LAYOUT = re.compile(r"[NGCKDHWXYZ]{3,6}")
 
 
-def operand_mismatches(unit: Unit, mentioned: Collection[str]) -> tuple[Diagnostic, ...]:
-    """An error for each parameter that says something else of a tensor than the operation does.
+def operand_mismatches(unit: Unit, mentioned: Collection[str]) -> dict[str, Diagnostic]:
+    """An error for each parameter that says something else of a tensor than the operation does, by parameter.
 
     `mentioned` are those that a template reads; what they say in words that are not CK's is not known.
     """
     operation = unit.kernel.operation
     if operation.contraction is None:
-        return ()
+        return {}
     tensors = {tensor.name: tensor for tensor in operation.tensors}
-    found: list[Diagnostic] = []
+    found: dict[str, Diagnostic] = {}
     for name, value in unit.instance.parameters.items():
         if name not in mentioned:
             continue
@@ -61,8 +61,8 @@ def operand_mismatches(unit: Unit, mentioned: Collection[str]) -> tuple[Diagnost
         else:
             continue
         if given is not None and expected is not None and given != expected:
-            found.append(_mismatch(unit, name, what, f"`{name}` is {value}, and {words}", key))
-    return tuple(found)
+            found[name] = _mismatch(unit, name, what, f"`{name}` is {value}, and {words}", key)
+    return found
 
 
 def _tensor_name(contraction: Contraction, key: str) -> str:

@@ -54,8 +54,8 @@ def static_checks(
         if wrong:
             kept = tuple(one for one in kept if not _follows(one, wrong, builtin))
         return replace(outcome, diagnostics=(*wrong.values(), *kept))
+    wrong = {**operand_mismatches(unit, rendered.mentioned), **wrong}
     found = [*not_exported(rendered), *unused_parameters(unit, rendered), *wrong.values()]
-    found += operand_mismatches(unit, rendered.mentioned)
     if rules:
         found += rule_diagnostics(unit, rendered.text, rendered.source_map, wrong=wrong, passed=passed)
         if not any(one.severity is Severity.ERROR for one in found):

@@ -21,7 +21,7 @@ from itertools import combinations
 from math import exp, log
 from statistics import fmean, median
 
-from ckwatch.checks.supported_shapes import slices_of, unsupported_reason
+from ckwatch.checks.supported_shapes import named_as_ck, slices_of, unsupported_reason
 from ckwatch.codeobject.report import CodeObjectReport, KernelReport, MainLoop, main_kernel
 from ckwatch.model.gpu_specs import AMD_GPUS, DeviceFacts, GpuSpecs, specs_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
@@ -201,6 +201,7 @@ def predict(
     cache: CacheState = CacheState.COLD,
 ) -> Prediction:
     """The bound and the prediction for an instance; without `report` only the bound."""
+    parameters = named_as_ck(parameters)
     roof = bound(problem, target.facts, cache)
     matrix = bound(replace(problem, bytes_moved=0), target.facts, CacheState.COLD)
     memory = bound(replace(problem, gemm=None, flops=None), target.facts, cache)

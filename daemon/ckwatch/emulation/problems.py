@@ -14,7 +14,7 @@ from functools import cache
 from math import isqrt
 from typing import NamedTuple
 
-from ckwatch.checks.supported_shapes import shape_rules, slices_of, unsupported_reason
+from ckwatch.checks.supported_shapes import named_as_ck, shape_rules, slices_of, unsupported_reason
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Operation, Shape, Tensor, Unit
@@ -268,13 +268,15 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
         return replace(trial, not_tried=f"it is too large to be executed here: its tensors have {gigabytes:.1f} GiB")
     if macs <= WHOLE_MACS:
         return trial
-    tile = tile_of(unit.instance.parameters)
-    if problem.gemm is not None and tile is not None and slices_of(problem) == 1:
+    tile, family = tile_of(named_as_ck(unit.instance.parameters)), shape_rules(unit.instance.parameters)
+    needs_whole = "each slice of K is needed" if slices_of(problem) > 1 else ""
+    needs_whole = needs_whole or (family.needs_whole(problem) if family is not None else "")
+    if problem.gemm is not None and tile is not None and not needs_whole:
         each = tile.m * tile.n * problem.gemm.x.sizes[1]
         return replace(trial, workgroups=max(1, min(SAMPLED_MACS // each, isqrt(REFERENCE_MACS // each))))
     if macs <= LARGEST_WHOLE_MACS:
         return trial
-    why = "each slice of K is needed" if slices_of(problem) > 1 else "its tile is not known"
+    why = needs_whole or "its tile is not known"
     size = f"{macs / 1e9:.0f} G multiply-adds"
     return replace(trial, not_tried=f"it is too large to be executed whole ({size}), and in part it cannot be: {why}")
 
@@ -299,7 +301,8 @@ class _Deriver:
         self._unit = unit
         self._sizes_for = sizes_for
         self._operation = unit.kernel.operation
-        self._tile = tile_of(unit.instance.parameters) or UNKNOWN_TILE
+        self._parameters = named_as_ck(unit.instance.parameters)
+        self._tile = tile_of(self._parameters) or UNKNOWN_TILE
         self._tensors = {tensor.name: tensor for tensor in self._operation.tensors}
         self._shares_buffers = len({tensor.buffer for tensor in self._tensors.values()}) < len(self._tensors)
         self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
@@ -383,7 +386,7 @@ class _Deriver:
         return whole
 
     def _is_supported(self, problem: KernelProblem) -> bool:
-        return not unsupported_reason(self._unit.instance.parameters, problem)
+        return not unsupported_reason(self._parameters, problem)
 
     def _problem(self, m: int, n: int, k: int, *, padding: int = 0, only: str = "", slices: int = 1) -> KernelProblem:
         if self._shares_buffers:

@@ -14,10 +14,13 @@ from ckwatch.model.kernels import ParameterValue
 
 TILE_PARAMETERS = (
     ("MPerBlock", "NPerBlock", "KPerBlock"),
+    ("m_per_block", "n_per_block", "k_per_block"),
     ("TileM", "TileN", "TileK"),
+    ("tile_m", "tile_n", "tile_k"),
     ("ThreadblockM", "ThreadblockN", "ThreadblockK"),
 )
-"""What templates call the sizes of a workgroup's tile: CK's own names, CK Tile's, CUTLASS's."""
+"""What templates call the sizes of a workgroup's tile: CK's own names and CK Tile's, each followed by those of PyTorch
+Inductor, and CUTLASS's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -360,7 +360,7 @@ def _explain_undefined(diagnostic: Diagnostic, name: str, failure: RenderFailure
         message = f"{diagnostic.message}: the instance '{unit.instance.name}' does not set it"
         lacking = Related(f"instance '{unit.instance.name}' sets no parameter '{name}'", unit.instance.span)
         return replace(diagnostic, message=message, related=(*diagnostic.related, lacking))
-    known = {*failure.names, *_names_made_in(place.source)}
+    known = {*failure.names}.union(*map(_names_made_in, _with_extended(place.source, failure.environment)))
     message = diagnostic.message + did_you_mean(name, known)
     if (meant := near(name, known)) and meant not in parameters:
         return replace(diagnostic, message=message, fixes=(Fix(diagnostic.span, meant),))
@@ -411,6 +411,24 @@ def _wrong_import(name: str, source: TemplateSource, environment: TemplateEnviro
                 fixes = (Fix(span, meant),) if meant else ()
                 return Diagnostic(Severity.ERROR, Source.JINJA, "template/undefined", message, span, fixes=fixes)
     return None
+
+
+_QUOTED = re.compile(r"[\"']([^\"']+)[\"']")
+
+
+def _with_extended(source: TemplateSource, environment: TemplateEnvironment) -> Iterator[TemplateSource]:
+    """The template and those that it extends: its blocks see the names of all of them."""
+    waiting, seen = [source], set()
+    while waiting:
+        one = waiting.pop()
+        seen.add(one.path)
+        yield one
+        for tag in one.tags:
+            if tag.names and tag.names[0][0] == "extends" and (named := _QUOTED.search(one.text, tag.start, tag.end)):
+                found = environment.loader.found.get(named[1])
+                other = environment.sources.get(found.path) if found is not None else None
+                if other is not None and other.path not in seen:
+                    waiting.append(other)
 
 
 def _names_made_in(source: TemplateSource) -> set[str]:

@@ -95,7 +95,9 @@ def _read(problems: Problems, table: Mapping[str, Any], path: KeyPath, operation
     if problems.errors_found > before:
         return None
     if name is None:
-        name = "x".join(str(sizes[key]) for key in operation.size_arguments if key not in worked_out)
+        strides = {stride for tensor in operation.tensors for stride in tensor.strides}
+        named = (key for key in sizes if key not in worked_out or (key in table and key not in strides))
+        name = "x".join(str(sizes[key]) for key in named)
     return Shape(name, sizes, runtime, problems.document.span_of(_name_path(problems, path)))
 
 

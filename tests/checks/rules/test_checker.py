@@ -50,8 +50,7 @@ ROWS = [
     (
         {"BBlockTransferDstScalarPerVector_BK1": 24},
         "b-store-size",
-        "BBlockTransferDstScalarPerVector_BK1 in (1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 32, 64, 128, 256): "
-        "BBlockTransferDstScalarPerVector_BK1 = 24",
+        "BBlockTransferDstScalarPerVector_BK1 in (1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 32, 64, 128, 256): ",
         "BBlockTransferDstScalarPerVector_BK1",
     ),
     ({B_CLUSTER: (4, 48, 1)}, "b-cluster-n", f"NPerBlock % {B_CLUSTER}[1] == 0: 128 % 48 = 32", B_CLUSTER),

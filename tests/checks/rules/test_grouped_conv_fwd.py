@@ -69,6 +69,12 @@ ROWS: list[tuple[Arguments, str, str, str]] = [
         "ConvForwardSpecialization == 'Filter1x1Stride1Pad0': ConvForwardSpecialization = Default",
         "ConvForwardSpecialization",
     ),
+    (
+        {"ALayout": "NGCHW", "ELayout": "NGKHW", "ConvForwardSpecialization": ONE_TAP},
+        "channels-first-copies",
+        "Transposed == 1: Transposed = 0",
+        "BLayout",
+    ),
     ({"BLayout": "GKCYX"}, "b-channels-first", "ConvForwardSpecialization = Default", "ConvForwardSpecialization"),
     (
         {"ABlockTransferSrcVectorDim": 1, "ABlockTransferSrcScalarPerVector": 1},

@@ -110,7 +110,9 @@ def test_files_that_are_there_are_kept(root: Path, python_folder: Path, capsys: 
         (["m_per_block=128", "n_per_block=128"], ["v3"]),
         (["a_block_transfer_thread_cluster_lengths_ak0_m_ak1[1] == 32"], ["v1", "v3"]),
         (["a_block_transfer_src_access_order=(1, 0, 2)"], ["v1", "v3"]),
-        (["a_compute_dtype == ''"], ["v1", "v3"]),
+        (["a_compute_dtype is none"], ["v1", "v3"]),
+        (["a_compute_dtype=none"], ["v1", "v3"]),
+        (["m_per_block in (128, 512)"], ["v3"]),
     ],
 )
 def test_filters_take_both_spellings(
@@ -142,6 +144,13 @@ def test_what_cannot_be_done_is_said(
         (root / "templates/hip/gemm_tiled.hip.j2").write_text("{{ header() }}")
     assert expected in run(capsys, "ck4inductor", *words, status=2)
     assert not (root / "kernels").exists()
+
+
+def test_a_folder_outside_of_the_workspace_is_said(
+    root: Path, python_folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["import", "ck4inductor", "gemm", "--output", str(tmp_path / "else")]) == 0
+    assert "name it in `kernel_folders` of ckwatch.toml" in capsys.readouterr().err
 
 
 def test_ck4inductor_that_is_missing_or_empty(

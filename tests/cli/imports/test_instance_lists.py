@@ -15,17 +15,17 @@ from ckwatch.cli.imports.instance_lists import (
     Fields,
     ImportPlan,
     Selection,
-    TemplateNames,
+    TargetTemplate,
     plan_import,
     spellings,
 )
 
-CK = TemplateNames("ck/gemm_universal.hip.j2", has_ck_names=True, words=None)
-INDUCTOR = TemplateNames("my.hip.j2", has_ck_names=False, words=None)
+CK = TargetTemplate("ck/gemm_universal.hip.j2", has_ck_names=True, words=None)
+INDUCTOR = TargetTemplate("my.hip.j2", has_ck_names=False, words=None)
 EVERY = Selection(lambda _: True, None, 1000)
 
 
-def planned(*listed: Fields, names: TemplateNames = CK, selection: Selection = EVERY) -> ImportPlan:
+def planned(*listed: Fields, names: TargetTemplate = CK, selection: Selection = EVERY) -> ImportPlan:
     return plan_import(FAMILIES["gemm"], listed, names, selection)
 
 
@@ -173,7 +173,7 @@ def test_what_was_not_wanted_is_not_counted() -> None:
 
 
 def test_parameters_that_the_template_does_not_read_are_no_instance() -> None:
-    names = TemplateNames("my.hip.j2", has_ck_names=False, words={*GEMM} - {"a_k1", "b_k1"})
+    names = TargetTemplate("my.hip.j2", has_ck_names=False, words={*GEMM} - {"a_k1", "b_k1"})
     assert planned(GEMM, names=names) == ImportPlan((), {"my.hip.j2 reads no a_k1, b_k1": 1})
 
 

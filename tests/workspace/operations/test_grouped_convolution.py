@@ -246,3 +246,9 @@ def test_an_output_without_elements_has_a_size_below_one() -> None:
         sizes = with_defaults(operation, given | {"ConvolutionStrides_0": stride})
         expected = (5 - filter_size) // stride + 1 if filter_size <= 5 else 0
         assert max(0, evaluate_size(size, sizes)) == expected
+
+
+def test_shapes_that_differ_in_a_default_alone_have_names_of_their_own(tmp_path: Path) -> None:
+    more = f"\n[[shape]]\n{SHAPE}ConvolutionStrides_0 = 2\n[[shape]]\n{SHAPE}LeftPads_0 = 2\nGroupCount = 2\n"
+    names = [shape.name for shape in loaded(tmp_path, shape=SHAPE + more).shapes]
+    assert names == ["2x8x6x3x3x5x7", "2x8x6x3x3x5x7x2", "2x2x8x6x3x3x5x7x2"]

@@ -99,10 +99,11 @@ WARP_TILES = {
 TransposeC. `ck_tile/ops/gemm/warp/warp_gemm_dispatcher.hpp`."""
 
 
-_WIDE = frozenset(_WIDE_TILES)
+_EIGHT_BITS = ("F8", "BF8", "I8")
 _EMPTY_TILES = {
-    **{("gfx942", one): _WIDE for one in ("F8", "BF8")},
-    **{("gfx90a", one): _WIDE | {"16x16x32", "16x16x64", "16x16x16"} for one in ("F8", "BF8")},
+    **{("gfx950", one): frozenset(_WMMA) for one in _EIGHT_BITS},
+    **{("gfx942", one): frozenset((*_WIDE_TILES, *_WMMA)) for one in _EIGHT_BITS},
+    **{("gfx90a", one): frozenset((*_WIDE_TILES, *_WMMA, "16x16x32", "16x16x64")) for one in _EIGHT_BITS},
 }
 _ONLY_TILES = {("gfx950", "BF16"): frozenset({"32x32x16", "16x16x32"})}
 """By an arch and the type of A: warp tiles for which the arch has no matrix instruction, and the only ones for which CK
@@ -378,7 +379,7 @@ RULES = (
         "warp-tile",
         "WarpTile in WarpTiles",
         _TILE,
-        "CK Tile has no warp tile {WarpTile} for these types: {WarpTiles}.",
+        "CK Tile has no warp tile {WarpTile} for the types {ADataType}, {BDataType} and {AccDataType}.",
         f"{DISPATCH}, no specialisation of WarpGemmDispatcher",
     ),
     Rule(
@@ -456,6 +457,18 @@ RULES = (
         host=True,
     ),
     Rule(
+        "pipeline-layouts",
+        "ALayout == 'Row' and BLayout == 'Col'",
+        ("Pipeline",),
+        "CompV5 and CompAsync take operands along which K is contiguous: neither transposes one.",
+        "ck_tile/core/tensor/transpose_tile.hpp, static_assert(in_offset % vec_length_in == 0); "
+        f"{PIPELINE}comp_async.hpp, windows of MPerBlock and KPerBlock whatever the layout",
+        when="Pipeline in ('CompV5', 'CompAsync')",
+        severity=Severity.WARNING,
+        asserted_by="CompV5 and CompAsync need a row-major X and a column-major W",
+        host=True,
+    ),
+    Rule(
         "v5-persistent",
         "PersistentBlocks == 0",
         ("PersistentBlocks",),
@@ -494,8 +507,10 @@ RULES = (
         "BlockSize <= 1024",
         ("WarpM", "WarpN"),
         "A block has at most 1024 threads.",
-        "ck_tile/host/kernel_launch.hpp, __launch_bounds__",
-        codegen=True,
+        "ck_tile/host/kernel_launch.hpp, __launch_bounds__: it compiles, and cannot be launched",
+        severity=Severity.WARNING,
+        asserted_by="a block has at most 1024 threads",
+        host=True,
     ),
     *distribution_rules("A", "AAcross", "AAlong", ("TileK", "TileM")),
     *distribution_rules("B", "BAcross", "BAlong", ("TileK", "TileN")),

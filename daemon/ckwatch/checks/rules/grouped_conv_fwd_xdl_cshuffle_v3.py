@@ -268,6 +268,19 @@ _OWN_RULES = (
         after=("b-layout", "a-channels-first"),
         host=True,
     ),
+    Rule(
+        "channels-first-copies",
+        "Transposed == 1",
+        ("BLayout", "ELayout", "ALayout"),
+        "With {ALayout} and {ELayout} CK takes the strides of copies with channels last, which it makes only if the "
+        "filter is channels first, too: what it computes is wrong.",
+        "ck/tensor_operation/operator_transform/transform_conv_ngchw_to_nhwgc.hpp, TransposeInOutStrides: it does not "
+        "look at the filter",
+        when="ALayout in ('NGCHW', 'NGCDHW') and ELayout in ('NGKHW', 'NGKDHW')",
+        after=("a-channels-first", "b-channels-first"),
+        severity=Severity.WARNING,
+        asserted_by="takes the strides of copies",
+    ),
     _vector_dim("A"),
     _vector_dim("B"),
     Rule(

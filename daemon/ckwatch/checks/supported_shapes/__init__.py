@@ -5,13 +5,15 @@ Each family of kernels is a module that makes `ShapeRules`; a row in `FAMILIES` 
 
 from __future__ import annotations
 
+from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.supported_shapes.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules, slices_of
 from ckwatch.checks.supported_shapes.grouped_convolution import GROUPED_CONVOLUTION
 from ckwatch.checks.supported_shapes.universal_gemm import UNIVERSAL_GEMM
 from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernels import ParameterValue
 
-__all__ = ["FAMILIES", "Parameters", "ShapeRules", "shape_rules", "slices_of", "unsupported_reason"]
+__all__ = ["FAMILIES", "Parameters", "ShapeRules", "named_as_ck", "shape_rules", "slices_of", "unsupported_reason"]
 
 FAMILIES: tuple[ShapeRules, ...] = (GROUPED_CONVOLUTION, UNIVERSAL_GEMM, CK_TILE_GEMM)
 """The first one that describes an instance counts."""
@@ -20,6 +22,22 @@ FAMILIES: tuple[ShapeRules, ...] = (GROUPED_CONVOLUTION, UNIVERSAL_GEMM, CK_TILE
 def shape_rules(parameters: Parameters) -> ShapeRules | None:
     """What is known of the shapes that an instance supports; None for a kernel of one's own."""
     return next((family for family in FAMILIES if family.describes(parameters)), None)
+
+
+def named_as_ck(parameters: Parameters) -> Parameters:
+    """Parameters of a device operation that have PyTorch Inductor's names under CK's own; any others as they are.
+
+    A kernel with Inductor's names calls CK by other code than the templates here, and may refuse what these do not.
+    """
+    for operation in OPERATIONS.values():
+        names = {name: operation.canonical(name) for name in parameters}
+        if parameters and all(names.values()):
+            return {str(names[name]): _bare(value) for name, value in parameters.items()}
+    return parameters
+
+
+def _bare(value: ParameterValue) -> ParameterValue:
+    return value.rpartition("::")[2] if isinstance(value, str) else value
 
 
 def unsupported_reason(parameters: Parameters, problem: KernelProblem) -> str:

@@ -16,11 +16,13 @@ Parameters = Mapping[str, ParameterValue]
 class ShapeRules:
     """The shapes that the instances of a family support. `describes`: whether an instance with these parameters is of
     the family. `reasons`: why it does not support a problem, none if it does; in doubt it does. `splits_k`: whether
-    the kernel of an operation may have a kBatch above 1."""
+    the kernel of an operation may have a kBatch above 1. `needs_whole`: why all workgroups are needed for a part of the
+    result, empty where one launch computes it from the inputs."""
 
     describes: Callable[[Parameters], bool]
     reasons: Callable[[Parameters, KernelProblem], Iterator[str]]
     splits_k: Callable[[Operation], bool]
+    needs_whole: Callable[[KernelProblem], str] = lambda _: ""
 
 
 def slices_of(problem: KernelProblem) -> int:

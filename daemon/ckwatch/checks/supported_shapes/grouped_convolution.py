@@ -17,7 +17,7 @@ from ckwatch.checks.supported_shapes.universal_gemm import (
     too_few_rounds,
     unpadded_depth,
 )
-from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernel_problem import Gemm, KernelProblem
 
 MOST_GROUPS = 65535
 CDE_VECTOR = "CDEBlockTransferScalarPerVector_NPerBlock"
@@ -75,7 +75,7 @@ def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[str]:
         (channels, "input channels per group", "BBlockTransferSrcScalarPerVector"),
         (filters, "output channels per group", CDE_VECTOR),
     ]
-    if _is_transposed(case):
+    if _is_transposed(case.gemm):
         image = prod(size for _, size in _axes(sizes, "InputSize"))
         output = prod(size for size, _ in case.gemm.y.rows[1:])
         rows += [
@@ -88,9 +88,8 @@ def _vectors(case: GemmCase, sizes: Mapping[str, int]) -> Iterator[str]:
             yield f"{size} {what} are no multiple of {name} = {case.number(name)}"
 
 
-def _is_transposed(case: GemmCase) -> bool:
+def _is_transposed(gemm: Gemm) -> bool:
     """Whether CK computes in copies with channels last: pixels and taps lie side by side, and not in one dimension."""
-    gemm = case.gemm
     steps = (gemm.x.rows[-1][1] // gemm.x.windows[-1].row_step, gemm.w.rows[-2][1], gemm.y.rows[-1][1])
     return steps == (1, 1, 1) and len(gemm.x.windows) > 1
 
@@ -99,4 +98,5 @@ GROUPED_CONVOLUTION = ShapeRules(
     describes=lambda parameters: isinstance(parameters.get("ConvForwardSpecialization"), str),
     reasons=reasons,
     splits_k=lambda _: False,
+    needs_whole=lambda problem: "all of X is transposed" if problem.gemm and _is_transposed(problem.gemm) else "",
 )

@@ -18,7 +18,7 @@ from ckwatch.cli.imports.instance_lists import (
     ImportPlan,
     InstanceFamily,
     Selection,
-    TemplateNames,
+    TargetTemplate,
     plain,
     plan_import,
     spellings,
@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
             f"left out are {reasons}" if reasons else "the filters leave none; see their values with fewer filters",
         )
     write_files({path: file.text for path, file in paths.items()}, force=options.force)
+    if not folder.is_relative_to(workspace.root):
+        sys.stderr.write(f"ckwatch: {folder} is not in the workspace: name it in `kernel_folders` of ckwatch.toml\n")
     _report(
         Output(options, workspace.root), len(listed), {str(path): file.instances for path, file in paths.items()}, plan
     )
@@ -114,7 +116,7 @@ def _value(value: Any) -> ParameterValue | None:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _template_names(family: InstanceFamily, workspace: Workspace, template: str | None) -> TemplateNames:
+def _template_names(family: InstanceFamily, workspace: Workspace, template: str | None) -> TargetTemplate:
     """Whether the template has CK's names for parameters or ck4inductor's."""
     name = template or family.template
     search = TemplateSearch(workspace.template_folders, {})
@@ -126,8 +128,8 @@ def _template_names(family: InstanceFamily, workspace: Workspace, template: str 
     has_ck_names = template is None or (words is not None and "MPerBlock" in words)
     if words is not None and not words & {"MPerBlock", "m_per_block"}:
         message = f"the template '{name}' reads neither m_per_block nor MPerBlock"
-        raise CkwatchError(message, f"it is none of a {family.kind.replace('_', ' ')} with CK's parameters")
-    return TemplateNames(name, has_ck_names, words)
+        raise CkwatchError(message, f"the list is for templates with CK's parameters, such as {family.template}")
+    return TargetTemplate(name, has_ck_names, words)
 
 
 def _filter(family: InstanceFamily, texts: Sequence[str], listed: Iterable[Fields]) -> Callable[[Fields], bool]:
@@ -158,7 +160,7 @@ def _filter(family: InstanceFamily, texts: Sequence[str], listed: Iterable[Field
     mentioned = {name for condition in conditions for name in condition.names}
 
     def holds(fields: Fields) -> bool:
-        values = {name: "" if (value := plain(fields[known[name]])) is None else value for name in mentioned}
+        values: dict[str, Any] = {name: plain(fields[known[name]]) for name in mentioned}
         try:
             return all(condition.holds(values) for condition in conditions)
         except ConditionError as error:
@@ -173,5 +175,5 @@ def _as_expression(text: str) -> str:
     if assigned is None:
         return text
     name, value = assigned.groups()
-    literal = re.fullmatch(r"-?\d+|\[.*\]|\(.*\)|\".*\"|'.*'", value)
+    literal = re.fullmatch(r"-?\d+|none|\[.*\]|\(.*\)|\".*\"|'.*'", value)
     return f"{name} == {value}" if literal else f"{name} == {json.dumps(value)}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.rule import ParameterKind, TemplateParameter
-from ckwatch.model.kernels import ParameterValue
+from ckwatch.model.kernels import ParameterValue, value_in_name
 from ckwatch.model.tensors import DTYPES, LAYOUTS
 from ckwatch.model.toml import toml_key, toml_string, toml_value
 from ckwatch.workspace.operations.tables import accumulator_for
@@ -115,8 +115,8 @@ _NAME_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("c{}", ("cde_block_transfer_cluster_lengths_m_block_m_per_block_n_block_n_per_block",)),
     ("store{}", ("c_shuffle_block_transfer_scalar_per_vector_n_per_block",)),
     ("store{}", ("cde_block_transfer_scalar_per_vector_n_per_block",)),
+    ("direct", ("direct_load",)),
     ("{}", ("a_compute_dtype",)),
-    ("direct{}", ("direct_load",)),
 )
 """What tells instances with the same tile and pipeline apart, in a name; the first that does is taken."""
 
@@ -126,7 +126,7 @@ class InexpressibleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class KernelFileText:
+class PlannedFile:
     """A kernel file that is to be written, as NAME.kernel.toml."""
 
     name: str
@@ -138,7 +138,7 @@ class KernelFileText:
 class ImportPlan:
     """The files of an import, and how many instances are in none of them, by the reason."""
 
-    files: tuple[KernelFileText, ...]
+    files: tuple[PlannedFile, ...]
     left_out: Mapping[str, int]
 
 
@@ -152,7 +152,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateNames:
+class TargetTemplate:
     """The template that kernel files name, whether it has CK's names for parameters, and the words in its tags."""
 
     template: str
@@ -168,7 +168,7 @@ class _Instance:
 
 
 def plan_import(
-    family: InstanceFamily, listed: Iterable[Fields], names: TemplateNames, selection: Selection
+    family: InstanceFamily, listed: Iterable[Fields], names: TargetTemplate, selection: Selection
 ) -> ImportPlan:
     """The kernel files for a list. Names of instances do not depend on what is selected."""
     groups: dict[str, list[_Instance]] = defaultdict(list)
@@ -189,7 +189,7 @@ def plan_import(
         elif selection.wanted(fields):
             left_out["the same as another one"] += 1
     kernel_names = _kernel_names(family, [group[0].operation for group in groups.values()])
-    files: list[KernelFileText] = []
+    files: list[PlannedFile] = []
     for kernel, (operation, group) in zip(kernel_names, groups.items(), strict=True):
         group.sort(key=_order)
         chosen = [
@@ -203,7 +203,7 @@ def plan_import(
         for number, start in enumerate(range(0, len(chosen), selection.most_in_a_file), 1):
             part = chosen[start : start + selection.most_in_a_file]
             name = kernel if number == 1 else f"{kernel}_{number}"
-            files.append(KernelFileText(name, _kernel_file(family, names, operation, part), len(part)))
+            files.append(PlannedFile(name, _kernel_file(family, names, operation, part), len(part)))
     return ImportPlan(tuple(sorted(files, key=lambda file: file.name)), dict(left_out.most_common()))
 
 
@@ -220,7 +220,7 @@ def plain(value: ParameterValue | None) -> ParameterValue | None:
     return value.rpartition("::")[2] if isinstance(value, str) else value
 
 
-def _instance(family: InstanceFamily, fields: Fields, names: TemplateNames) -> _Instance:
+def _instance(family: InstanceFamily, fields: Fields, names: TargetTemplate) -> _Instance:
     operation = _operation(family, fields)
     given = {name: value for name, value in fields.items() if value is not None and not _is_of_operation(name)}
     if given.get("c_shuffle_dtype") == fields.get(f"{family.operands['c']}_element_dtype"):
@@ -353,17 +353,18 @@ def _instance_names(group: Sequence[Fields]) -> list[str]:
         for at, name in enumerate(names):
             alike[name].append(at)
         for indices in alike.values():
-            words = [form.format(*(_in_name(group[at].get(part)) for part in parts)) for at in indices]
+            words = [_name_part(form, [group[at].get(part) for part in parts]) for at in indices]
             if len(set(words)) > 1:
                 for at, word in zip(indices, words, strict=True):
-                    names[at] += f"_{word}"
+                    names[at] += word
     return _distinct(names)
 
 
-def _in_name(value: ParameterValue | None) -> str:
-    if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    return "" if value is None else str(value).lower()
+def _name_part(form: str, values: Sequence[ParameterValue | None]) -> str:
+    """`_xdl32x32`; nothing where no value is given."""
+    if all(value is None for value in values):
+        return ""
+    return "_" + form.format(*(value_in_name(value).lower() for value in values))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -377,7 +378,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _kernel_file(
-    family: InstanceFamily, names: TemplateNames, operation: str, instances: Sequence[tuple[str, _Instance]]
+    family: InstanceFamily, names: TargetTemplate, operation: str, instances: Sequence[tuple[str, _Instance]]
 ) -> str:
     defaults = _defaults(family, [one for _, one in instances])
     blocks = [

@@ -6,14 +6,18 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.workspace.problems import did_you_mean
 
 _JINJA = re.compile(r"\{\{|\{%|\{#")
 _OF_A_KERNEL = re.compile(r"\{[{%][^}]*\b(?:def_kernel|kernel_definition)\b")
-_FUNCTIONS = {"dedent": textwrap.dedent, "cleandoc": inspect.cleandoc}
+_FUNCTIONS: Mapping[str, Callable[[str], str]] = {
+    "dedent": textwrap.dedent,
+    "cleandoc": inspect.cleandoc,
+    **dict.fromkeys(("Template", "from_string", "_template_from_string"), str),
+}
 _METHODS = {"strip": str.strip, "lstrip": str.lstrip, "rstrip": str.rstrip}
 
 

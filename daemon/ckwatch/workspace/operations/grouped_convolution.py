@@ -107,7 +107,7 @@ def known_output_layout(value: str) -> str:
     return _known_layout(OUTPUT_LAYOUTS, value)
 
 
-LAYOUT_VALUES = {
+LAYOUT_VALUES: Mapping[object, tuple[str, ...]] = {
     check: tuple(layout for each in layouts.values() for layout in each)
     for check, layouts in (
         (known_input_layout, INPUT_LAYOUTS),
