@@ -36,6 +36,7 @@ COMMANDS = {
     "doctor": ["doctor"],
     "toolchain": ["toolchain", "remove", "none"],
     "list": ["list"],
+    "import": ["import", "inductor", "own.py"],
     "templates": ["templates", "list"],
     "store": ["store", "size"],
     "schema": ["schema", "store", "gc"],
@@ -67,6 +68,7 @@ def workspace(small: Path, daemons: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.chdir(small)
     monkeypatch.setenv("XDG_CACHE_HOME", str(small.parent / "cache"))
     (small / "templates/t.hip.j2").write_text("int a = {{ Tyle }};\n")
+    (small / "own.py").write_text('own_template = r"""{{headers}} int {{kernel_definition}} {}"""\n')
     return small
 
 
