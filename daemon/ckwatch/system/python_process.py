@@ -21,6 +21,11 @@ def script_command(script: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", script)
 
 
+def text_command(program: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs a program's text in this Python without the user's own modules."""
+    return (sys.executable, "-I", "-c", program, *arguments)
+
+
 def module_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """A copy of `environment` (default: this process's) without the entries of PYTHONPATH that mean a folder relative
     to the working folder."""

@@ -30,6 +30,7 @@ from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernels import ParameterValue
 from ckwatch.system.processes import run_blocking
+from ckwatch.system.python_process import text_command
 from ckwatch.workspace.loading import Workspace
 from ckwatch.workspace.parameters import Condition, ConditionError
 from ckwatch.workspace.problems import did_you_mean, join_names
@@ -97,7 +98,7 @@ def _python_folder() -> Path:
 
 def _listed(family: InstanceFamily, folder: Path) -> list[Fields]:
     """The list, made by a process of its own: ck4inductor is no code of ckwatch's."""
-    command = [sys.executable, "-I", "-c", _LIST, str(folder), family.module, family.function]
+    command = text_command(_LIST, str(folder), family.module, family.function)
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
     try:
         done = run_blocking(command, environment=environment, timeout_s=TIMEOUT_S)
