@@ -25,7 +25,7 @@ from typing import Any
 import anyio
 
 from benchmarks.mutated_instances import ARCHS as MUTATED_ARCHS
-from benchmarks.mutated_instances import RESULTS, Example, says
+from benchmarks.mutated_instances import RESULTS, Example, stored_results
 from benchmarks.verification import TIME_LIMIT_S
 from ckwatch.bench.job import VerifyJob
 from ckwatch.bench.worker_session import verify
@@ -41,7 +41,6 @@ from ckwatch.model.verification import ProblemOutcome
 EXAMPLES = ("gemm", "batched_gemm", "convolution", "ck_tile")
 ARCHS = ("gfx90a", "gfx942", "gfx950")
 VERIFIED = ("gfx942", "gfx950")
-MUTANTS, SEED = 40, 19
 
 
 @dataclass(slots=True)
@@ -146,14 +145,9 @@ def measured(name: str, library: Path) -> Family:
             if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
                 print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}", flush=True)
     family.least_problems = min(counts, default=0)
-    path = RESULTS / f"mutated_{name}.json"
-    stored = json.loads(path.read_text()) if path.exists() else {}
-    for sample in example.samples(MUTANTS, SEED):
-        if sample.name in stored:
-            error, rejected = stored[sample.name], says(example.outcome(sample))
-            family.failures += bool(error)
-            family.caught += bool(error and rejected)
-            family.false_rejections += bool(rejected and not error)
+    judged = example.judgement(stored_results(name))
+    family.failures, family.caught = judged.failures, judged.caught.total()
+    family.false_rejections = len(judged.false_rejections)
     first = replace(example.units[0], arch="gfx942")
     text = example.rendered(first)
     family.ratio = against_hipcc(name, first, text)

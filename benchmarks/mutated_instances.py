@@ -21,9 +21,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import ckwatch_templates
 from benchmarks.rules_against_hipcc import shortened
@@ -45,21 +46,38 @@ RESULTS = Path(__file__).parent / "results"
 ARCHS = ("gfx942", "gfx950", "gfx90a")
 TIME_LIMIT_S = 600
 
-Stored = dict[str, str]
-"""What hipcc said of a sample, by the sample's name; empty where it compiles."""
+Stored = dict[str, dict[str, Any]]
+"""The `unit`, changed `parameter` and `value` of a sample by its name, and hipcc's `error`, empty where it compiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A unit. `mutated` says what was changed, empty for an instance as it is written."""
+    """A unit in which `parameter` has another value, none for an instance as it is written."""
 
+    name: str
     unit: Unit
-    mutated: str = ""
+    parameter: str = ""
 
     @property
-    def name(self) -> str:
-        """The unit and what was changed."""
-        return f"{self.unit.id} {self.mutated}".strip()
+    def value(self) -> ParameterValue | None:
+        """What the parameter was changed to."""
+        return self.unit.instance.parameters.get(self.parameter)
+
+
+@dataclass(slots=True)
+class Judgement:
+    """Samples that were rejected and compile, those that fail unseen, and by which codes the others were caught."""
+
+    samples: int = 0
+    mutants: int = 0
+    false_rejections: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    caught: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def failures(self) -> int:
+        """Samples that do not compile."""
+        return len(self.missed) + self.caught.total()
 
 
 class Example:
@@ -73,7 +91,7 @@ class Example:
 
     def samples(self, count: int, seed: int) -> Iterator[Sample]:
         """All instances as they are written, then `count` mutants, no two alike."""
-        yield from map(Sample, self.units)
+        yield from (Sample(unit.id, unit) for unit in self.units)
         generator = random.Random(seed)  # noqa: S311  (a reproducible sample, no secret)
         values = self._values()
         found: set[str] = set()
@@ -82,11 +100,34 @@ class Example:
             parameters = unit.instance.parameters
             name = generator.choice(sorted(parameters))
             value = mutated(parameters[name], values[name], generator)
-            changed = replace(unit, instance=replace(unit.instance, parameters={**parameters, name: value}))
-            sample = Sample(changed, f"{name}: {parameters[name]} -> {value}")
+            sample = _mutant(unit, name, value)
             if value != parameters[name] and sample.name not in found:
                 found.add(sample.name)
                 yield sample
+
+    def judgement(self, stored: Stored) -> Judgement:
+        """What ckwatch says of the samples that have a result, against what hipcc said."""
+        known = {unit.id.rpartition("@")[0]: unit for unit in self.units}
+        found = Judgement()
+        for name, result in stored.items():
+            instance, _, arch = result["unit"].rpartition("@")
+            if instance not in known:
+                continue
+            unit, value = replace(known[instance], arch=arch), result["value"]
+            parameter = result["parameter"]
+            sample = Sample(name, unit)
+            if parameter:
+                sample = _mutant(unit, parameter, tuple(value) if isinstance(value, list) else value)
+            found.samples += 1
+            found.mutants += bool(parameter)
+            error, rejection = result["error"], worst_error(self.outcome(sample))
+            if rejection and not error:
+                found.false_rejections.append(f"{name}: {rejection}")
+            elif error and not rejection:
+                found.missed.append(f"{name}: {error}")
+            elif error:
+                found.caught[rejection.partition(":")[0]] += 1
+        return found
 
     def _values(self) -> dict[str, tuple[ParameterValue, ...]]:
         """What each parameter may be: what its template declares, else what the instances have."""
@@ -116,6 +157,12 @@ class Example:
         """The rendered text, and what is said of it without a compiler."""
         rendered = self._renderer.render(sample.unit)
         return static_checks(sample.unit, rendered, rules=True, builtin=str(ckwatch_templates.ROOT))
+
+
+def _mutant(unit: Unit, name: str, value: ParameterValue) -> Sample:
+    parameters = unit.instance.parameters
+    changed = replace(unit, instance=replace(unit.instance, parameters={**parameters, name: value}))
+    return Sample(f"{unit.id} {name}: {parameters[name]} -> {value}", changed, name)
 
 
 def mutated(value: ParameterValue, known: Sequence[ParameterValue], generator: random.Random) -> ParameterValue:
@@ -180,41 +227,38 @@ def collect(example: Example, samples: Sequence[Sample], stored: Stored, path: P
     with tempfile.TemporaryDirectory() as folder:
         for number, sample in enumerate(todo, 1):
             outcome = example.outcome(sample)
-            said = stored[sample.name] = compiled(outcome, sample.unit.arch, toolchain, Path(folder))
+            error = compiled(outcome, sample.unit.arch, toolchain, Path(folder))
+            result = {"unit": sample.unit.id, "parameter": sample.parameter, "value": sample.value, "error": error}
+            stored[sample.name] = result
             temporary = path.with_suffix(".tmp")
             temporary.write_text(json.dumps(stored, indent=1) + "\n")
             temporary.replace(path)
-            print(f"{number}/{len(todo)} {sample.name}\n    hipcc   {said or 'compiles'}", flush=True)
-            print(f"    ckwatch {says(outcome) or 'accepts'}", flush=True)
+            print(f"{number}/{len(todo)} {sample.name}\n    hipcc   {error or 'compiles'}", flush=True)
+            print(f"    ckwatch {worst_error(outcome) or 'accepts'}", flush=True)
 
 
-def says(outcome: RenderOutcome) -> str:
+def worst_error(outcome: RenderOutcome) -> str:
     """The worst error in words, empty where there is none."""
     return next(
         (f"{one.code}: {re.sub(chr(10) + '.*', '', one.message, flags=re.DOTALL)}" for one in errors_of(outcome)), ""
     )
 
 
-def report(example: Example, samples: Sequence[Sample], stored: Mapping[str, str]) -> int:
+def report(found: Judgement) -> int:
     """Print what counts; the exit status is 1 where something was rejected that compiles."""
-    false_rejections, missed, caught = [], [], Counter[str]()
-    known = [sample for sample in samples if sample.name in stored]
-    for sample in known:
-        error, said = stored[sample.name], says(example.outcome(sample))
-        if said and not error:
-            false_rejections.append(f"{sample.name}: {said}")
-        elif error and not said:
-            missed.append(f"{sample.name}: {error}")
-        elif error:
-            caught[said.partition(":")[0]] += 1
-    failures = len(missed) + caught.total()
-    print("caught by:", ", ".join(f"{code} {count}" for code, count in caught.most_common()))
-    for title, lines in (("false rejections", false_rejections), ("missed failures", missed)):
+    print("caught by:", ", ".join(f"{code} {count}" for code, count in found.caught.most_common()))
+    for title, lines in (("false rejections", found.false_rejections), ("missed failures", found.missed)):
         print(f"{title}: {len(lines)}", *lines, sep="\n    ")
-    mutants = sum(bool(sample.mutated) for sample in known)
-    print(f"samples: {len(known)}, {mutants} of them mutated; {failures} fail")
-    print(f"caught: {caught.total()} of {failures} = {caught.total() / max(failures, 1):.1%}")
-    return 1 if false_rejections else 0
+    print(f"samples: {found.samples}, {found.mutants} of them mutated; {found.failures} fail")
+    caught = found.caught.total()
+    print(f"caught: {caught} of {found.failures} = {caught / max(found.failures, 1):.1%}")
+    return 1 if found.false_rejections else 0
+
+
+def stored_results(example: str) -> Stored:
+    """What hipcc said of samples of an example, in earlier runs too."""
+    path = RESULTS / f"mutated_{example}.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def main() -> int:
@@ -227,12 +271,11 @@ def main() -> int:
     parser.add_argument("--from-results", action="store_true", help="compile nothing")
     options = parser.parse_args()
     example = Example(options.example, options.arch)
-    samples = list(example.samples(options.count, options.seed))
-    path = RESULTS / f"mutated_{options.example}.json"
-    stored: Stored = json.loads(path.read_text()) if path.exists() else {}
+    stored = stored_results(options.example)
     if not options.from_results:
-        collect(example, samples, stored, path)
-    return report(example, samples, stored)
+        samples = list(example.samples(options.count, options.seed))
+        collect(example, samples, stored, RESULTS / f"mutated_{options.example}.json")
+    return report(example.judgement(stored))
 
 
 if __name__ == "__main__":

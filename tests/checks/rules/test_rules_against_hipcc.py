@@ -6,6 +6,9 @@ parameter.
 
 from __future__ import annotations
 
+import pytest
+
+from benchmarks.mutated_instances import ARCHS, Example, stored_results
 from benchmarks.rules_against_hipcc import failure, judge, load, sample_of, sampled, source, verdict
 from ckwatch.checks.rules.instances import rendered_instances
 from rule_instances import OPERATION
@@ -47,3 +50,11 @@ def test_the_compiled_text_emits_what_was_checked() -> None:
         (emitted,) = rendered_instances(source(sample))
         assert emitted.device_operation == OPERATION
         assert emitted.arguments == sample.arguments
+
+
+@pytest.mark.parametrize("example", ["gemm", "batched_gemm", "convolution", "ck_tile"])
+def test_mutants_of_the_examples(example: str) -> None:
+    found = Example(example, ARCHS).judgement(stored_results(example))
+    assert found.false_rejections == []
+    assert found.mutants >= 40
+    assert found.caught.total() >= 0.9 * found.failures
