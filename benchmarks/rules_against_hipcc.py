@@ -171,7 +171,7 @@ class Hipcc:
 
 def shortened(line: str) -> str:
     """An error line without the folders of this machine, at most 300 characters."""
-    line = re.sub(r"\S*/include/ck/", "ck/", line)
+    line = re.sub(r"\S*/include/(ck|ck_tile)/", r"\1/", line)
     line = re.sub(r"\S*/([\w.-]+\.hip)", r"\1", line)
     return line if len(line) <= 300 else f"{line[:200]} … {line[-96:]}"
 
