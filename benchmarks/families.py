@@ -10,7 +10,6 @@ does not compile or is not right.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -18,22 +17,17 @@ import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from benchmarks.mutated_instances import ARCHS as MUTATED_ARCHS
 from benchmarks.mutated_instances import RESULTS, Example, stored_results
-from benchmarks.verification import TIME_LIMIT_S
-from ckwatch.bench.job import VerifyJob
-from ckwatch.bench.worker_session import verify
+from benchmarks.verification import built, is_made_for, verified
 from ckwatch.compile.flags import compile_flags, include_flags
 from ckwatch.compile.request import CompileRequest
 from ckwatch.compile.toolchain.discover import discover
 from ckwatch.emulation.library import build_library
-from ckwatch.emulation.problems import trials_of
 from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language
 from ckwatch.model.verification import ProblemOutcome
@@ -48,7 +42,7 @@ class Family:
     """What was found of the instances of an example."""
 
     name: str
-    instances: int = 0
+    made: Counter[str] = field(default_factory=Counter)
     compiled: Counter[str] = field(default_factory=Counter)
     problems: Counter[ProblemOutcome] = field(default_factory=Counter)
     least_problems: int = 0
@@ -62,7 +56,7 @@ class Family:
     def right(self) -> bool:
         """Whether all compile and none is wrong or not verified."""
         wrong = self.problems[ProblemOutcome.WRONG] + self.problems[ProblemOutcome.NOT_VERIFIED]
-        return all(self.compiled[arch] == self.instances for arch in ARCHS) and not wrong and not self.false_rejections
+        return all(self.compiled[arch] == self.made[arch] for arch in ARCHS) and not wrong and not self.false_rejections
 
     @property
     def cells(self) -> list[str]:
@@ -72,7 +66,7 @@ class Family:
         )
         return [
             self.name,
-            *(f"{self.compiled[arch]} of {self.instances}" for arch in ARCHS),
+            *(f"{self.compiled[arch]} of {self.made[arch]}" for arch in ARCHS),
             f"{verified}; at least {self.least_problems} each",
             f"{self.caught} of {self.failures}",
             str(self.false_rejections),
@@ -86,23 +80,13 @@ TITLES = (
 )  # fmt: skip
 
 
-def built(example: str, unit: Unit, *options: str) -> dict[str, Any] | None:
-    """What `ckwatch build` says of a unit, None where it does not compile."""
-    folder = Path(__file__).parent.parent / "examples" / example
-    command = [sys.executable, "-m", "ckwatch", "build", f"{unit.kernel.name}/{unit.instance.name}", "-C", str(folder)]
-    command += ["--arch", unit.arch, "--no-daemon", "--trust", "--json", *options]
-    printed = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    events = [json.loads(line) for line in printed.stdout.splitlines()]
-    return next((event for event in events if event["event"] == "unit" and event["outcome"] == "built"), None)
-
-
 def processor_seconds() -> float:
     """Of all children so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def against_hipcc(example: str, unit: Unit, text: str) -> float:
+def against_hipcc(example: str, unit: Unit, text: str, trust: Path) -> float:
     """Processor seconds of `ckwatch build` as a multiple of those of hipcc."""
     toolchain = discover()
     request = CompileRequest(text, "unit", Language.HIP, unit.arch)
@@ -114,19 +98,19 @@ def against_hipcc(example: str, unit: Unit, text: str) -> float:
         subprocess.run(command, cwd=folder, env={**os.environ, **toolchain.environment}, check=True)
         hipcc = processor_seconds() - begun
     begun = processor_seconds()
-    built(example, unit, "--force")
+    built(example, unit, trust, "--force")
     return (processor_seconds() - begun) / hipcc
 
 
-def measured(name: str, library: Path) -> Family:
+def measured(name: str, library: Path, folder: Path) -> Family:
     """All that a row says."""
     family = Family(name)
     example = Example(name, MUTATED_ARCHS)
-    objdump = str(discover().objdump)
-    family.instances = len(example.units)
     counts = []
-    for unit in (replace(one, arch=arch) for one in example.units for arch in ARCHS):
-        event = built(name, unit)
+    made = [replace(one, arch=arch) for one in example.units for arch in ARCHS if is_made_for(one, arch)]
+    family.made.update(unit.arch for unit in made)
+    for unit in made:
+        event = built(name, unit, folder)
         print(unit.id, "built" if event else "does not compile", flush=True)
         if event is None:
             continue
@@ -134,23 +118,16 @@ def measured(name: str, library: Path) -> Family:
         family.registers.append(event["figures"]["vgprs"] + event["figures"]["agprs"])
         if unit.arch not in VERIFIED:
             continue
-        artifact = Path(event["products"]["shared-object"]).read_bytes()
-        job = VerifyJob(
-            arch=unit.arch, symbol=event["symbol"], trials=trials_of(unit), library=str(library), objdump=objdump
-        )
-        found = anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
+        found = verified(unit, event, library)
         family.problems.update(one.outcome for one in found.problems)
         counts.append(len(found.problems))
-        for one in found.problems:
-            if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
-                print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}", flush=True)
     family.least_problems = min(counts, default=0)
     judged = example.judgement(stored_results(name))
     family.failures, family.caught = judged.failures, judged.caught.total()
     family.false_rejections = len(judged.false_rejections)
-    first = replace(example.units[0], arch="gfx942")
+    first = next(unit for unit in made if unit.arch == "gfx942")
     text = example.rendered(first)
-    family.ratio = against_hipcc(name, first, text)
+    family.ratio = against_hipcc(name, first, text, folder)
     return family
 
 
@@ -161,7 +138,7 @@ def main() -> int:
     examples = parser.parse_args().examples
     with tempfile.TemporaryDirectory(prefix="ckwatch-families-") as folder:
         library = anyio.run(build_library, Path(folder), discover().clang)
-        families = [measured(name, library) for name in examples]
+        families = [measured(name, library, Path(folder)) for name in examples]
     rows = [TITLES, tuple("-" * 3 for _ in TITLES), *(family.cells for family in families)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     print(table)

@@ -1,6 +1,6 @@
 """Every shipped unit, verified on each emulated arch: how many problems are right, refused and wrong.
 
-`python -m benchmarks.verification [WORD …]` builds the units of `examples/gemm` and `examples/hip` that have one of the
+`python -m benchmarks.verification [WORD …]` builds the units of the folders in SHIPPED that have one of the
 words in their name, all without words, for gfx942 and gfx950, has the emulator try them on every problem, and prints a
 table. Nothing of it is a time. Exit status 1 if a unit is not verified, or is tried on fewer than LEAST problems.
 """
@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 from rich.console import Console
@@ -45,23 +46,25 @@ def shipped_units(words: Sequence[str]) -> Iterator[tuple[str, Unit]]:
         for unit in known.values():
             for arch in ARCHS:
                 made = Unit(unit.kernel, unit.instance, arch)
-                if unit.kernel.arch_spans and arch not in unit.kernel.archs:
-                    continue
-                if not words or any(word in made.id for word in words):
+                if is_made_for(unit, arch) and (not words or any(word in made.id for word in words)):
                     yield example, made
 
 
-def artifact_of(example: str, unit: Unit, folder: Path) -> tuple[str, bytes] | None:
-    """The unit's function and its shared object, from the store or compiled first; None where it does not compile."""
+def is_made_for(unit: Unit, arch: str) -> bool:
+    """Whether the kernel file names no archs, or this one."""
+    return not unit.kernel.arch_spans or arch in unit.kernel.archs
+
+
+def built(example: str, unit: Unit, folder: Path, *options: str) -> dict[str, Any] | None:
+    """What `ckwatch build` prints of a unit, from the store or compiled first; None where it does not compile."""
     name = f"{unit.kernel.name}/{unit.instance.name}"
     command = [sys.executable, "-m", "ckwatch", "build", name, "-C", str(EXAMPLES / example), "--arch", unit.arch]
     environment = {**os.environ, "CKWATCH_TRUST_FILE": str(folder / "trusted")}
     printed = subprocess.run(
-        [*command, "--no-daemon", "--trust", "--json"], stdout=subprocess.PIPE, env=environment, check=False
+        [*command, "--no-daemon", "--trust", "--json", *options], stdout=subprocess.PIPE, env=environment, check=False
     )
     events = [json.loads(line) for line in printed.stdout.splitlines()]
-    built = next((event for event in events if event["event"] == "unit" and event["outcome"] == "built"), None)
-    return None if built is None else (str(built["symbol"]), Path(built["products"]["shared-object"]).read_bytes())
+    return next((event for event in events if event["event"] == "unit" and event["outcome"] == "built"), None)
 
 
 def cells(unit: Unit, found: Verification | None) -> list[str]:
@@ -71,15 +74,21 @@ def cells(unit: Unit, found: Verification | None) -> list[str]:
     return [unit.id, problems, *(str(counts[outcome] or "") for outcome in ProblemOutcome)]
 
 
-def verified(example: str, unit: Unit, library: Path, folder: Path) -> Verification | None:
-    """Raises CkwatchError without a toolchain."""
-    made = artifact_of(example, unit, folder)
-    if made is None:
-        return None
-    symbol, artifact = made
+def verified(unit: Unit, event: Mapping[str, Any], library: Path) -> Verification:
+    """What the emulator finds of a unit that was built; what is wrong is printed. Raises CkwatchError without a
+    toolchain."""
+    artifact = Path(event["products"]["shared-object"]).read_bytes()
     objdump = str(discover().objdump)
-    job = VerifyJob(arch=unit.arch, symbol=symbol, trials=trials_of(unit), library=str(library), objdump=objdump)
-    return anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
+    job = VerifyJob(
+        arch=unit.arch, symbol=event["symbol"], trials=trials_of(unit), library=str(library), objdump=objdump
+    )
+    found = anyio.run(partial(verify, job, artifact, time_limit_s=TIME_LIMIT_S))
+    for one in found.problems:
+        if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
+            print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}")
+    for finding in found.mistakes:
+        print(f"    {finding.kind}: {finding.problem}: {finding.message}")
+    return found
 
 
 def main() -> int:
@@ -92,17 +101,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ckwatch-verification-") as name:
         library = anyio.run(build_library, Path(name), discover().clang)
         for example, unit in shipped_units(words):
-            found = verified(example, unit, library, Path(name))
+            event = built(example, unit, Path(name))
+            found = None if event is None else verified(unit, event, library)
             row = cells(unit, found)
             table.add_row(*row)
             print("  ".join(cell or "0" for cell in row), flush=True)
             if found is None or found.outcome is not VerificationOutcome.VERIFIED or len(found.problems) < LEAST:
                 right = False
-            for one in () if found is None else found.problems:
-                if one.outcome in (ProblemOutcome.WRONG, ProblemOutcome.NOT_VERIFIED):
-                    print(f"    {one.outcome}: {one.name} ({one.shape}): {one.message}")
-            for finding in () if found is None else found.mistakes:
-                print(f"    {finding.kind}: {finding.problem}: {finding.message}")
     Console(width=140).print(table)
     return 0 if right else 1
 
