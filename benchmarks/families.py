@@ -32,7 +32,9 @@ from ckwatch.model.kernels import Unit
 from ckwatch.model.targets import Language
 from ckwatch.model.verification import ProblemOutcome
 
-EXAMPLES = ("gemm", "batched_gemm", "convolution", "ck_tile")
+EXAMPLES = (
+    "gemm", "batched_gemm", "convolution", "ck_tile", "moe", "grouped_gemm", "preshuffled_gemm", "microscaled_gemm",
+)  # fmt: skip
 ARCHS = ("gfx90a", "gfx942", "gfx950")
 VERIFIED = ("gfx942", "gfx950")
 

@@ -206,16 +206,16 @@ def hipcc_error(text: str, arch: str, side: str, toolchain: Toolchain, folder: P
     return shortened(lines[0] if lines else f"exit status {done.returncode}") if done.returncode else ""
 
 
-def compiled(outcome: RenderOutcome, arch: str, toolchain: Toolchain, folder: Path) -> str:
+def compiled(outcome: RenderOutcome, arch: str, toolchain: Toolchain, folder: Path, *flags: str) -> str:
     """What hipcc says of a sample: its first error, empty where it compiles."""
     if outcome.rendered is None:
         return f"does not render: {errors_of(outcome)[0].message}"
     text = outcome.rendered.text
     for side in ("device", "host"):
-        if error := hipcc_error(text, arch, side, toolchain, folder, "-fsyntax-only"):
+        if error := hipcc_error(text, arch, side, toolchain, folder, *flags, "-fsyntax-only"):
             return f"{side}: {error}"
     if any(one.code in ("rule/lds", "rule/tile-lds") for one in errors_of(outcome)):
-        error = hipcc_error(text, arch, "device", toolchain, folder, "-c", "-o", str(folder / "unit.o"))
+        error = hipcc_error(text, arch, "device", toolchain, folder, *flags, "-c", "-o", str(folder / "unit.o"))
         return f"codegen: {error}" if error else ""
     return ""
 
@@ -227,7 +227,7 @@ def collect(example: Example, samples: Sequence[Sample], stored: Stored, path: P
     with tempfile.TemporaryDirectory() as folder:
         for number, sample in enumerate(todo, 1):
             outcome = example.outcome(sample)
-            error = compiled(outcome, sample.unit.arch, toolchain, Path(folder))
+            error = compiled(outcome, sample.unit.arch, toolchain, Path(folder), *sample.unit.kernel.flags)
             result = {"unit": sample.unit.id, "parameter": sample.parameter, "value": sample.value, "error": error}
             stored[sample.name] = result
             temporary = path.with_suffix(".tmp")

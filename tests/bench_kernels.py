@@ -105,7 +105,7 @@ def gemm_problem(m: int = M, n: int = N, k: int = K, ldc: int | None = None, dty
             KernelArgument(name="Y", c_type="float*", buffer="Y"),
             *(KernelArgument(name=name, c_type="int32_t", value=value) for name, value in sizes.items()),
         ),
-        gemm=gemm_of(*views),
+        computed=gemm_of(*views),
         flops=2 * m * n * k,
         bytes_moved=4 * (m * k + k * n + m * n),
     )

@@ -68,6 +68,8 @@ def decode(stored: Storage, dtype: str, fnuz: bool) -> Floats:
         return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if dtype in ("f8", "bf8"):
         return eight_bit_values(dtype, fnuz)[stored]
+    if dtype == "e8m0":
+        return np.array([2.0 ** (code - 127) for code in range(255)] + [np.nan])[stored]
     return stored.astype(np.float64)
 
 

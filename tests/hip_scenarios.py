@@ -317,7 +317,7 @@ def multiplication(x_rows: bool, w_rows: bool, y_rows: bool, dtype: str) -> tupl
         buffers=tuple(Buffer(name=name, dtype=dtype, elements=elements[name], output=name == "Y") for name in "XWY"),
         views=tuple(views.values()),
         arguments=(),
-        gemm=gemm_of(views["X"], views["W"], views["Y"], "f64" if dtype == "f64" else "f32"),
+        computed=gemm_of(views["X"], views["W"], views["Y"], "f64" if dtype == "f64" else "f32"),
         flops=2 * m * n * k,
         bytes_moved=0,
     )

@@ -9,6 +9,7 @@ from jinja2 import Environment
 
 from ckwatch.model.text import Position
 from ckwatch.wire.language import Word, WordParameter
+from ckwatch.workspace.operations import KINDS
 from ckwatch_lsp.templates.language.index import Entity, TemplateFile, TemplateIndex, TemplatePlace, builtin_words
 from ckwatch_lsp.templates.language.syntax import TextLines
 
@@ -53,7 +54,8 @@ WORDS = builtin_words(
     [
         Word(name=name, signature=name)
         for name in (
-            *("X", "W", "Y", "Bias", "inv_scale_x", "inv_scale_w", "operation", "arch", "input_reorder"),
+            *dict.fromkeys(name for kind in KINDS.values() for name in kind.tensors),
+            *("operation", "arch", "input_reorder"),
             *("KERNEL_NAME", "DEVICE_CODE_NAME", "kernel", "parameters"),
         )
     ],

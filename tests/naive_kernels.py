@@ -60,6 +60,31 @@ RightPads_0 = 1
 RightPads_1 = 1
 """
 
+GROUPED_GEMM = """\
+template = "grouped_gemm.cpp.j2"
+
+[operation]
+kind = "grouped_gemm"
+a = { dtype = "f32" }
+b = { dtype = "f32", layout = "col" }
+c = { dtype = "f32" }
+scale_a = { per = "row" }
+scale_b = { per = "row" }
+bias = { dtype = "f32" }
+alpha = 0.5
+beta = 2.0
+activation = "silu"
+
+[[instance]]
+name = "loops"
+
+[[shape]]
+G = 5
+M = 40
+N = 17
+K = 33
+"""
+
 
 def naive_files(**kernels: str) -> dict[str, str]:
     """The files of a workspace with these kernel files, by their names."""

@@ -27,7 +27,7 @@ PROBLEM = KernelProblem(
     buffers=(Buffer(name="X", dtype="f16", elements=10), Buffer(name="Y", dtype="f16", elements=10, output=True)),
     views=(),
     arguments=(),
-    gemm=None,
+    computed=None,
     flops=2_000_000,
     bytes_moved=50_000,
 )

@@ -226,7 +226,7 @@ def test_values_that_their_types_do_not_hold(on_cpu: DeviceRuntime, argument: Ke
 
 def test_buffers_that_no_argument_takes_are_poison_too(on_cpu: DeviceRuntime) -> None:
     """A custom operation: what it computes is not known, but that it writes its output and nothing else is looked at."""
-    problem = replace(gemm_problem(), gemm=None, flops=None)
+    problem = replace(gemm_problem(), computed=None, flops=None)
     report = succeeded(on_cpu, job("ours", problem=problem), shared_object())
     assert report.measured[0].verification is None
     failure, _ = failed(on_cpu, job("ours", problem=problem), shared_object(before="return 0;"))

@@ -283,7 +283,7 @@ def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> No
     padded = replace(
         plain,
         views=(view, *plain.views[1:]),
-        gemm=replace(plain.gemm, x=matrix_of(view)),
+        computed=replace(plain.gemm, x=matrix_of(view)),
         buffers=(replace(plain.buffers[0], elements=(M - 1) * (K + 2) + K), *plain.buffers[1:]),
     )
     seen: list[float] = []
@@ -299,6 +299,6 @@ def test_gaps_of_inputs_can_hold_infinity(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_results_of_an_unknown_operation_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), gemm=None))
+    trial = replace(TRIAL, problem=replace(gemm_problem(ldc=LDC), computed=None))
     problem, _ = verified(monkeypatch, right, trial)
     assert (problem.outcome, problem.message) == (ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION)

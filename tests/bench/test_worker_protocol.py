@@ -66,7 +66,7 @@ MESSAGES: list[Message] = [
     WorkerRequest(protocol=PROTOCOL, job=JOB, artifacts=2),
     WorkerRequest(
         protocol=PROTOCOL,
-        job=replace(JOB, problem=replace(JOB.problem, arguments=ODD_ARGUMENTS, gemm=None, flops=None)),
+        job=replace(JOB, problem=replace(JOB.problem, arguments=ODD_ARGUMENTS, computed=None, flops=None)),
     ),
     WorkerRequest(protocol=PROTOCOL, job=None, verify=VERIFY_JOB, artifacts=1),
     TrialVerified(

@@ -76,7 +76,7 @@ def test_a_convolution_that_fits() -> None:
 
 
 def test_an_operation_of_which_nothing_is_known_says_nothing() -> None:
-    assert found(replace(gemm(), kind="custom", contraction=None), a_layout="Col") == []
+    assert found(replace(gemm(), kind="custom", computation=None), a_layout="Col") == []
 
 
 def test_parameters_that_no_template_reads_are_another_mistake() -> None:

@@ -128,7 +128,11 @@ def test_channels_first_are_transposed(parameters: Parameters, changes: dict[str
 def test_of_channels_first_no_part_can_be_computed() -> None:
     family = shape_rules(WIDE)
     assert family is not None
-    assert [family.needs_whole(problem(SIZES, layout)) for layout in range(3)] == ["", "", "all of X is transposed"]
+    assert [family.needs_whole(WIDE, problem(SIZES, layout)) for layout in range(3)] == [
+        "",
+        "",
+        "all of X is transposed",
+    ]
 
 
 def test_one_dimension_is_not_transposed() -> None:

@@ -126,7 +126,7 @@ def test_matrices_of_a_batch(matrices: int, expected: str) -> None:
     one = problem(1, 8, 8)
     assert one.gemm is not None
     batch = replace(one.gemm, **{name: replace(getattr(one.gemm, name), batch=((matrices, 64),)) for name in "xwy"})
-    assert unsupported_reason(WIDE, replace(one, gemm=batch)) == expected
+    assert unsupported_reason(WIDE, replace(one, computed=batch)) == expected
 
 
 def test_inductors_names_stand_for_those_of_ck() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ckwatch.checks.supported_shapes import shape_rules, unsupported_reason
+from ckwatch.model.kernel_problem import problem_of
 from ckwatch.model.kernels import ParameterValue
 from gemm_case import GemmCase
 from kernel_reports import problem
+from workspaces import gemm_kernel, workspace
 
 Parameters = dict[str, ParameterValue]
 
@@ -70,3 +74,53 @@ def test_split_k_is_a_key_of_the_operation() -> None:
     family = shape_rules(PADDED)
     assert family is not None
     assert not family.splits_k(GemmCase().operation())
+
+
+def test_shared_rounds_need_all_blocks_and_no_slices() -> None:
+    family = shape_rules(PADDED)
+    assert family is not None
+    shared = PADDED | {"StreamKBlocks": 304}
+    assert [family.needs_whole(one, problem(128, 128, 128)) for one in (PADDED, shared)] == ["", "blocks share tiles"]
+    assert unsupported_reason(shared, problem(128, 128, 128)) == ""
+    refused = unsupported_reason(shared, problem(128, 128, 128, 2))
+    assert refused == "kBatch = 2, and with StreamKBlocks it must be 1"
+
+
+@pytest.mark.parametrize("blocks", [7, 38, 304])
+def test_shared_rounds_are_verified_where_they_are_shared(blocks: int) -> None:
+    family = shape_rules(PADDED)
+    assert family is not None
+    assert family.special_sizes(PADDED) == {}
+    found = family.special_sizes(PADDED | {"StreamKBlocks": blocks})
+    assert ("whole tiles first" in found) == (blocks < 304)
+    for name, (m, n, k) in found.items():
+        tiles, rounds = -(-m // 128) * -(-n // 128), -(-k // 64)
+        assert tiles % blocks != 0
+        assert (tiles > 2 * blocks) == (name == "whole tiles first")
+        assert tiles * rounds >= blocks
+        assert rounds > 1
+        assert unsupported_reason(PADDED | {"StreamKBlocks": blocks}, problem(m, n, k)) == ""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "layout", "sizes", "expected"),
+    [
+        (PADDED, "col", (5, 24, 40), ""),
+        (PADDED, "col", (5, 24, 36), "K = 36 is no multiple of 8, the elements of A that are read at once"),
+        (PADDED, "row", (5, 20, 40), "N = 20 is no multiple of 8, the elements of B that are read at once"),
+        (UNPADDED, "col", (5, 96, 64), "N = 96 is no multiple of TileN = 128, and kPadN is false"),
+        (DEFAULT, "col", (5, 3, 40), ""),
+    ],
+)
+def test_groups_of_rows(
+    tmp_path: Path, parameters: Parameters, layout: str, sizes: tuple[int, int, int], expected: str
+) -> None:
+    m, n, k = sizes
+    text = gemm_kernel(
+        "t.hip.j2",
+        {"i": {"MPerBlock": 128}},
+        layouts=("row", layout, "row"),
+        shapes={"s": {"G": 3, "M": m, "N": n, "K": k}},
+    )
+    kernel = workspace(tmp_path, {"k.kernel.toml": text.replace('"gemm"', '"grouped_gemm"')}).kernels[0]
+    assert unsupported_reason(parameters, problem_of(kernel.operation, kernel.shapes[0], "gfx942")) == expected

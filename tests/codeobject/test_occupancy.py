@@ -36,7 +36,7 @@ def test_every_occupancy_is_the_compilers(name: str) -> None:
 
 def test_the_data_reaches_every_row_of_the_tables() -> None:
     archs = {name.split(".")[1].partition("-")[0] for name in OBJECTS}
-    assert {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"} <= archs
+    assert {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "gfx1250"} <= archs
     assert {LIMITS[arch] for arch in archs} == set(LIMITS.values())
 
 

@@ -230,8 +230,15 @@ def test_where_the_tile_is_not_known_the_roofline_remains() -> None:
     assert "MPerBlock" in found.notes[0]
 
 
+def test_blocks_that_share_tiles_have_no_tail() -> None:
+    found = on_mi300x(report(kernel()), SQUARE, {"TileM": 128, "TileN": 128, "TileK": 64, "StreamKBlocks": 304})
+    assert found.bound_us == found.roofline_us == pytest.approx(ROOFLINE_US)
+    assert found.quantisation is None
+    assert "StreamKBlocks" in found.notes[0]
+
+
 def test_of_a_custom_kernel_the_memory_remains() -> None:
-    found = on_mi300x(report(kernel()), replace(SQUARE, gemm=None, flops=None))
+    found = on_mi300x(report(kernel()), replace(SQUARE, computed=None, flops=None))
     assert found.bound_us == pytest.approx(3 * 2 * 4096**2 / 5.3e6)
     assert found.bound_tflops is None
     assert found.notes == ("what it computes is not known",)

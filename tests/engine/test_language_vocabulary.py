@@ -69,7 +69,9 @@ def test_variables_are_those_that_templates_get() -> None:
     kernel = Kernel("k", "/k", "k.hip.j2", PLACE, operation, {}, (), (), ())
     unit = Unit(kernel, Instance("i", {}, PLACE, {}), "gfx942")
     given = set(context_of(unit, KernelHooks(operation, {}, "hip", lambda name: name)))
-    assert set(language_vocabulary.VARIABLES) == (given - set(by_name(language_vocabulary.hooks()))) | TENSORS
+    assert set(language_vocabulary.VARIABLES) == (given - set(by_name(language_vocabulary.hooks()))) | {
+        name for kind in KINDS.values() for name in kind.tensors
+    }
     page = (DOCS / "hooks.md").read_text().partition("## Variables")[2].partition("\n## ")[0]
     named = {
         name
@@ -123,6 +125,12 @@ def test_settings_are_those_of_the_pages() -> None:
             assert keys[path].doc == meaning, path
 
 
+def section(page: str, kind: str) -> Iterator[list[str]]:
+    """The rows of the tables of a kind's section."""
+    begin = f'### `[operation]`, `kind = "{kind}"`'
+    return rows(page, begin, re.search(r"\n(##.*)", page.partition(begin)[2])[1])  # type: ignore[index]
+
+
 def test_keys_of_kernel_files_are_those_of_the_page() -> None:
     page = (DOCS / "workspace.md").read_text()
     keys = kernel_file_keys()
@@ -147,15 +155,15 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
             if name == "bias":
                 found |= {f"operation.bias.{one}" for one in ("dtype", "layout", "same_as")}
     assert found == {path for path in gemm if path.startswith("operation.") and "*" not in path}
-    more = rows(page, '### `[operation]`, `kind = "batched_gemm"`', '### `[operation]`, `kind = "grouped_convolution"`')
+    more = section(page, "batched_gemm")
     batched = {key.path for key in keys if key.when.get("operation.kind") == "batched_gemm"}
+    found -= {"operation.b.preshuffled"}
     assert found | {f"operation.{row[0].strip('`')}" for row in more} == {
         path for path in batched if path.startswith("operation.") and "*" not in path
     }
     convolution = {key.path for key in keys if key.when.get("operation.kind") == "grouped_convolution"}
-    begin, end = (f'### `[operation]`, `kind = "{kind}"`' for kind in ("grouped_convolution", "custom"))
     found = set()
-    for row in rows(page, begin, end):
+    for row in section(page, "grouped_convolution"):
         inner = re.findall(r"`([a-z]+)`", row[3]) if row[1] == "table" and row[0] != "`settings`" else []
         names = re.findall(r"`(\w+)`", row[0])
         found |= {
@@ -163,7 +171,7 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
         }
     assert found == {path for path in convolution if path.startswith("operation.") and "*" not in path}
     found = set()
-    for row in rows(page, '### `[operation]`, `kind = "custom"`', "### `[[shape]]`"):
+    for row in section(page, "custom"):
         table = re.match(r"`\[\[(.*)\]\]`", row[0])
         if table:
             inner = re.findall(r"`(?:\w+ = )?(\w+)`", row[3].replace("absent = true", "absent"))
@@ -171,6 +179,10 @@ def test_keys_of_kernel_files_are_those_of_the_page() -> None:
         else:
             found.add(f"operation.{row[0].strip('`')}")
     assert found == {path for path in custom if path.startswith("operation.") and "*" not in path}
+    for kind in ("attention", "moe_gemm"):
+        of_kind = {key.path for key in keys if key.when.get("operation.kind") == kind} - {"operation.kind"}
+        found = {f"operation.{name}" for row in section(page, kind) for name in re.findall(r"`(\w+)`", row[0])}
+        assert found == {path for path in of_kind if path.startswith("operation.")}
     sweep = {f"sweep.{row[0].strip('`')}" for row in rows(page, "| key of `[[sweep]]`", "    [[sweep]]")}
     assert sweep == {path for path in paths(keys) if path.startswith("sweep.") and "*" not in path}
     assert {f"shape.{name}" for kind in KINDS.values() for name in kind.shape_docs} <= paths(keys)

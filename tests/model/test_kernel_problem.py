@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ckwatch.model.contractions import matrix_view
+from ckwatch.model.contractions import EpilogueStep, matrix_view
 from ckwatch.model.kernel_problem import TensorView, dense_runs, distinct_elements, is_fnuz, problem_of
 from ckwatch.model.kernels import Operation, Shape, is_integers
 from ckwatch.render.hooks import KernelHooks
@@ -83,10 +83,14 @@ def test_a_gemm_s_operands_are_views_of_its_shape() -> None:
     assert found.x == matrix_view("X", (4, 8), (1, 4))
     assert found.w == matrix_view("W", (8, 6), (6, 1))
     assert found.y == matrix_view("Y", (4, 6), (1, 5))
-    assert found.scale_x == matrix_view("inv_scale_x", (4, 6), (1, 0))
-    assert found.scale_w == matrix_view("inv_scale_w", (4, 6), (0, 0))
-    assert found.bias == matrix_view("Bias", (4, 6), (0, 1))
-    assert (found.activation, found.alpha, found.beta, found.accumulator, found.fnuz) == ("gelu", 0.5, 1.0, "f32", True)
+    assert found.steps == (
+        EpilogueStep(kind="multiply", operand=matrix_view("inv_scale_x", (4, 6), (1, 0)), scale=True),
+        EpilogueStep(kind="multiply", operand=matrix_view("inv_scale_w", (4, 6), (0, 0)), scale=True),
+        EpilogueStep(kind="multiply", factor=0.5),
+        EpilogueStep(kind="add", operand=matrix_view("Bias", (4, 6), (0, 1))),
+        EpilogueStep(kind="activation", activation="gelu"),
+    )
+    assert (found.accumulator, found.fnuz) == ("f32", True)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +107,7 @@ def test_a_gemm_s_operands_are_views_of_its_shape() -> None:
 def test_biases(bias: str, leading: int, strides: tuple[int, int], elements: int) -> None:
     problem = problem_of(GemmCase(bias=bias).operation(), shape(4, 6, 8, LDD=leading), "gfx942")
     assert problem.gemm is not None
-    assert problem.gemm.bias == matrix_view("Bias", (4, 6), strides)
+    assert problem.gemm.steps == (EpilogueStep(kind="add", operand=matrix_view("Bias", (4, 6), strides)),)
     assert problem.buffer("Bias").elements == elements
 
 

@@ -63,7 +63,7 @@ def test_a_larger_cache_that_the_device_reports_counts() -> None:
 
 
 def test_of_a_custom_kernel_the_memory_is_known() -> None:
-    custom = replace(square(4096), gemm=None, flops=None)
+    custom = replace(square(4096), computed=None, flops=None)
     found = bound(custom, MI300X, CacheState.COLD)
     assert found is not None
     assert found.limited_by == "memory"

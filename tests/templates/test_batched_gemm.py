@@ -117,8 +117,10 @@ def run_and_check(unit: Unit, sizes: dict[str, int]) -> int:
     status, workspace_bytes = unit(problem, buffers)
     assert status == 0
     expected = matrices(gemm.x, buffers["X"]).astype(float) @ matrices(gemm.w, buffers["W"]).astype(float)
-    if gemm.bias is not None:
-        expected = expected + gemm.beta * matrices(gemm.bias, buffers["Bias"])
+    for step in gemm.steps:
+        assert step.kind == "add"
+        assert step.operand is not None
+        expected = expected + step.factor * matrices(step.operand, buffers["Bias"])
     y = matrices(gemm.y, buffers["Y"])
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
     y[...] = np.nan

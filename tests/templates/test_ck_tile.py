@@ -77,6 +77,33 @@ def test_the_epilogue_is_computed_only_where_there_is_one(renderer: Renderer) ->
     assert "apply_epilogue" in text(renderer, GemmCase(c="f8"))
 
 
+def test_stream_k_replaces_the_kernel_and_split_k(renderer: Renderer) -> None:
+    source = text(renderer, GemmCase(bias="row"), StreamKBlocks=304)
+    assert "gemm_universal<" not in source
+    assert "sum_partials" in source
+    assert "sum_partials" not in text(renderer, GemmCase(bias="row"))
+    assert "sum_slices" not in source
+    assert '"kBatch must be 1 with StreamKBlocks"' in source
+    (found,) = rendered_instances(source)
+    assert found.arguments["StreamKBlocks"] == 304
+    assert check_instance(found.device_operation, found.arguments, "gfx942", source=source) == ()
+
+
+@pytest.mark.toolchain
+@pytest.mark.timeout(1800)
+def test_the_emulator_finds_stream_k_right(
+    tmp_path: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parameters = "".join(f"{name} = {toml_value(value)}\n" for name, value in PARAMETERS.items())
+    (tmp_path / "ckwatch.toml").write_text('[workspace]\narchs = ["gfx942"]\n')
+    kernel = KERNEL.replace("PersistentBlocks = 3", "StreamKBlocks = 7") + parameters
+    (tmp_path / "tile.kernel.toml").write_text(kernel + "[[shape]]\nM = 300\nN = 200\nK = 328\n")
+    assert main(["verify", "tile", "-C", str(tmp_path), "--no-daemon", "--trust"]) == 0
+    found = re.search(r"verified \(emulated gfx942\) +(\d+) shapes right", capsys.readouterr().out)
+    assert found is not None
+    assert int(found[1]) >= 30
+
+
 @pytest.mark.toolchain
 @pytest.mark.timeout(1800)
 def test_the_emulator_finds_it_right(tmp_path: Path, toolchain: Toolchain, capsys: pytest.CaptureFixture[str]) -> None:

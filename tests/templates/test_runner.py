@@ -18,7 +18,7 @@ from gemm_build import TEMPLATES, render
 from gemm_case import GemmCase
 from gemm_rows import BLOCKED_SMALL, CASES, TILED_SMALL
 from host_compiler import HostCompiler
-from naive_kernels import BATCHED_GEMM, CONVOLUTION, naive_unit
+from naive_kernels import BATCHED_GEMM, CONVOLUTION, GROUPED_GEMM, naive_unit
 from naive_kernels import TEMPLATES as NAIVE
 from patience import PATIENCE_S
 
@@ -223,7 +223,7 @@ def test_a_batched_gemm(link_naive: Callable[..., Path]) -> None:
         status, out, err = run(executable, *arguments)
         assert (status, err) == (0, ""), out
         assert shown in out
-        assert "f32 row x f32 col -> f32 row, f32 accumulator, f32 bias (N)\n" in out
+        assert "f32 row x f32 col -> f32 row, f32 accumulator, plus Bias (f32 N)\n" in out
     status, out, err = run(executable, "--BatchStrideC", "339")
     assert (status, out, err) == (2, "", "error: elements of Y would overlap: its strides are too small\n")
     status, out, err = run(
@@ -246,7 +246,7 @@ def test_a_convolution(link_naive: Callable[..., Path]) -> None:
     for arguments in CONVOLUTION_RUNS.values():
         status, out, err = run(executable, *arguments)
         assert (status, err) == (0, ""), out
-        assert "f32 NHWGC x f32 GKYXC -> f32 NHWGK, f32 accumulator, f32 bias (NOutChannels)\n" in out
+        assert "f32 NHWGC x f32 GKYXC -> f32 NHWGK, f32 accumulator, plus Bias (f32 NOutChannels)\n" in out
     status, out, err = run(executable, "--help")
     assert (
         "  --ConvolutionStrides_1  elements of the input from one output to the next along axis 1 (default 2)\n" in out
@@ -261,7 +261,26 @@ def test_a_convolution(link_naive: Callable[..., Path]) -> None:
     assert "the workspace query returned -23" in err
 
 
+GROUPED_RUNS = {
+    "the first shape": (),
+    "one row": ("--G", "1", "--M", "1", "--N", "1", "--K", "1"),
+    "more groups than rows": ("--G", "70", "--M", "9"),
+    "gaps": ("--LDA", "40", "--LDB", "35", "--LDC", "20", "--seed", "3"),
+    "a sample": ("--full-check-macs", "2000"),
+}
+
+
+def test_a_grouped_gemm(link_naive: Callable[..., Path]) -> None:
+    executable = link_naive(GROUPED_GEMM)
+    for arguments in GROUPED_RUNS.values():
+        status, out, err = run(executable, *arguments)
+        assert (status, err) == (0, ""), out
+        assert "grouped gemm, X f32, W f32, Offsets i32, " in out
+
+
 NAIVE_DAMAGE = {
+    "the next group": (GROUPED_GEMM, "W[g * ", "W[(g + 1 < G ? g + 1 : 0) * ", "wrong: Y[0, 0] is"),
+    "a row too few": (GROUPED_GEMM, "m < Offsets[g];", "m + (g == G - 1) < Offsets[g];", "elements of Y are NaN or were not"),
     "one matrix for all": (BATCHED_GEMM, "W[b * ", "W[0 * ", "wrong: Y[1, 0, 0] is"),
     "the wrong border": (CONVOLUTION, "- LeftPads_0;", "- RightPads_0;", "wrong: Y[0, 0, 0, 0] is"),
     "the wrong group": (CONVOLUTION, "out / filters;", "out % filters * 0;", "wrong: Y[0, 4, 0, 0] is"),

@@ -25,9 +25,11 @@ from ckwatch.bench.guarded_memory import GuardedBuffer, GuardedMemory
 from ckwatch.bench.job import Contestant, Job, VerifyJob
 from ckwatch.bench.kernel_abi import NOT_SUPPORTED, ArtifactLoader, KernelFunction
 from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
+from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
 from ckwatch.bench.numerics.storage import Storage, poison
-from ckwatch.bench.numerics.verification import OutputCheck, Reference, WrongResultError, check_written
+from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.report import (
     BenchmarkFailure,
     BenchmarkReport,
@@ -244,7 +246,7 @@ class _Measurement:
         self._memory = GuardedMemory(runtime)
         self._buffers: dict[str, GuardedBuffer] = {}
         self._inputs: dict[int, dict[str, Storage]] = {}
-        self._references: dict[int, Reference] = {}
+        self._references: dict[int, Reference | RowsReference] = {}
         self._in_turn: _LoadedContestant | None = None
         self._processors = os.sched_getaffinity(0) if self._on_cpu else None
 
@@ -402,8 +404,9 @@ class _Measurement:
         self._at("making inputs and references", "")
         for seed in self._job.seeds:
             inputs = self._inputs[seed] = make_inputs(self._problem, seed, self._fnuz)
-            if self._problem.gemm is not None:
-                self._references[seed] = Reference(self._problem, inputs, self._job.full_check_macs, seed)
+            reference = reference_of(self._problem, inputs, self._job.full_check_macs, seed)
+            if reference is not None:
+                self._references[seed] = reference
 
     def _verify(self, entrants: Sequence[_LoadedContestant], seed: int, when: str, *, twice: bool) -> None:
         self._upload(self._inputs[seed])
@@ -457,8 +460,8 @@ class _Measurement:
 
     @property
     def _fnuz(self) -> bool:
-        gemm = self._problem.gemm
-        return gemm.fnuz if gemm is not None else is_fnuz(self._runtime.facts.arch)
+        known = self._problem.fnuz
+        return is_fnuz(self._runtime.facts.arch) if known is None else known
 
     def _take_turn(self, entrant: _LoadedContestant) -> None:
         """On the CPU contestants share threads and processors, and must not notice.

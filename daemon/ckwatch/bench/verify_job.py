@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from ckwatch.bench.job import VERIFYING, VerifyJob
 from ckwatch.bench.kernel_abi import ArtifactLoader, KernelFunction
+from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
+from ckwatch.bench.numerics.row_verification import reference_of
 from ckwatch.bench.numerics.storage import (
     Mask,
     Storage,
@@ -31,7 +33,6 @@ from ckwatch.bench.numerics.storage import (
     tensor_elements,
 )
 from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, SMALL_FLOATS
-from ckwatch.bench.numerics.verification import Reference, WrongResultError
 from ckwatch.bench.report import KERNEL_FAILURES, FailureKind
 from ckwatch.bench.runtimes.device_runtime import BenchmarkError
 from ckwatch.bench.runtimes.emulated import EmulatedDevice
@@ -106,8 +107,8 @@ class _Verifier:
         return problem, findings
 
     def _fnuz(self, trial: Trial) -> bool:
-        gemm = trial.problem.gemm
-        return gemm.fnuz if gemm is not None else is_fnuz(self._job.arch)
+        known = trial.problem.fnuz
+        return is_fnuz(self._job.arch) if known is None else known
 
     def _inputs(self, trial: Trial) -> dict[str, Storage]:
         inputs = make_inputs(trial.problem, self._job.seed, self._fnuz(trial))
@@ -224,31 +225,33 @@ class _Verifier:
             if trial.refusal:
                 text = f"it must be refused ({trial.refusal}), and is computed wrongly: {text}"
             return ended(ProblemOutcome.WRONG, text, done.share)
-        if trial.problem.gemm is None:
+        if trial.problem.computed is None:
             return ended(ProblemOutcome.NOT_COMPARED, UNKNOWN_OPERATION, done.share)
         return ended(ProblemOutcome.RIGHT, share=done.share)
 
     def _compare(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> None:
         """Raises WrongResultError."""
-        problem, gemm = trial.problem, trial.problem.gemm
-        whole = done.share == 1
+        problem, whole = trial.problem, done.share == 1
+        reference = reference_of(problem, inputs, _REFERENCE_MACS, self._job.seed, None if whole else done.written)
+        optional = {} if reference is None else reference.optional
         for name, written in done.written.items():
             view = next(view for view in problem.views if view.buffer == name)
             left = ~tensor_elements(written, view)
-            if left.all() or (whole and gemm is not None and left.any()):
+            if name in optional:
+                left &= ~optional[name]
+            if (left.any() and left.all()) or (whole and reference is not None and left.any()):
                 first = ", ".join(map(str, np.argwhere(left)[0].tolist()))
                 raise WrongResultError(
                     FailureKind.UNWRITTEN,
                     f"the kernel left {np.count_nonzero(left):,} of {left.size:,} elements of {name} unwritten",
                     f"the first is {name}[{first}]",
                 )
-        if gemm is None:
+        if reference is None:
             return
         if whole:
-            Reference(problem, inputs, _REFERENCE_MACS, self._job.seed).check(done.outputs)
-            return
-        written = done.written[gemm.y.buffer]
-        Reference(problem, inputs, _REFERENCE_MACS, self._job.seed, written).check_part(done.outputs)
+            reference.check(done.outputs)
+        else:
+            reference.check_part(done.outputs)
 
 
 def _has_non_finite(problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool) -> bool:
@@ -275,9 +278,10 @@ def _fill(trial: Trial, inputs: Mapping[str, Storage]) -> None:
             inputs[view.buffer][matrix_offsets(view, matrix, rows, columns)] = stored
 
     if trial.contents is Contents.SIGNED_SCALES:
-        for along, view in enumerate((gemm.scale_x, gemm.scale_w)):
-            if view is not None:
+        for view in (step.operand for step in gemm.steps if step.scale):
+            if view is not None and problem.buffer(view.buffer).dtype != "e8m0":
                 several = any(stride for _, stride in (*view.rows, *view.columns))
+                along = 0 if any(stride for _, stride in view.rows) else 1
                 put(view, np.indices(view.sizes)[along] % 3 - 1 if several else -1.0)
         return
     if trial.contents is Contents.LARGEST:

@@ -22,7 +22,7 @@ from ckwatch.bench.job import Job, VerifyJob
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices
 from ckwatch.model.verification import EmulatedFinding, VerifiedProblem
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Grows with every change that the other side would not understand."""
 
 

@@ -537,6 +537,7 @@ OUTPUT: dict[str, tuple[type[BaseModel], ...]] = {
     "watch": (Change,),
     "render": (RenderedUnit,),
     "import ck4inductor": (ImportedInstances,),
+    "import aiter": (ImportedInstances,),
     "import inductor": (ImportedTemplate,),
     "build": (BuildStarted, BuiltUnit, FileWritten, BuildSummary),
     "bench": (BenchStarted, BenchStage, BenchTiming, BenchSkipped, BenchSummary, DeviceList),

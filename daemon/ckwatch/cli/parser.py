@@ -252,22 +252,15 @@ def _add_imports(parser: ProgramParser) -> None:
     )
     families = ("gemm", "batched_gemm", "convolution")
     instances.add_argument("family", choices=families, metavar="FAMILY", help=", ".join(families))
-    instances.add_argument(
-        "--filter",
-        action="append",
-        default=[],
-        metavar="FILTER",
-        help="only instances for which it holds: NAME=VALUE, or an expression as 'm_per_block >= 128'; may be repeated",
+    listed = add(
+        "aiter", command("imports.aiter:run"), "Write kernel files with AITER's instances, from one of its lists"
     )
-    instances.add_name(
-        "templates",
-        "--template",
-        metavar="TEMPLATE",
-        help="for this template, with Inductor's names of parameters or CK's, as it reads them (default: the built-in)",
-    )
-    instances.add_argument("--output", type=Path, metavar="DIR", help="where (default: `kernels` in the workspace)")
-    instances.add_argument(
-        "--limit", type=positive, metavar="N", help="at most N instances of each operation, spread over its list"
+    listed.add_argument("file", type=Path, metavar="FILE", help="a list, as gemm_a8w8_common.py; it is not run")
+    listed.add_argument(
+        "--gemm-spec",
+        choices=("MNKPadding", "Default"),
+        default="MNKPadding",
+        help="for all sizes, or for those that a tile divides (default: MNKPadding; AITER builds both)",
     )
     template = add(
         "inductor", command("imports.inductor:run"), "Write a template, and a kernel file for it, from a Python file"
@@ -275,7 +268,25 @@ def _add_imports(parser: ProgramParser) -> None:
     template.add_argument("file", type=Path, metavar="FILE", help="Python source with a template string; it is not run")
     template.add_argument("--name", metavar="NAME", help="which string: ATTRIBUTE or CLASS.ATTRIBUTE")
     template.add_argument("--as", dest="called", metavar="NAME", help="what to call both files (default: after FILE)")
-    for sub in (instances, template):
+    for sub, expression, spelling in (
+        (instances, "m_per_block >= 128", "with Inductor's names of parameters or CK's, as it reads them"),
+        (listed, "MPerBlock >= 128", "with CK's names of parameters"),
+    ):
+        sub.add_argument(
+            "--filter",
+            action="append",
+            default=[],
+            metavar="FILTER",
+            help=f"only instances for which it holds: NAME=VALUE, or an expression as '{expression}'; may be repeated",
+        )
+        sub.add_name(
+            "templates", "--template", metavar="TEMPLATE", help=f"for this template, {spelling} (default: the built-in)"
+        )
+        sub.add_argument("--output", type=Path, metavar="DIR", help="where (default: `kernels` in the workspace)")
+        sub.add_argument(
+            "--limit", type=positive, metavar="N", help="at most N instances of each operation, spread over its list"
+        )
+    for sub in (instances, listed, template):
         sub.add_argument("--force", action="store_true", help="replace files that are there")
         sub.add_json()
 

@@ -43,6 +43,7 @@ _ARCH_OF_MACHINE = {
     0x45: "gfx1036",
     0x41: "gfx1100", 0x46: "gfx1101", 0x47: "gfx1102", 0x44: "gfx1103",
     0x43: "gfx1150", 0x4A: "gfx1151", 0x55: "gfx1152", 0x58: "gfx1153", 0x48: "gfx1200", 0x4E: "gfx1201",
+    0x49: "gfx1250",
 }  # fmt: skip
 
 

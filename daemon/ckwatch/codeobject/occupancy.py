@@ -83,6 +83,11 @@ _RDNA1 = ArchLimits(
 _RDNA2 = replace(_RDNA1, waves=16, vgpr_block=16, lds_block=1024)
 _RDNA3 = replace(_RDNA2, vgprs=1536, vgpr_block=24)
 
+# a workgroup has one CU, and waves have 32 lanes only; LDS is given in 512 dwords (AMDGPUUsage, GRANULATED_LDS_SIZE)
+_GFX1250 = replace(
+    _RDNA2, lds_bytes=320 * KIB, workgroup_lds_bytes=320 * KIB, workgroups=16, wgp_mode=False, lds_block=2048,
+)  # fmt: skip
+
 _ARCHS: tuple[tuple[ArchLimits, tuple[str, ...]], ...] = (
     (_GFX9, ("gfx900", "gfx906", "gfx908")),
     (_CDNA2, ("gfx90a", "gfx942")),
@@ -92,6 +97,7 @@ _ARCHS: tuple[tuple[ArchLimits, tuple[str, ...]], ...] = (
     # these have RDNA 3's instructions and RDNA 2's registers
     (_RDNA2, ("gfx1102", "gfx1103", "gfx1150", "gfx1152", "gfx1153")),
     (_RDNA3, ("gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201")),
+    (_GFX1250, ("gfx1250",)),
 )
 
 LIMITS: Mapping[str, ArchLimits] = {arch: limits for limits, archs in _ARCHS for arch in archs}

@@ -204,7 +204,7 @@ def predict(
     parameters = named_as_ck(parameters)
     roof = bound(problem, target.facts, cache)
     matrix = bound(replace(problem, bytes_moved=0), target.facts, CacheState.COLD)
-    memory = bound(replace(problem, gemm=None, flops=None), target.facts, cache)
+    memory = bound(replace(problem, computed=None, flops=None), target.facts, cache)
     known = Prediction(
         part=target.part.name,
         cache=cache,
@@ -250,10 +250,16 @@ def predict(
 
 def _grid(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> tuple[LaunchGrid | None, str]:
     if problem.gemm is None:
-        return None, "what it computes is not known"
+        unknown = problem.computed is None
+        return (
+            None,
+            "what it computes is not known" if unknown else "its launches are not those of a product of matrices",
+        )
     tile = tile_of(parameters)
     if tile is None:
         return None, "the parameters do not say the tile (MPerBlock, NPerBlock, KPerBlock)"
+    if parameters.get("StreamKBlocks"):
+        return None, "its blocks share tiles (StreamKBlocks): none computes one of its own"
     (m, k), n = problem.gemm.x.sizes, problem.gemm.w.sizes[1]
     return LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem), matrices=problem.gemm.y.matrices), ""
 

@@ -176,7 +176,11 @@ def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH)
     trials = [_of_shape(unit, shape) for shape in unit.kernel.shapes]
     if not thorough:
         trials = [trial for trial in trials if _macs(trial.problem) <= WHOLE_MACS and not trial.not_tried]
-    sizes_for = KINDS[unit.kernel.operation.kind].sizes_for
+    kind = KINDS[unit.kernel.operation.kind]
+    if kind.verified_sizes is not None:
+        named = tuple(kind.verified_sizes(unit.kernel.operation, unit.instance.parameters).items())
+        trials += _trials_on(unit, named if thorough else named[:ESSENTIAL_SIZES])
+    sizes_for = kind.sizes_for
     if sizes_for is not None:
         deriver = _Deriver(unit, sizes_for)
         trials += deriver.trials((*ESSENTIAL, *THOROUGH) if thorough else ESSENTIAL)
@@ -185,6 +189,40 @@ def trials_of(unit: Unit, depth: VerificationDepth = VerificationDepth.THOROUGH)
     for trial in trials:
         unique.setdefault((trial.problem, trial.gaps, trial.contents, trial.offset, trial.off), trial)
     return tuple(unique.values())
+
+
+ESSENTIAL_SIZES = 6
+"""Of `OperationKind.verified_sizes`, what every unit is verified on."""
+
+_VARIED = (
+    DerivedProblem("padded rows", padding=2 * _PADDING),
+    DerivedProblem("NaN in the padding", padding=_PADDING),
+    DerivedProblem("misaligned", offset=1),
+)
+
+
+def _trials_on(unit: Unit, named: Sequence[tuple[str, Mapping[str, int]]]) -> Iterator[Trial]:
+    """Of a unit of a kind that is no product: `named` sizes, the first of them also with gaps and off its alignment."""
+    operation, runtime = unit.kernel.operation, _usual_runtime(unit)
+
+    def trial_on(name: str, sizes: Mapping[str, int]) -> Trial:
+        shape = Shape("", with_defaults(operation, sizes), runtime, unit.instance.span)
+        return _trial(unit, name, problem_of(operation, shape, unit.arch))
+
+    for name, sizes in named:
+        yield trial_on(name, sizes)
+    strides = {stride for tensor in operation.tensors for stride in tensor.strides}
+    for row in _VARIED:
+        _, sizes = named[0]
+        padded = dict(sizes)
+        for size, default in operation.size_defaults.items():
+            least = sizes.get(size, evaluate_size(default, padded))  # of a stride that encloses others, with their gaps
+            padded[size] = least + row.padding if size in strides and least else least
+        if row.padding and padded == with_defaults(operation, sizes):
+            continue
+        trial = trial_on(row.name, padded)
+        refusal = None if row.offset and not trial.refusal else trial.refusal  # pointers must be aligned
+        yield replace(trial, refusal=refusal, gaps=row.gaps, offset=row.offset)
 
 
 def trials_asked(units: Iterable[Unit], asked: Sequence[str]) -> dict[str, tuple[Trial, ...]]:
@@ -270,7 +308,7 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
         return trial
     tile, family = tile_of(named_as_ck(unit.instance.parameters)), shape_rules(unit.instance.parameters)
     needs_whole = "each slice of K is needed" if slices_of(problem) > 1 else ""
-    needs_whole = needs_whole or (family.needs_whole(problem) if family is not None else "")
+    needs_whole = needs_whole or (family.needs_whole(unit.instance.parameters, problem) if family is not None else "")
     if problem.gemm is not None and tile is not None and not needs_whole:
         each = tile.m * tile.n * problem.gemm.x.sizes[1]
         return replace(trial, workgroups=max(1, min(SAMPLED_MACS // each, isqrt(REFERENCE_MACS // each))))
@@ -325,12 +363,18 @@ class _Deriver:
         return not self._operation.size_defaults.keys().isdisjoint(tensor.strides)
 
     def special_trials(self) -> Iterator[Trial]:
-        """On the sizes that the operation's kind is known to go wrong on."""
+        """On the sizes that the operation's kind is known to go wrong on, and those of the instance's family."""
         special_sizes = KINDS[self._operation.kind].special_sizes
-        if special_sizes is None:
-            return
-        tile = (self._size(axis, size, (1, 0), _SPECIAL) for axis, size in zip("MNK", astuple(self._tile), strict=True))
-        for name, sizes in special_sizes(self._operation, *tile).items():
+        found: dict[str, Mapping[str, int]] = {}
+        if special_sizes is not None:
+            sides = zip("MNK", astuple(self._tile), strict=True)
+            tile = (self._size(axis, size, (1, 0), _SPECIAL) for axis, size in sides)
+            found |= special_sizes(self._operation, *tile)
+        family = shape_rules(self._unit.instance.parameters)
+        if family is not None:
+            of_family = family.special_sizes(self._unit.instance.parameters)
+            found |= {name: self._sizes_for(self._operation, *sizes) for name, sizes in of_family.items()}
+        for name, sizes in found.items():
             shape = Shape("", with_defaults(self._operation, sizes), self._runtime, self._unit.instance.span)
             yield _trial(self._unit, name, problem_of(self._operation, shape, self._unit.arch))
 

@@ -1,9 +1,9 @@
 """Sums of products over indices, as matrices: a GEMM, a batch of them, a convolution.
 
-`Y[b, m, n] = activation(alpha · (scale_x · scale_w · Σ_k X[b, m, k] · W[b, k, n]) + beta · bias)`. Each of b, m, n and
-k runs through one axis or several, the last one fastest, so that a convolution is a GEMM whose m is (image, row,
-column), and whose k is (filter row, filter column, channel). An operation declares it in size expressions
-(`MatrixAxes`), a problem has their values (`MatrixView`).
+`Y[b, m, n] = steps(Σ_k (x_scale · X)[b, m, k] · (w_scale · W)[b, k, n])`, where the steps of an epilogue multiply, add
+or apply an activation, one after the other. Each of b, m, n and k runs through one axis or several, the last one
+fastest, so that a convolution is a GEMM whose m is (image, row, column), and whose k is (filter row, filter column,
+channel). An operation declares it in size expressions (`MatrixAxes`), a problem has their values (`MatrixView`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Generic, Literal, TypeVar
 
 from ckwatch.model.tensors import evaluate_size
 
@@ -48,24 +49,65 @@ class MatrixAxes:
     windows: tuple[WindowExpressions, ...] = ()
 
 
+OperandT = TypeVar("OperandT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpilogueStep(Generic[OperandT]):
+    """What is done with a value: `multiply` by `factor` · `operand`, `add` that, or apply an `activation`.
+
+    `operand` (`MatrixAxes`, or evaluated a `MatrixView`) has the indices of the output; None counts as 1. `scale`: it
+    holds scales, and may be absent (null) when the kernel is called, which counts as 1.
+    """
+
+    kind: Literal["multiply", "add", "activation"]
+    operand: OperandT | None = None
+    factor: float = 1.0
+    activation: str = "none"
+    scale: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contraction:
-    """What an operation computes, in size expressions. `scale_x`, `scale_w` and `bias` have the indices of `y`."""
+    """What an operation computes, in size expressions. Operands of the `steps` have the indices of `y`; `x_scale` has
+    those of `x` and `w_scale` those of `w`: a scale per block of them."""
 
     x: MatrixAxes
     w: MatrixAxes
     y: MatrixAxes
-    scale_x: MatrixAxes | None = None
-    scale_w: MatrixAxes | None = None
-    bias: MatrixAxes | None = None
-    alpha: float = 1.0
-    beta: float = 1.0
-    activation: str = "none"
+    x_scale: MatrixAxes | None = None
+    w_scale: MatrixAxes | None = None
+    steps: tuple[EpilogueStep[MatrixAxes], ...] = ()
 
     @property
     def scales(self) -> tuple[str, ...]:
         """The tensors that hold scales."""
-        return tuple(axes.tensor for axes in (self.scale_x, self.scale_w) if axes is not None)
+        blocks = tuple(axes.tensor for axes in (self.x_scale, self.w_scale) if axes is not None)
+        return blocks + self.nullable_scales
+
+    @property
+    def nullable_scales(self) -> tuple[str, ...]:
+        """The tensors that hold scales and may be null."""
+        return tuple(step.operand.tensor for step in self.steps if step.scale and step.operand is not None)
+
+
+def usual_steps(
+    *,
+    scales: tuple[MatrixAxes | None, ...] = (),
+    alpha: float = 1.0,
+    bias: MatrixAxes | None = None,
+    beta: float = 1.0,
+    activation: str = "none",
+) -> tuple[EpilogueStep[MatrixAxes], ...]:
+    """`activation(alpha · (scales · value) + beta · bias)`."""
+    steps = [EpilogueStep(kind="multiply", operand=scale, scale=True) for scale in scales if scale is not None]
+    if alpha != 1:
+        steps.append(EpilogueStep(kind="multiply", factor=alpha))
+    if bias is not None:
+        steps.append(EpilogueStep(kind="add", operand=bias, factor=beta))
+    if activation != "none":
+        steps.append(EpilogueStep(kind="activation", activation=activation))
+    return tuple(steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
 
-from ckwatch.model.contractions import MatrixAxes, MatrixView, evaluated
+from ckwatch.model.contractions import EpilogueStep, MatrixAxes, MatrixView, evaluated
 from ckwatch.model.kernels import Operation, Shape, Tensor, is_integers
+from ckwatch.model.row_computations import OptionValue, RowComputation
 from ckwatch.model.tensors import DTYPES, evaluate_size
 
 
@@ -49,19 +50,16 @@ class KernelArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemm:
-    """A contraction (`ckwatch.model.contractions`) with its sizes: `x` M×K, `w` K×N, everything else M×N, each of them
-    for as many matrices as `y` has. `fnuz`: 8-bit floats are those of gfx90a and gfx942."""
+    """A contraction (`ckwatch.model.contractions`) with its sizes: `x` and `x_scale` M×K, `w` and `w_scale` K×N,
+    everything else M×N, each for as many matrices as `y` has. `fnuz`: 8-bit floats are those of gfx90a and gfx942."""
 
     x: MatrixView
     w: MatrixView
     y: MatrixView
     accumulator: str
-    scale_x: MatrixView | None = None
-    scale_w: MatrixView | None = None
-    bias: MatrixView | None = None
-    alpha: float = 1.0
-    beta: float = 1.0
-    activation: str = "none"
+    x_scale: MatrixView | None = None
+    w_scale: MatrixView | None = None
+    steps: tuple[EpilogueStep[MatrixView], ...] = ()
     fnuz: bool = False
 
     @property
@@ -72,8 +70,28 @@ class Gemm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedRows:
+    """A `RowComputation` with its sizes: `tensors` by their roles. `fnuz`: as that of a `Gemm`."""
+
+    reference: str
+    tensors: tuple[tuple[str, TensorView], ...]
+    sizes: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, OptionValue], ...]
+    macs: int
+    depth: int
+    compute: str
+    accumulator: str
+    fnuz: bool
+
+    def view(self, role: str) -> TensorView:
+        """The tensor that has a role. Raises KeyError."""
+        return dict(self.tensors)[role]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelProblem:
-    """A kernel's call on one shape. `gemm` None: what it computes is not known, so that its numerics are not verified.
+    """A kernel's call on one shape. `computed`: what it must compute; None where that is not known, so that its
+    numerics are not verified.
 
     `flops` counts a multiply-add as two, None where it is not known; `bytes_moved` is each buffer's content once,
     without what a convolution's steps skip.
@@ -82,9 +100,24 @@ class KernelProblem:
     buffers: tuple[Buffer, ...]
     views: tuple[TensorView, ...]
     arguments: tuple[KernelArgument, ...]
-    gemm: Gemm | None
+    computed: Gemm | ComputedRows | None
     flops: int | None
     bytes_moved: int
+
+    @property
+    def gemm(self) -> Gemm | None:
+        """What it must compute, if that is a contraction."""
+        return self.computed if isinstance(self.computed, Gemm) else None
+
+    @property
+    def rows(self) -> ComputedRows | None:
+        """What it must compute, if that is computed row by row."""
+        return self.computed if isinstance(self.computed, ComputedRows) else None
+
+    @property
+    def fnuz(self) -> bool | None:
+        """Whether 8-bit floats are those of gfx90a and gfx942; None where it is not known what it computes."""
+        return None if self.computed is None else self.computed.fnuz
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of this name. Raises KeyError."""
@@ -111,7 +144,7 @@ def is_fnuz(arch: str) -> bool:
 def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
     """The call of a kernel of `operation`, compiled for `arch`, on one shape.
 
-    Of an operation without a contraction neither what it computes nor its flops are known. Raises ValueError for a size
+    Of an operation without a computation neither what it computes nor its flops are known. Raises ValueError for a size
     that has no positive value or a negative stride, and KeyError for a size or runtime argument that the shape does not
     give; a kernel file that was loaded has neither.
     """
@@ -129,7 +162,8 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         for name in operation.runtime_arguments
     ]
     gemm = _gemm(operation, tensors, shape.sizes, arch)
-    scales = {view.buffer for view in (gemm.scale_x, gemm.scale_w) if view is not None} if gemm is not None else set()
+    computed = gemm if operation.rows is None else _computed_rows(operation.rows, views, operation, shape.sizes, arch)
+    scales = {tensors[name].buffer for name in scale_tensors(operation)}
     buffers = tuple(
         Buffer(
             name=name,
@@ -144,8 +178,8 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         buffers=buffers,
         views=tuple(views.values()),
         arguments=tuple(arguments),
-        gemm=gemm,
-        flops=2 * gemm.macs if gemm is not None else None,
+        computed=computed,
+        flops=None if computed is None else 2 * computed.macs,
         bytes_moved=sum(
             _touched(
                 gemm,
@@ -156,6 +190,14 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
             for buffer in buffers
         ),
     )
+
+
+def scale_tensors(operation: Operation) -> tuple[str, ...]:
+    """The tensors of an operation that hold scales."""
+    if operation.contraction is not None:
+        return operation.contraction.scales
+    rows = operation.rows
+    return () if rows is None else tuple(name for role, name in rows.tensors.items() if role in rows.scales)
 
 
 def _touched(gemm: Gemm | None, buffer: str, elements: int) -> int:
@@ -243,11 +285,33 @@ def _gemm(operation: Operation, tensors: Mapping[str, Tensor], sizes: Mapping[st
         w=view(declared.w),
         y=view(declared.y),
         accumulator=operation.accumulator,
-        scale_x=view_or_none(declared.scale_x),
-        scale_w=view_or_none(declared.scale_w),
-        bias=view_or_none(declared.bias),
-        alpha=declared.alpha,
-        beta=declared.beta,
-        activation=declared.activation,
+        x_scale=view_or_none(declared.x_scale),
+        w_scale=view_or_none(declared.w_scale),
+        steps=tuple(
+            EpilogueStep(
+                kind=step.kind,
+                operand=view_or_none(step.operand),
+                factor=step.factor,
+                activation=step.activation,
+                scale=step.scale,
+            )
+            for step in declared.steps
+        ),
+        fnuz=is_fnuz(arch),
+    )
+
+
+def _computed_rows(
+    declared: RowComputation, views: Mapping[str, TensorView], operation: Operation, sizes: Mapping[str, int], arch: str
+) -> ComputedRows:
+    return ComputedRows(
+        reference=declared.reference,
+        tensors=tuple((role, views[name]) for role, name in declared.tensors.items()),
+        sizes=tuple((name, evaluate_size(text, sizes)) for name, text in declared.sizes.items()),
+        options=tuple(declared.options.items()),
+        macs=evaluate_size(declared.macs, sizes),
+        depth=evaluate_size(declared.depth, sizes),
+        compute=declared.compute,
+        accumulator=operation.accumulator,
         fnuz=is_fnuz(arch),
     )

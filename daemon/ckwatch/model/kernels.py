@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ckwatch.model.contractions import Contraction
+from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.text import Span
 
 ParameterElement = int | str | tuple[int, ...] | tuple[str, ...]
@@ -82,7 +83,7 @@ class Operation:
     keys of the kernel file's `[operation]` table that are no tensors (`activation`, `alpha`, …). `size_arguments`
     are the names of the C function's `int32_t` sizes and `runtime_arguments` those of its runtime arguments, whose C
     types are `runtime_types` (`int32_t` where not given). `size_defaults` are expressions for sizes that a shape need
-    not give, which are also the least that they may be. `contraction`: what it computes, None where that is not known.
+    not give, which are also the least that they may be. `computation`: what it computes, None where that is not known.
     """
 
     kind: str
@@ -94,7 +95,17 @@ class Operation:
     runtime_types: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, ParameterValue] = field(default_factory=dict)
     size_defaults: Mapping[str, str] = field(default_factory=dict)
-    contraction: Contraction | None = None
+    computation: Contraction | RowComputation | None = None
+
+    @property
+    def contraction(self) -> Contraction | None:
+        """What it computes, if that is a contraction."""
+        return self.computation if isinstance(self.computation, Contraction) else None
+
+    @property
+    def rows(self) -> RowComputation | None:
+        """What it computes, if that is computed row by row."""
+        return self.computation if isinstance(self.computation, RowComputation) else None
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from ckwatch.model.gpu_specs import DeviceFacts, GpuSpecs, specs_of
-from ckwatch.model.kernel_problem import KernelProblem
+from ckwatch.model.kernel_problem import Gemm, KernelProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,12 @@ def bound(
 
 def _matrix_us(problem: KernelProblem, part: GpuSpecs, clock_mhz: float) -> float:
     """0 where nothing is known. Operands of two dtypes count as the faster one: the kernel may convert either way."""
-    if problem.gemm is None or problem.flops is None:
+    if problem.computed is None or not problem.flops:
         return 0.0
-    dtypes = {problem.buffer(view.buffer).dtype for view in (problem.gemm.x, problem.gemm.w)}
+    if isinstance(problem.computed, Gemm):
+        dtypes = {problem.buffer(view.buffer).dtype for view in (problem.computed.x, problem.computed.w)}
+    else:
+        dtypes = {problem.computed.compute}
     peaks = [part.peak_tflops[dtype] for dtype in dtypes if dtype in part.peak_tflops]
     if len(peaks) < len(dtypes):
         return 0.0

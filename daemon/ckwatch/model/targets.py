@@ -53,6 +53,7 @@ ARCHS: dict[str, tuple[str, ...]] = {
     "gfx1151": (),
     "gfx1200": (),
     "gfx1201": (),
+    "gfx1250": (),
     **dict.fromkeys(("sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"), ()),
     **{f"sm_{number}{kind}": () for number in (100, 103, 110, 120, 121) for kind in ("", "f", "a")},
 }

@@ -43,9 +43,11 @@ DTYPES: dict[str, Dtype] = {
         Dtype("i64", "I64", "int64_t", 8, 0),
         Dtype("u8", "U8", "uint8_t", 1, 0),
         Dtype("bool", "bool", "bool", 1, 0),
+        Dtype("e8m0", "E8M0", "uint8_t", 1, 0),
     )
 }
-"""`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950."""
+"""`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950. `e8m0` is a power of two,
+2^(bits - 127), or NaN (255): OCP's scale of a microscaled block."""
 
 LAYOUTS = {"row": "Row", "col": "Col"}
 """`row`: the last index is contiguous; `col`: the one before it is."""

@@ -156,13 +156,13 @@ def wrong_sizes(operation: Operation, sizes: Mapping[str, int]) -> Iterator[tupl
     for name, value in sizes.items():
         default = operation.size_defaults.get(name)
         least = _least(operation, name) if default is None else evaluate_size(default, sizes)
-        if value < least and name not in kind.free_strides and not (value == 0 and name in kind.may_be_zero):
+        if value < least and not kind.is_free_stride(name) and not (value == 0 and name in kind.may_be_zero):
             tensor = next((tensor for tensor in operation.tensors if name in tensor.strides), None)
             extent = "" if tensor is None else f": {tensor.name} is {' × '.join(tensor.sizes)}, layout {tensor.layout}"
             yield name, f"`{name}` must be at least {least}{extent}"
             reported.add(name)
     for _, tensor in operation.outputs:
-        found = None if kind.free_strides.isdisjoint(tensor.strides) else _overlap(tensor, sizes)
+        found = _overlap(tensor, sizes) if any(map(kind.is_free_stride, tensor.strides)) else None
         if found is not None and found[0] not in reported:
             yield found[0], f"`{found[0]}` must be at least {found[1]}: elements of {tensor.name} overlap"
     if kind.wrong_sizes is not None:

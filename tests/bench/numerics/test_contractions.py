@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ckwatch.bench.numerics.verification import Reference, WrongResultError, sampled_lines
-from ckwatch.model.contractions import MatrixView, Window
+from ckwatch.bench.numerics.comparison import WrongResultError
+from ckwatch.bench.numerics.verification import Reference, sampled_lines
+from ckwatch.model.contractions import EpilogueStep, MatrixView, Window
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 
 
@@ -21,7 +22,7 @@ def problem_on(gemm: Gemm, views: tuple[TensorView, ...], elements: dict[str, in
         buffers=buffers,
         views=views,
         arguments=(),
-        gemm=gemm,
+        computed=gemm,
         flops=2 * gemm.macs,
         bytes_moved=4 * sum(elements.values()),
     )
@@ -41,7 +42,11 @@ def batched(matrices: int, m: int, n: int, k: int, gap: int) -> KernelProblem:
         for view in (x, w, y)
     )
     elements = {view.buffer: (matrices - 1) * (m_n + gap) + m_n for view, m_n in ((x, m * k), (w, k * n), (y, m * n))}
-    return problem_on(Gemm(x=x, w=w, y=y, bias=bias, accumulator="f32"), views, elements | {"Bias": n})
+    return problem_on(
+        Gemm(x=x, w=w, y=y, steps=(EpilogueStep(kind="add", operand=bias),), accumulator="f32"),
+        views,
+        elements | {"Bias": n},
+    )
 
 
 def inputs_of(problem: KernelProblem) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]]:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import Storage, poison
-from ckwatch.bench.numerics.verification import Reference, WrongResultError
+from ckwatch.bench.numerics.verification import Reference
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.kernel_problem import KernelProblem, problem_of
 from ckwatch.model.kernels import Shape

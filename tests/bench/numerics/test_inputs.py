@@ -117,7 +117,7 @@ def test_a_tensor_that_reaches_outside_of_its_buffer_is_refused(
 def test_of_a_custom_kernel_the_arch_s_floats_are_asked_for() -> None:
     buffer = Buffer(name="In", dtype="f8", elements=4000)
     view = TensorView(buffer="In", sizes=(4000,), strides=(1,))
-    custom = KernelProblem(buffers=(buffer,), views=(view,), arguments=(), gemm=None, flops=None, bytes_moved=4000)
+    custom = KernelProblem(buffers=(buffer,), views=(view,), arguments=(), computed=None, flops=None, bytes_moved=4000)
     ours, ocp = make_inputs(custom, 1, fnuz=True)["In"], make_inputs(custom, 1)["In"]
     assert (ours != ocp).any()
     assert not np.isnan(decode(ours, "f8", True)).any()

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ckwatch.bench.numerics.activations import ACTIVATIONS
+from ckwatch.bench.numerics.comparison import WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.storage import narrow, poison, poison_element, tensor_elements
 from ckwatch.bench.numerics.tolerance import tolerance_of
 from ckwatch.bench.numerics.verification import (
-    ACTIVATIONS,
     Reference,
-    WrongResultError,
     check_written,
     sampled_lines,
 )
@@ -386,11 +386,12 @@ def test_activations_are_those_of_kernel_files() -> None:
 def test_generated_inputs_go_into_the_reference() -> None:
     problem = Trial(EPILOGUE, Size(16, 16, 32, padding=1)).problem
     reference = Reference(problem, make_inputs(problem, 1))
-    assert np.isfinite(reference._expected).all()
+    assert reference.compared == 16 * 16
+    assert np.isfinite(reference._comparison.expected).all()
 
 
 def custom(problem: KernelProblem) -> KernelProblem:
-    return replace(problem, gemm=None, flops=None)
+    return replace(problem, computed=None, flops=None)
 
 
 def test_of_a_custom_kernel_only_the_places_are_checked() -> None:

@@ -63,7 +63,9 @@ def test_an_operand_that_blas_cannot_take(name: str, strides: tuple[int, int]) -
 
 
 def test_what_is_no_gemm_has_no_call() -> None:
-    assert blas_gemm(KernelProblem(buffers=(), views=(), arguments=(), gemm=None, flops=None, bytes_moved=0)) is None
+    assert (
+        blas_gemm(KernelProblem(buffers=(), views=(), arguments=(), computed=None, flops=None, bytes_moved=0)) is None
+    )
 
 
 def with_views(views: dict[str, MatrixView]) -> KernelProblem:
@@ -72,7 +74,7 @@ def with_views(views: dict[str, MatrixView]) -> KernelProblem:
         buffers=problem.buffers,
         views=(),
         arguments=(),
-        gemm=Gemm(x=views["x"], w=views["w"], y=views["y"], accumulator="f32"),
+        computed=Gemm(x=views["x"], w=views["w"], y=views["y"], accumulator="f32"),
         flops=None,
         bytes_moved=0,
     )

@@ -91,7 +91,7 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
     assert problem.gemm is not None
     if layout == "column":
         y = matrix_view("Y", (5, 7), (1, 6))
-        problem = replace(problem, gemm=replace(problem.gemm, y=y))
+        problem = replace(problem, computed=replace(problem.gemm, y=y))
     assert problem.gemm is not None
     strides = problem.gemm.y.strides
     assert strides is not None
@@ -113,7 +113,7 @@ def test_the_library_is_numpy(runtime: CpuRuntime, dtype: str, layout: str) -> N
     assert np.isnan(np.delete(flat, places.reshape(-1))).all()
 
 
-@pytest.mark.parametrize("problem", [gemm_problem(dtype="f16"), replace(gemm_problem(), gemm=None)])
+@pytest.mark.parametrize("problem", [gemm_problem(dtype="f16"), replace(gemm_problem(), computed=None)])
 def test_no_library(runtime: CpuRuntime, problem: KernelProblem) -> None:
     assert runtime.library(problem, dict.fromkeys(("X", "W", "Y"), 0)) is None
 

@@ -346,7 +346,7 @@ def test_the_library_multiplies_any_layouts(*, x_row: bool, w_row: bool, y_row: 
         buffers=tuple(Buffer(name=name, dtype="f32", elements=array.size) for name, array in arrays.items()),
         views=(x, w, y),
         arguments=(),
-        gemm=gemm_of(x, w, y),
+        computed=gemm_of(x, w, y),
         flops=None,
         bytes_moved=0,
     )
@@ -379,12 +379,12 @@ def test_no_library_there(runtime: DeviceRuntime, monkeypatch: pytest.MonkeyPatc
         buffers=(Buffer(name="X", dtype="f32", elements=1),),
         views=(view,),
         arguments=(),
-        gemm=gemm_of(view, view, view),
+        computed=gemm_of(view, view, view),
         flops=None,
         bytes_moved=0,
     )
     monkeypatch.setattr(cuda, "load_cublas", lambda: None)
     assert runtime.library(problem, {"X": 0}) is None
-    assert runtime.library(replace(problem, gemm=None), {"X": 0}) is None
+    assert runtime.library(replace(problem, computed=None), {"X": 0}) is None
     assert runtime.library_name == "cuBLAS"
     assert cuda_blas.NAMES[0] == "libcublas.so.13"

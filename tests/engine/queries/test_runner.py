@@ -89,6 +89,6 @@ def test_operations_and_languages_without_a_runner() -> None:
     unit = GemmCase().unit("cutlass/gemm_universal.cu.j2", {})
     with pytest.raises(CkwatchError, match=r"is a \.cu template: there is no standalone runner for it"):
         runner_unit(unit, "symbol")
-    operation = replace(unit.kernel.operation, kind="custom", contraction=None)
+    operation = replace(unit.kernel.operation, kind="custom", computation=None)
     with pytest.raises(CkwatchError, match="'kernel' is a custom operation: what it computes is not known"):
         runner_unit(replace(unit, kernel=replace(unit.kernel, operation=operation)), "symbol")

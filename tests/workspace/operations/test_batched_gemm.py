@@ -36,8 +36,9 @@ def test_matrices_lie_behind_one_another(tmp_path: Path) -> None:
     assert found.flops == 2 * 3 * 4 * 6 * 8
     gemm = found.gemm
     assert gemm is not None
-    assert gemm.bias is not None
-    assert (gemm.x.batch, gemm.w.batch, gemm.bias.batch, gemm.y.batch) == (
+    bias = gemm.steps[0].operand
+    assert bias is not None
+    assert (gemm.x.batch, gemm.w.batch, bias.batch, gemm.y.batch) == (
         ((3, 32),),
         ((3, 48),),
         ((3, 0),),
@@ -116,3 +117,26 @@ def test_special_sizes_are_right_and_have_each_stride(tmp_path: Path) -> None:
     ]
     within = found["matrices of W within each other"]
     assert (within["LDB"], within["BatchStrideB"]) == (3 * within["K"], within["K"])
+
+
+SCALES = """scale_a = { per = "row", batched = true }
+scale_b = { per = "row", batched = true }
+"""
+
+
+def test_each_matrix_can_have_scales_of_its_own(tmp_path: Path) -> None:
+    found = problem(tmp_path, SCALES)
+    sizes = {buffer.name: buffer.elements for buffer in found.buffers}
+    assert (sizes["inv_scale_x"], sizes["inv_scale_w"]) == (3 * 4, 3 * 6)
+    assert found.gemm is not None
+    x, w = (step.operand for step in found.gemm.steps)
+    assert x is not None
+    assert w is not None
+    assert (x.batch, x.rows, x.columns) == (((3, 4),), ((4, 1),), ((6, 0),))
+    assert (w.batch, w.rows, w.columns) == (((3, 6),), ((4, 0),), ((6, 1),))
+
+
+def test_scales_of_each_matrix_are_those_per_row(tmp_path: Path) -> None:
+    text = TOP + BATCHED + SCALES.replace("row", "tensor") + INSTANCE
+    found = workspace(tmp_path, {"k.kernel.toml": text}).diagnostics
+    assert {one.code for one in found} == {"kernel-file/inconsistent-scale"}

@@ -20,7 +20,7 @@ def test_there_is_no_leading_dimension_of_a_bias(tmp_path: Path) -> None:
     assert names == ["X", "W", "Bias", "Y", "M", "N", "K", "LDA", "LDB", "LDC", "kBatch"]
     assert problem.flops == 2 * 4 * 6 * 8
     assert problem.gemm is not None
-    assert problem.gemm.bias is not None
+    assert [step.kind for step in problem.gemm.steps] == ["add"]
 
 
 def test_a_full_bias_is_refused_at_its_place(tmp_path: Path) -> None:

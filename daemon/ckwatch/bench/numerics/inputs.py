@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 
-from ckwatch.bench.numerics.storage import Storage, gap_mask, narrow, poison_element, storage_type
+from ckwatch.bench.numerics.references import REFERENCES, Given
+from ckwatch.bench.numerics.storage import Storage, gap_mask, narrow, poison_element, storage_type, tensor_elements
 from ckwatch.bench.numerics.tolerance import INTEGERS
 from ckwatch.model.kernel_problem import Buffer, KernelProblem
 
@@ -25,10 +26,10 @@ _LAST_SHIFT = np.uint64(31)
 def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
     """Each buffer that the kernel reads, by name, as stored elements (`storage.storage_type`).
 
-    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5; gaps are poisoned. `fnuz`: which
-    8-bit floats the arch has, if it is not the problem's GEMM that tells. Raises MemoryError.
+    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); gaps are poisoned.
+    `fnuz`: which 8-bit floats the arch has, if the problem does not tell. Raises MemoryError.
     """
-    form = fnuz if fnuz is not None else problem.gemm is not None and problem.gemm.fnuz
+    form = fnuz if fnuz is not None else bool(problem.fnuz)
     read = [buffer for buffer in problem.buffers if not buffer.output]
     inputs = {buffer.name: np.empty(buffer.elements, storage_type(buffer.dtype)) for buffer in read}
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as threads:
@@ -39,10 +40,21 @@ def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> 
         ]
         for chunk in chunks:
             chunk.result()
+    _write_contents(problem, inputs, seed)
     for buffer in read:
         if (gaps := gap_mask(problem, buffer)) is not None:
             inputs[buffer.name][gaps] = poison_element(buffer.dtype, form)
     return inputs
+
+
+def _write_contents(problem: KernelProblem, inputs: Mapping[str, Storage], seed: int) -> None:
+    """Replace the integers that mean something."""
+    contents = None if problem.rows is None else REFERENCES[problem.rows.reference].contents
+    if problem.rows is None or contents is None:
+        return
+    for role, values in contents(Given(problem, {}), seed).items():
+        view = problem.rows.view(role)
+        tensor_elements(inputs[view.buffer], view)[...] = values
 
 
 def random_bits(seed: int, tensor: int, begin: int, count: int) -> npt.NDArray[np.uint64]:
@@ -79,6 +91,8 @@ def _values_of(buffer: Buffer, fnuz: bool) -> Callable[[npt.NDArray[np.uint64]],
         least, greatest = INTEGERS[buffer.dtype]
         element, first, count = storage_type(buffer.dtype), max(least, -5.0), np.uint64(min(11.0, greatest - least + 1))
         return lambda bits: (bits % count).astype(element) + element.type(first)
+    if buffer.dtype == "e8m0":
+        return lambda bits: (bits % np.uint64(7)).astype(np.uint8) + np.uint8(124)
     factor, offset = (1.0, 0.5) if buffer.scale else (2.0, -1.0)
 
     def values(bits: npt.NDArray[np.uint64]) -> Storage:

@@ -2,7 +2,7 @@
 
 16-bit and 8-bit floats are stored as their bits, everything else as itself. `widen` is exact, `narrow` rounds to
 nearest even as `ckwatch_templates/common/element_types.j2` does: 8-bit floats and integers saturate, NaN stays NaN (0
-as an integer).
+as an integer). Powers of two (e8m0) are rounded to the nearest one, half up; below 0 there is none.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _NUMPY_TYPES: dict[str, type[np.generic]] = {
 
 
 _SECOND_POISON = 0x55
+E8M0_NAN = 0xFF
 
 
 def storage_type(dtype: str) -> np.dtype[Any]:
@@ -51,6 +52,9 @@ def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
     if dtype in ("f8", "bf8"):
         values: Doubles = small_float_values(dtype, fnuz)[elements]
         return values
+    if dtype == "e8m0":
+        powers: Doubles = np.where(elements == E8M0_NAN, np.nan, np.ldexp(1.0, elements.astype(np.int32) - 127))
+        return powers
     if dtype == "f16":
         elements = elements.view(np.float16)
     elif dtype == "bf16":
@@ -79,6 +83,10 @@ def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Sto
         nearest = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
         quiet = bits | np.uint32(0x400000)
         return (np.where(np.isnan(single), quiet, nearest) >> np.uint32(16)).astype(np.uint16)
+    if dtype == "e8m0":
+        nearest_power = np.minimum((bits + np.uint32(0x400000)) >> np.uint32(23), np.uint32(E8M0_NAN - 1))
+        nearest_power = np.where(bits < np.uint32(0x600000), np.uint32(0), nearest_power)  # 2^-127 is no normal f32
+        return np.where(np.isnan(single) | (single < 0), E8M0_NAN, nearest_power).astype(np.uint8)
     return _narrow_small(single, SMALL_FLOATS[dtype, fnuz], fnuz)
 
 
@@ -90,6 +98,9 @@ def is_nan(elements: Storage, dtype: str, fnuz: bool) -> npt.NDArray[np.bool_]:
         return (elements & np.uint16(0x7FFF)) > np.uint16(0x7F80)
     if dtype in ("f8", "bf8"):
         return np.isnan(small_float_values(dtype, fnuz))[elements]
+    if dtype == "e8m0":
+        missing: npt.NDArray[np.bool_] = elements == np.uint8(E8M0_NAN)
+        return missing
     if dtype in INTEGERS:
         return np.zeros(elements.shape, np.bool_)
     return np.isnan(elements)

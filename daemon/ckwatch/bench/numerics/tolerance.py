@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ckwatch.model.contractions import Contraction
-from ckwatch.model.kernel_problem import Gemm, KernelProblem
+from ckwatch.model.contractions import Contraction, EpilogueStep, MatrixAxes, MatrixView
+from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem
 from ckwatch.model.tensors import DTYPES
 
 
@@ -103,6 +103,18 @@ def tolerance_of(problem: KernelProblem) -> Tolerance:
     return Tolerance(relative=relative, floor=tolerance_floor(gemm.accumulator, dtype, roundings, gemm.fnuz))
 
 
+def tolerance_of_rows(rows: ComputedRows, output: str) -> Tolerance:
+    """The tolerance of an output of the dtype `output` that is computed row by row. Integers may be one off."""
+    mantissa = DTYPES[output].mantissa_bits
+    accumulator = DTYPES[rows.accumulator].mantissa_bits or EPILOGUE_MANTISSA
+    relative = max(
+        _half_ulp(accumulator) * rows.depth,
+        _half_ulp(DTYPES[rows.compute].mantissa_bits) if mantissa else 0.0,
+        _half_ulp(mantissa),
+    )
+    return Tolerance(relative=relative, floor=half_subnormal(output, rows.fnuz) if mantissa else 1.0)
+
+
 def _half_ulp(mantissa_bits: int) -> float:
     return math.ldexp(0.5, -mantissa_bits) if mantissa_bits else 0.0
 
@@ -115,10 +127,15 @@ def tolerance_floor(accumulator: str, output: str, roundings: int, fnuz: bool) -
 
 def epilogue_roundings(computed: Gemm | Contraction) -> int:
     """How often an element is rounded after its sum."""
-    return (
-        (computed.scale_x is not None)
-        + (computed.scale_w is not None)
-        + (computed.alpha != 1)
-        + 2 * (computed.bias is not None)
-        + 16 * (computed.activation not in NO_ROUNDINGS)
-    )
+    blocks = (computed.x_scale is not None) + (computed.w_scale is not None)
+    return blocks + sum(map(_roundings, computed.steps))
+
+
+def _roundings(step: EpilogueStep[MatrixAxes] | EpilogueStep[MatrixView]) -> int:
+    match step.kind:
+        case "multiply":
+            return (step.operand is not None) + (step.factor != 1)
+        case "add":
+            return 2
+        case "activation":
+            return 16 * (step.activation not in NO_ROUNDINGS)

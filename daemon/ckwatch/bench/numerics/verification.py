@@ -22,13 +22,15 @@ atol, which a result that is off by a slice of K, a scale or a bias does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ckwatch.bench.numerics.activations import ACTIVATIONS
+from ckwatch.bench.numerics.comparison import SHOWN, Comparison, OutputCheck, WrongResultError, span_text
 from ckwatch.bench.numerics.storage import (
     Doubles,
     Mask,
@@ -39,75 +41,34 @@ from ckwatch.bench.numerics.storage import (
     matrix_offsets,
     poison_element,
     sample_indices,
+    tensor_elements,
     widen,
 )
-from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, range_of, tolerance_of
+from ckwatch.bench.numerics.tolerance import INTEGERS, tolerance_of
 from ckwatch.bench.report import FailureKind
 from ckwatch.model.contractions import MatrixView
 from ckwatch.model.kernel_problem import Buffer, Gemm, KernelProblem, TensorView
 
-SQRT_HALF = 0.70710678118654752440
-SQRT_2_BY_PI = 0.79788456080286535588
-
-
-def erf(values: Doubles) -> Doubles:
-    """The error function; numpy has none."""
-    return np.fromiter(map(math.erf, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
-
-
-def _sigmoid(x: Doubles) -> Doubles:
-    with np.errstate(over="ignore"):
-        result: Doubles = 1 / (1 + np.exp(-x))
-    return result
-
-
-ACTIVATIONS: Mapping[str, Callable[[Doubles], Doubles]] = {
-    "none": lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "gelu": lambda x: 0.5 * x * (1 + erf(x * SQRT_HALF)),
-    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(SQRT_2_BY_PI * (x + 0.044715 * x * x * x))),
-    "silu": lambda x: x * _sigmoid(x),
-    "sigmoid": _sigmoid,
-    "tanh": np.tanh,
-}
-
 CHUNK = 1 << 20
-SHOWN = 5
-"""Wrong elements that are named one by one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputCheck:
-    """A right result. `worst_error` is the largest |y - reference| / (atol + rtol · |reference|): at most 1."""
-
-    compared: int
-    worst_error: float
-    rtol: float
-    atol: float
-
-
-class WrongResultError(Exception):  # becomes a `Failure`
-    """The kernel's result is WRONG, UNWRITTEN or OUT_OF_BOUNDS; `detail` names places and values."""
-
-    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.detail = detail
 
 
 def check_written(
-    problem: KernelProblem, outputs: Mapping[str, Storage], fnuz: bool, again: Mapping[str, Storage] | None = None
+    problem: KernelProblem,
+    outputs: Mapping[str, Storage],
+    fnuz: bool,
+    again: Mapping[str, Storage] | None = None,
+    optional: Mapping[str, Mask] | None = None,
 ) -> None:
     """Look at every element of outputs that were poisoned before the run.
 
     `outputs` are the stored elements of each output buffer by name; elements behind the buffer's own are a guard.
     `again` are those of another run with the same inputs, on the second poison: what still holds either is unwritten,
     and what differs otherwise is not deterministic. Without it, NaN with the bits of the poison are taken as unwritten.
+    `optional`: elements of the output tensors of some buffers, in their shape, that may be left as they are.
 
-    Raises WrongResultError: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where a GEMM left poison in
-    its output (another kernel: where it wrote nothing at all), NONDETERMINISTIC, WRONG where a GEMM wrote NaN. Raises
-    KeyError for a missing output.
+    Raises WrongResultError: OUT_OF_BOUNDS where a gap or the guard was written, UNWRITTEN where poison is left in an
+    output (if it is not known what is computed: where nothing was written at all), NONDETERMINISTIC, and WRONG where
+    NaN was written though it is known what is computed. Raises KeyError for a missing output.
     """
     for buffer in problem.buffers:
         if not buffer.output:
@@ -118,20 +79,31 @@ def check_written(
         _check_out_of_bounds(problem, buffer, first, gaps, poison_element(buffer.dtype, fnuz))
         if second is not None:
             _check_out_of_bounds(problem, buffer, second, gaps, poison_element(buffer.dtype, fnuz, second=True))
-        left = _unwritten(buffer, first, second, gaps, fnuz)
-        total = buffer.elements - (0 if gaps is None else int(np.count_nonzero(gaps)))
-        if left.size == total:
+        ignored = _ignored(problem, buffer, gaps, None if optional is None else optional.get(buffer.name))
+        left = _unwritten(buffer, first, second, ignored, fnuz)
+        total = buffer.elements - (0 if ignored is None else int(np.count_nonzero(ignored)))
+        if total and left.size == total:
             raise WrongResultError(FailureKind.UNWRITTEN, f"the kernel wrote nothing to {buffer.name}")
-        if left.size and problem.gemm is not None:
+        if left.size and problem.computed is not None:
             raise WrongResultError(
                 FailureKind.UNWRITTEN,
                 f"the kernel left {left.size:,} of {total:,} elements of {buffer.name} unwritten",
                 f"they hold what was there before the run: {_named_indices(problem, buffer, left)}",
             )
         if second is not None:
-            _check_deterministic(problem, buffer, first, second, gaps, left)
-        if problem.gemm is not None:
-            _check_numbers(problem, buffer, first, gaps, fnuz)
+            _check_deterministic(problem, buffer, first, second, ignored, left)
+        if problem.computed is not None:
+            _check_numbers(problem, buffer, first, ignored, fnuz)
+
+
+def _ignored(problem: KernelProblem, buffer: Buffer, gaps: Mask | None, optional: Mask | None) -> Mask | None:
+    """The gaps, and what need not be written."""
+    if optional is None or not optional.any():
+        return gaps
+    ignored = np.zeros(buffer.elements, np.bool_) if gaps is None else gaps.copy()
+    view = next(view for view in problem.views if view.buffer == buffer.name)
+    tensor_elements(ignored, view)[optional] = True
+    return ignored
 
 
 def index_at(offset: int, view: TensorView) -> tuple[int, ...]:
@@ -306,34 +278,34 @@ class Reference:
         self._lines = (
             sampled_lines(self._gemm, full_check_macs, seed) if written is None else _lines_with(self._gemm, written)
         )
-        tolerance = tolerance_of(problem)
-        before = np.empty(self._lines.shape)
+        expected = np.empty(self._lines.shape)
+        magnitude = np.empty(self._lines.shape)
         for at, matrix in enumerate(self._lines.matrices.tolist()):
-            before[at] = self._before_activation(self._product(inputs, matrix), inputs, matrix)
-        after = ACTIVATIONS[self._gemm.activation](before)
-        if self._y.dtype in INTEGERS:
-            after = np.rint(after)
-        magnitude = np.maximum(np.abs(before), np.abs(after))
-        self._relative = tolerance.relative
-        self._absolute = tolerance.floor + tolerance.relative * float(magnitude.max())
-        self._mean_allowed = tolerance.floor + tolerance.relative * _root_mean_square(magnitude)
-        self._expected = after
+            expected[at], magnitude[at] = self._after_steps(self._product(inputs, matrix), inputs, matrix)
+        self._comparison = Comparison(
+            self._y.name, self._y.dtype, expected, magnitude, tolerance_of(problem), self._gemm.fnuz
+        )
 
     @property
     def compared(self) -> int:
         """Elements of the output that are compared."""
-        return self._expected.size
+        return self._comparison.expected.size
 
     @property
     def is_full(self) -> bool:
         """Whether every element is compared."""
-        return self._expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
+        return self._comparison.expected.shape == (self._gemm.y.matrices, *self._gemm.y.sizes)
+
+    @property
+    def optional(self) -> Mapping[str, Mask]:
+        """Elements that need not be written: none."""
+        return {}
 
     @property
     def description(self) -> str:
         """How the reference was made, for people."""
         how = "f64 blocks in extended precision" if self._gemm.accumulator == "f64" else "f64"
-        matrices, rows, columns = self._expected.shape
+        matrices, rows, columns = self._comparison.expected.shape
         part = "every element" if self.is_full else f"{rows:,} × {columns:,} sampled rows and columns"
         if matrices < self._gemm.y.matrices:
             part += f" of {matrices:,} matrices"
@@ -363,26 +335,13 @@ class Reference:
 
     def _compare(self, outputs: Mapping[str, Storage], written: Mask | None) -> OutputCheck:
         found = widen(self._compared_of(outputs[self._y.name]), self._y.dtype, self._gemm.fnuz)
-        differences, errors = self._errors(found)
-        if written is not None:  # NaN was not looked for
-            errors = np.where(written, np.where(np.isnan(found), math.inf, errors), 0.0)
-            differences = differences[written]
-        wrong = errors > 1
-        if wrong.any():
-            raise self._wrong(found, errors, wrong)
-        if (mean := _root_mean_square(differences)) > self._mean_allowed:
-            raise WrongResultError(
-                FailureKind.WRONG,
-                f"the elements of {self._y.name} are too far from the reference, all in all",
-                f"root mean square of the errors {mean:.3g}, allowed {self._mean_allowed:.3g}; no single element is "
-                f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
-            )
-        return OutputCheck(
-            compared=errors.size if written is None else int(np.count_nonzero(written)),
-            worst_error=float(errors.max()),
-            rtol=self._relative,
-            atol=self._absolute,
-        )
+        return self._comparison.check(found, written, whole=self.is_full, span=self._span_of, name_of=self._name_of)
+
+    def _span_of(self, wrong: Mask) -> str:
+        lines = self._lines
+        matrices, rows, columns = np.nonzero(wrong)
+        which = f"matrices {span_text(lines.matrices[matrices])}, " if self._gemm.y.matrices > 1 else ""
+        return f"{which}rows {span_text(lines.rows[rows])}, columns {span_text(lines.columns[columns])}"
 
     def _product(self, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
         gemm, lines = self._gemm, self._lines
@@ -395,62 +354,40 @@ class Reference:
             some = np.arange(begin, min(begin + block, depth))
             x = matrix_elements(inputs[gemm.x.buffer], gemm.x, matrix, lines.rows, some)
             w = matrix_elements(inputs[gemm.w.buffer], gemm.w, matrix, some, lines.columns)
-            total += widen(x, x_dtype, gemm.fnuz) @ widen(w, w_dtype, gemm.fnuz)
+            scaled_x, scaled_w = widen(x, x_dtype, gemm.fnuz), widen(w, w_dtype, gemm.fnuz)
+            if gemm.x_scale is not None:
+                scaled_x = scaled_x * self._elements(gemm.x_scale, inputs, matrix, lines.rows, some)
+            if gemm.w_scale is not None:
+                scaled_w = scaled_w * self._elements(gemm.w_scale, inputs, matrix, some, lines.columns)
+            total += scaled_x @ scaled_w
         return total.astype(np.float64, copy=False)
 
-    def _before_activation(self, product: Doubles, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
-        gemm = self._gemm
-        for scale in (gemm.scale_x, gemm.scale_w):
-            if scale is not None:
-                product *= self._values(scale, inputs, matrix)
-        if gemm.alpha != 1:
-            product *= gemm.alpha
-        if gemm.bias is not None:
-            product += gemm.beta * self._values(gemm.bias, inputs, matrix)
-        return product
+    def _after_steps(self, value: Doubles, inputs: Mapping[str, Storage], matrix: int) -> tuple[Doubles, Doubles]:
+        """The output, and the largest magnitude that it had before an activation or has."""
+        magnitude = np.zeros_like(value)
+        for step in self._gemm.steps:
+            if step.kind == "activation":
+                magnitude = np.maximum(magnitude, np.abs(value))
+                value = ACTIVATIONS[step.activation](value)
+                continue
+            operand = step.factor if step.operand is None else step.factor * self._values(step.operand, inputs, matrix)
+            value = value * operand if step.kind == "multiply" else value + operand
+        if self._y.dtype in INTEGERS:
+            value = np.rint(value)
+        return value, np.maximum(magnitude, np.abs(value))
+
+    def _elements(
+        self, view: MatrixView, inputs: Mapping[str, Storage], matrix: int, rows: Indices, columns: Indices
+    ) -> Doubles:
+        stored = matrix_elements(inputs[view.buffer], view, matrix, rows, columns)
+        return widen(stored, self._problem.buffer(view.buffer).dtype, self._gemm.fnuz)
 
     def _values(self, view: MatrixView, inputs: Mapping[str, Storage], matrix: int) -> Doubles:
         """An operand of the result's indices at the compared places, widened once where it repeats itself."""
         once = np.zeros(1, np.intp)
         rows = self._lines.rows if any(stride for _, stride in view.rows) else once
         columns = self._lines.columns if any(stride for _, stride in view.columns) else once
-        stored = matrix_elements(inputs[view.buffer], view, matrix, rows, columns)
-        return widen(stored, self._problem.buffer(view.buffer).dtype, self._gemm.fnuz)
-
-    def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
-        """|y - reference|, and the same in units of what it may be."""
-        low, high = range_of(self._y.dtype, self._gemm.fnuz)
-        expected = self._expected if math.isinf(high) else np.clip(self._expected, low, high)
-        equal = found == expected
-        if self._y.dtype in LARGEST:
-            # too large for the output: its infinity and its largest value are both right
-            limit = LARGEST[self._y.dtype]
-            equal |= (np.abs(expected) > limit) & (np.abs(found) >= limit) & (found * expected > 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            differences = np.where(equal, 0.0, np.abs(found - expected))
-            errors = np.where(equal, 0.0, differences / (self._absolute + self._relative * np.abs(expected)))
-        return differences, errors
-
-    def _wrong(self, found: Doubles, errors: Doubles, wrong: npt.NDArray[np.bool_]) -> WrongResultError:
-        worst = int(np.argmax(errors))
-        shown = dict.fromkeys((worst, *np.flatnonzero(wrong)[:SHOWN].tolist()))
-        name, lines = self._y.name, self._lines
-        matrices, rows, columns = np.nonzero(wrong)
-        which = f"matrices {_span(lines.matrices[matrices])}, " if self._gemm.y.matrices > 1 else ""
-        texts = [
-            f"tolerance: {self._tolerance_text()}",
-            f"wrong are {which}rows {_span(lines.rows[rows])}, columns {_span(lines.columns[columns])}",
-            *(
-                f"{self._name_of(place)} is {found.flat[place]:.9g}, reference {self._expected.flat[place]:.9g}"
-                for place in shown
-            ),
-        ]
-        of = "" if self.is_full else " compared"
-        return WrongResultError(
-            FailureKind.WRONG,
-            f"{rows.size:,} of {errors.size:,}{of} elements of {name} are wrong",
-            "\n".join(texts) + self._similarity(found),
-        )
+        return self._elements(view, inputs, matrix, rows, columns)
 
     def _name_of(self, place: int) -> str:
         """`Y[3, 5]`, for a place among what is compared."""
@@ -459,20 +396,6 @@ class Reference:
         rows, columns = lines.rows[row : row + 1], lines.columns[column : column + 1]
         at = matrix_offsets(y, int(lines.matrices[matrix]), rows, columns)
         return _named_indices(self._problem, self._y, at[0])
-
-    def _tolerance_text(self) -> str:
-        return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
-
-    def _similarity(self, found: Doubles) -> str:
-        """A line that describes the wrong result, if it has a simple pattern."""
-        if not found.any():
-            return f"\nall elements of {self._y.name} are 0"
-        factor = _common_factor(found, self._expected)
-        return "" if factor is None else f"\nthe elements are about {factor:.4g} times the reference"
-
-
-def _span(indices: Indices) -> str:
-    return f"{int(indices.min()):,} to {int(indices.max()):,}"
 
 
 LEAST_MATRICES = 4
@@ -510,18 +433,3 @@ def _lines_with(gemm: Gemm, written: Mask) -> Lines:
             of_rows |= found.any(axis=1)
             of_columns |= found.any(axis=0)
     return Lines(matrices=np.array(matrices, np.intp), rows=np.flatnonzero(of_rows), columns=np.flatnonzero(of_columns))
-
-
-def _root_mean_square(values: Doubles) -> float:
-    with np.errstate(over="ignore"):
-        return math.sqrt(float(np.mean(np.square(values))))
-
-
-def _common_factor(found: Doubles, expected: Doubles) -> float | None:
-    """What all of `found` are of `expected`, if they are about the same part of it."""
-    clear = np.isfinite(found) & (np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0))
-    if np.count_nonzero(clear) < LEAST_SIDE:
-        return None
-    ratios = found[clear] / expected[clear]
-    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
-    return float(middle) if math.isfinite(middle) and abs(high - low) <= 0.02 * abs(middle) else None

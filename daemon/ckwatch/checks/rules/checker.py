@@ -9,9 +9,15 @@ from functools import lru_cache
 
 from ckwatch.checks.rules import (
     batched_gemm_xdl_cshuffle_v3,
+    ck_tile_fmha,
     ck_tile_gemm,
+    ck_tile_normalization,
+    gemm_mx_xdl_cshuffle_v3,
+    gemm_xdl_cshuffle_v3_ab_scale,
+    gemm_xdl_cshuffle_v3_b_preshuffle,
     gemm_xdl_cshuffle_v3_rules,
     grouped_conv_fwd_xdl_cshuffle_v3,
+    moe_gemm_xdl_cshuffle_v3,
 )
 from ckwatch.checks.rules.expression import UnknownValueError, Value
 from ckwatch.checks.rules.matrix_instructions import HOST
@@ -25,8 +31,14 @@ OPERATIONS: Mapping[str, DeviceOperation] = {
     for operation in (
         gemm_xdl_cshuffle_v3_rules.OPERATION,
         batched_gemm_xdl_cshuffle_v3.OPERATION,
+        gemm_xdl_cshuffle_v3_b_preshuffle.OPERATION,
+        gemm_mx_xdl_cshuffle_v3.OPERATION,
+        gemm_xdl_cshuffle_v3_ab_scale.OPERATION,
         grouped_conv_fwd_xdl_cshuffle_v3.OPERATION,
+        moe_gemm_xdl_cshuffle_v3.OPERATION,
         ck_tile_gemm.OPERATION,
+        ck_tile_fmha.OPERATION,
+        *ck_tile_normalization.OPERATIONS,
     )
 }
 
@@ -37,6 +49,7 @@ ELEMENT_TYPES = {
     "f8_t": "F8", "f8_fnuz_t": "F8", "f8_ocp_t": "F8", "F8": "F8",
     "bf8_t": "BF8", "bf8_fnuz_t": "BF8", "bf8_ocp_t": "BF8", "BF8": "BF8",
     "int8_t": "I8", "I8": "I8", "int32_t": "I32", "int": "I32", "I32": "I32",
+    "f4x2_pk_t": "F4", "F4": "F4",
 }  # fmt: skip
 MATRIX_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
 

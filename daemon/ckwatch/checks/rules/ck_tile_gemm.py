@@ -62,6 +62,7 @@ PARAMETERS = (
     _integer("TilePartitionerGroupNum", "8", "TileParitionerGroupNum"),
     _integer("TilePartitionerM01", "4", "TileParitionerM01"),
     _integer("PersistentBlocks", declared=_COUNT),
+    _integer("StreamKBlocks", "0", declared=_COUNT),
 )
 """In the order of the template parameters."""
 
@@ -466,6 +467,29 @@ RULES = (
         when="Pipeline == 'CompV5'",
         severity=Severity.WARNING,
         asserted_by="CompV5 has no persistent form",
+        host=True,
+    ),
+    Rule(
+        "stream-k-pipeline",
+        "Pipeline in ('Mem', 'CompV3', 'CompV4')",
+        ("Pipeline", "StreamKBlocks"),
+        "With Stream-K a block learns how many rounds it has while it runs, for which {Pipeline} has no form.",
+        f"{PIPELINE}{{comp_v5,comp_v6,comp_async}}.hpp: BlockHasHotloop and TailHandler are the host's, and CompV5's "
+        "warps meet no more once one of them writes Y",
+        when="StreamKBlocks > 0",
+        severity=Severity.WARNING,
+        asserted_by="Stream-K needs Mem, CompV3 or CompV4",
+        host=True,
+    ),
+    Rule(
+        "stream-k-persistent",
+        "PersistentBlocks == 0",
+        ("PersistentBlocks", "StreamKBlocks"),
+        "Stream-K's blocks take tile after tile by themselves: PersistentBlocks or StreamKBlocks says how many.",
+        SHAPE + "kernel/streamk_gemm_tile_partitioner.hpp, the grid is that of the partitioner",
+        when="StreamKBlocks > 0",
+        severity=Severity.WARNING,
+        asserted_by="StreamKBlocks are persistent: PersistentBlocks must be 0",
         host=True,
     ),
     Rule(

@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckwatch.checks.rules.checker import OPERATIONS
+from ckwatch.checks.rules.ck_tile_fmha import PIPELINES as FMHA_PIPELINES
 from ckwatch.checks.rules.ck_tile_gemm import EPILOGUES
 from ckwatch.checks.rules.ck_tile_gemm import PIPELINES as CK_TILE_PIPELINES
+from ckwatch.checks.rules.ck_tile_normalization import VECTORS as NORM_VECTORS
+from ckwatch.checks.rules.gemm_mx_xdl_cshuffle_v3 import C_VECTOR, PIPELINE_VERSIONS
 from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import (
     A_CLUSTER,
     B_CLUSTER,
@@ -50,6 +53,11 @@ power of two, or has a value that is rare among the kernel's instances. The fix 
 
 A hint at the kernel file's `template`: which device operations have no rules, and which arguments could not be read.
 Only the compiler checks those.
+
+### `ck-arch`
+
+An error at the arch, for a source that includes CK's headers: the compiler knows gfx1250, CK 1.2.0 does not. Of gfx12,
+its headers know gfx1200 and gfx1201 alone. Templates without its headers (`hip/gemm_tiled.hip.j2`, one's own) compile.
 
 This page is written by `python -m ckwatch.checks.rules`. How the rules were compared with the compiler is in
 `benchmarks/rules_against_hipcc.py`.
@@ -208,6 +216,20 @@ _GEMM_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     ),
 }
 
+_GEMM_MX_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
+    **{
+        name: one
+        for name, one in _GEMM_XDL_CSHUFFLE_V3.items()
+        if name not in (C_VECTORS, "ComputeTypeA", "ComputeTypeB")
+    },
+    "KPerBlock": ParameterDescription("How deep along K the tiles of X and W in LDS are, in bytes."),
+    "BlkGemmPipelineVer": ParameterDescription(
+        "The block's pipeline: v1 is the plain one, v3 has two buffers in LDS.", PIPELINE_VERSIONS
+    ),
+    "BlkGemmPipeSched": ParameterDescription("How a block overlaps loads with matrix instructions.", ("Intrawave",)),
+    C_VECTOR: ParameterDescription("Elements of Y that a thread writes at once.", (1, 2, 4, 8, 16)),
+}
+
 _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3: Mapping[str, ParameterDescription] = {
     "ConvForwardSpecialization": ParameterDescription(
         "What the convolution is known to be: filters of one element without pads (Filter1x1Pad0), without strides too "
@@ -298,13 +320,98 @@ _CK_TILE_GEMM: Mapping[str, ParameterDescription] = {
         "Blocks of a persistent kernel, each of which computes tile after tile: about as many as run at once. 0: as "
         "many blocks as there are tiles."
     ),
+    "StreamKBlocks": ParameterDescription(
+        "Blocks that share the rounds along K of all tiles: about as many as run at once. 0: a tile is one block's."
+    ),
+}
+
+_MOE_GEMM: Mapping[str, ParameterDescription] = {
+    **_GEMM_XDL_CSHUFFLE_V3,
+    "MPerBlock": ParameterDescription("Sorted pairs of a token and an expert that one block computes: block_m."),
+    "NSwizzle": ParameterDescription(
+        "The order of blocks by the tiles of each expert, which is no input here.", (False,)
+    ),
+    "CShuffleDataType": ParameterDescription("Type in which Y goes through LDS. Default: F32.", _DTYPES),
+}
+
+_CK_TILE_NORMALIZATION: Mapping[str, ParameterDescription] = {
+    "Repeat_M": ParameterDescription("Rows that each thread takes part in.", (1, 2, 4)),
+    "Repeat_N": ParameterDescription("Vectors of a row that each thread reads in one pass.", (1, 2, 3, 4, 5, 6, 8)),
+    "ThreadPerBlock_M": ParameterDescription("Rows that the threads of a block share at once.", (1, 2, 4, 8, 16)),
+    "ThreadPerBlock_N": ParameterDescription(
+        "Threads that share a row: up to 64 of one wave, which exchange sums in registers, or whole waves, which "
+        "exchange them through LDS.",
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    ),
+    "Vector_N": ParameterDescription("Elements that a thread reads at once; N must be a multiple.", NORM_VECTORS),
+    "kPadN": ParameterDescription(
+        "Whether N need be no multiple of Repeat_N * ThreadPerBlock_N * Vector_N.", (True, False)
+    ),
+    "kTwoPass": ParameterDescription(
+        "Whether rows are read twice, first for the sums, so that they may be of any length. One pass keeps a row in "
+        "registers.",
+        (True, False),
+    ),
+    "kBlockPerCu": ParameterDescription(
+        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit.", (1, 2, 4, 8)
+    ),
+}
+
+_CK_TILE_FMHA: Mapping[str, ParameterDescription] = {
+    "kM0": ParameterDescription("Queries that one block computes.", (16, 32, 64, 128, 256)),
+    "kN0": ParameterDescription("Keys that a block takes at once.", (32, 64, 128, 256)),
+    "kK0": ParameterDescription("Elements of a head by which Q and K are multiplied at once.", (16, 32, 64, 128)),
+    "kN1": ParameterDescription("Elements of a head of V and O, padded.", (32, 64, 128, 192, 256)),
+    "kK1": ParameterDescription("Keys by which probabilities and V are multiplied at once.", (16, 32, 64)),
+    "kQKHeaddim": ParameterDescription("Elements of a head of Q and K, padded.", (32, 48, 64, 96, 128, 160, 192, 256)),
+    "Gemm0BlockWarps": ParameterDescription("Warps of a block that multiply Q and K: along queries, 1 and 1."),
+    "Gemm0WarpTile": ParameterDescription("The tile of a warp's matrix product for Q and K: M, N and K."),
+    "Gemm1BlockWarps": ParameterDescription("Warps that multiply probabilities and V, as Gemm0BlockWarps."),
+    "Gemm1WarpTile": ParameterDescription("The tile of a warp's matrix product for V, as Gemm0WarpTile."),
+    "kPadSeqLenQ": ParameterDescription("Whether the length of Q need be no multiple of kM0.", (True, False)),
+    "kPadSeqLenK": ParameterDescription("Whether the length of K need be no multiple of kN0.", (True, False)),
+    "kPadHeadDimQ": ParameterDescription(
+        "Whether a head of Q and K need not fill kQKHeaddim; with qr, elements are then read one by one.", (True, False)
+    ),
+    "kPadHeadDimV": ParameterDescription(
+        "Whether a head of V need not fill kN1; with qr, elements are then read and written one by one.", (True, False)
+    ),
+    "Pipeline": ParameterDescription(
+        "How K and V are loaded: through registers (qr), K past them into LDS (qr_async), or, on gfx950, both and V "
+        "read from there transposed (qr_async_trload). Q stays in registers.",
+        FMHA_PIPELINES,
+    ),
+    "kBlockPerCu": ParameterDescription(
+        "Waves per SIMD that the registers must leave room for; CK Tile calls it blocks per compute unit, and "
+        "chooses it where it is −1.",
+        (-1, 1, 2, 3, 4),
+    ),
+}
+
+_CK_TILE_LAYERNORM: Mapping[str, ParameterDescription] = {
+    **_CK_TILE_NORMALIZATION,
+    "kFastFDiv": ParameterDescription("Whether divisions are by the approximate reciprocal.", (True, False)),
+    "kWelford": ParameterDescription(
+        "Whether the variance is of the distances from the mean (Welford's algorithm), or the mean of squares less the "
+        "square of the mean, which is faster and less exact.",
+        (True, False),
+    ),
 }
 
 _DESCRIPTIONS: Mapping[str, Mapping[str, ParameterDescription]] = {
     "DeviceGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceBatchedGemmMultiD_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
+    "DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle": _GEMM_XDL_CSHUFFLE_V3,
+    "DeviceGemmMX_Xdl_CShuffleV3": _GEMM_MX_XDL_CSHUFFLE_V3,
+    "DeviceGemmMultiD_ABScale_Xdl_CShuffle_V3": _GEMM_XDL_CSHUFFLE_V3,
     "DeviceGroupedConvFwdMultipleABD_Xdl_CShuffle_V3": _GROUPED_CONV_FWD_XDL_CSHUFFLE_V3,
+    "DeviceMoeGemm": _MOE_GEMM,
     "CkTileGemm": _CK_TILE_GEMM,
+    "CkTileFmhaForward": _CK_TILE_FMHA,
+    "CkTileRmsnorm2d": {
+        name: text for name, text in _CK_TILE_NORMALIZATION.items() if name not in ("kFastFDiv", "kWelford")
+    },
+    "CkTileLayernorm2d": _CK_TILE_LAYERNORM,
 }
 
 KIND_NAMES: Mapping[ParameterKind, str] = {

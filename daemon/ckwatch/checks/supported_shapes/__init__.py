@@ -6,16 +6,26 @@ Each family of kernels is a module that makes `ShapeRules`; a row in `FAMILIES` 
 from __future__ import annotations
 
 from ckwatch.checks.rules.checker import OPERATIONS
+from ckwatch.checks.supported_shapes.ck_tile_fmha import CK_TILE_FMHA
 from ckwatch.checks.supported_shapes.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.checks.supported_shapes.family import Parameters, ShapeRules, slices_of
 from ckwatch.checks.supported_shapes.grouped_convolution import GROUPED_CONVOLUTION
+from ckwatch.checks.supported_shapes.moe_gemm import MOE_GEMM
+from ckwatch.checks.supported_shapes.normalization import NORMALIZATION
 from ckwatch.checks.supported_shapes.universal_gemm import UNIVERSAL_GEMM
 from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.kernels import ParameterValue
 
 __all__ = ["FAMILIES", "Parameters", "ShapeRules", "named_as_ck", "shape_rules", "slices_of", "unsupported_reason"]
 
-FAMILIES: tuple[ShapeRules, ...] = (GROUPED_CONVOLUTION, UNIVERSAL_GEMM, CK_TILE_GEMM)
+FAMILIES: tuple[ShapeRules, ...] = (
+    GROUPED_CONVOLUTION,
+    MOE_GEMM,
+    UNIVERSAL_GEMM,
+    CK_TILE_GEMM,
+    CK_TILE_FMHA,
+    NORMALIZATION,
+)
 """The first one that describes an instance counts."""
 
 

@@ -6,7 +6,8 @@ the sizes alone. The widths of vectors are definitions of the instance rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ckwatch.checks.rules.checker import value_of
 from ckwatch.checks.rules.ck_tile_gemm import NAME, OPERATION
@@ -16,27 +17,66 @@ from ckwatch.model.kernel_problem import KernelProblem
 from ckwatch.model.tensors import DTYPES
 
 
+class _Matrix(NamedTuple):
+    """A matrix of an operation: of which `dtype`, along which axes, and along which of both its elements lie side by
+    side; None where that cannot be told."""
+
+    dtype: str
+    axes: tuple[str, str]
+    contiguous: int | None
+
+
+class _Products(NamedTuple):
+    """What an operation multiplies: its sizes, of a group of rows as if it had all, and the matrices by their sides."""
+
+    sizes: Mapping[str, int]
+    matrices: Mapping[str, _Matrix]
+
+
+def _products(problem: KernelProblem) -> _Products | None:
+    gemm, rows = problem.gemm, problem.rows
+    if gemm is not None:
+        views = {"A": (gemm.x, ("M", "K")), "B": (gemm.w, ("K", "N")), "C": (gemm.y, ("M", "N"))}
+        matrices = {
+            side: _Matrix(problem.buffer(view.buffer).dtype, axes, contiguous_axis(view))
+            for side, (view, axes) in views.items()
+        }
+        return _Products({"M": gemm.x.sizes[0], "N": gemm.w.sizes[1], "K": gemm.x.sizes[1]}, matrices)
+    if rows is None or rows.reference != "grouped_gemm":
+        return None
+    x, w, y = (rows.view(role) for role in "xwy")
+    found = {"A": (x, ("M", "K")), "B": (w, ("K", "N")), "C": (y, ("M", "N"))}
+    return _Products(
+        {"M": x.sizes[0], "N": y.sizes[1], "K": x.sizes[1]},
+        {
+            side: _Matrix(problem.buffer(view.buffer).dtype, axes, _contiguous(view.strides[-2:]))
+            for side, (view, axes) in found.items()
+        },
+    )
+
+
+def _contiguous(strides: tuple[int, ...]) -> int | None:
+    row, column = strides
+    return None if (row == 1) == (column == 1) else 0 if row == 1 else 1
+
+
 def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
-    """Why an instance does not support a problem, whose operation is a product of matrices."""
+    """Why an instance does not support a problem, whose operation is a product of matrices or of groups of rows."""
     known = {OPERATION.canonical(name) or name: value for name, value in parameters.items()}
-    gemm = problem.gemm
-    if gemm is None:
+    products = _products(problem)
+    if products is None:
         return
-    (m, k), n, slices = gemm.x.sizes, gemm.w.sizes[1], slices_of(problem)
-    sizes = {"M": m, "N": n, "K": k}
-    views = {"A": (gemm.x, ("M", "K")), "B": (gemm.w, ("K", "N")), "C": (gemm.y, ("M", "N"))}
-    contiguous = {side: contiguous_axis(view) for side, (view, _) in views.items()}
-    for side, (view, (rows, columns)) in views.items():
-        dtype = DTYPES[problem.buffer(view.buffer).dtype]
-        known[f"{side}Layout"] = "Col" if contiguous[side] == 0 else "Row"
+    sizes, slices = products.sizes, slices_of(problem)
+    for side, matrix in products.matrices.items():
+        dtype = DTYPES[matrix.dtype]
+        known[f"{side}Layout"] = "Col" if matrix.contiguous == 0 else "Row"
         known[f"{side}DataType"] = dtype.ck_name
-        if sizes[rows] * sizes[columns] * dtype.size_bytes > TWO_GIB:
+        if sizes[matrix.axes[0]] * sizes[matrix.axes[1]] * dtype.size_bytes > TWO_GIB:
             yield f"{side} is larger than 2 GiB"
-    for side, (_, axes) in views.items():
-        at = contiguous[side]
-        if at is None:
+    for side, matrix in products.matrices.items():
+        if matrix.contiguous is None:
             continue
-        axis = axes[at]
+        axis = matrix.axes[matrix.contiguous]
         size, tile, vector = sizes[axis], known.get(f"Tile{axis}"), value_of(NAME, f"{side}Vector", known)
         whole = tile * (slices if axis == "K" else 1) if isinstance(tile, int) else 1
         if known.get(f"kPad{axis}") in (False, "false") and size % whole:
@@ -45,13 +85,42 @@ def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
         if isinstance(vector, int) and vector > 0 and size % vector:
             moved = "written" if side == "C" else "read"
             yield f"{axis} = {size} is no multiple of {vector}, the elements of {side} that are {moved} at once"
-    tile = known.get("TileK")
+    if slices > 1 and _shares_rounds(known):
+        yield f"kBatch = {slices}, and with StreamKBlocks it must be 1"
+    tile, k = known.get("TileK"), sizes["K"]
     if isinstance(tile, int) and tile > 0 and -(-k // (slices * tile)) * tile * (slices - 1) >= k:
         yield f"K = {k} is too small for {slices} slices (kBatch) of whole TileK = {tile}"
 
+
+def _shares_rounds(parameters: Parameters) -> bool:
+    """Whether a tile may be computed by several blocks, and their sums be added by a second kernel."""
+    return parameters.get("StreamKBlocks", 0) != 0
+
+
+def special_sizes(parameters: Parameters) -> dict[str, tuple[int, int, int]]:
+    """With Stream-K: tiles that many blocks share, blocks that have parts of two tiles, and whole tiles before them."""
+    blocks, m, n, k = (parameters.get(name) for name in ("StreamKBlocks", "TileM", "TileN", "TileK"))
+    if not (isinstance(blocks, int) and isinstance(m, int) and isinstance(n, int) and isinstance(k, int)) or blocks < 1:
+        return {}
+    few, part = 16, 16  # rows, and what is left over of a tile, in whole vectors of any dtype
+
+    def long(tiles: int, rounds: int) -> tuple[int, int, int]:
+        """A line of tiles whose rounds together are about `rounds`."""
+        return few, (tiles - 1) * n + part, -(-rounds // tiles) * k + part
+
+    found = {"shared rounds": long(3, blocks * 3 // 2), "parts of two tiles": long(5, 3 * blocks)}
+    if blocks <= _FEW_BLOCKS:
+        found["whole tiles first"] = (m + few, blocks * n + part, 2 * k + part)
+    return found
+
+
+_FEW_BLOCKS = 64
+"""That many turns of whole tiles are executed in a moment."""
 
 CK_TILE_GEMM = ShapeRules(
     describes=lambda parameters: {"TileK", "Pipeline"} <= {OPERATION.canonical(name) for name in parameters},
     reasons=reasons,
     splits_k=lambda operation: operation.settings.get("split_k") is True,
+    special_sizes=special_sizes,
+    needs_whole=lambda parameters, _: "blocks share tiles" if _shares_rounds(parameters) else "",
 )

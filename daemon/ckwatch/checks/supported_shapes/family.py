@@ -16,13 +16,15 @@ Parameters = Mapping[str, ParameterValue]
 class ShapeRules:
     """The shapes that the instances of a family support. `describes`: whether an instance with these parameters is of
     the family. `reasons`: why it does not support a problem, none if it does; in doubt it does. `splits_k`: whether
-    the kernel of an operation may have a kBatch above 1. `needs_whole`: why all workgroups are needed for a part of the
-    result, empty where one launch computes it from the inputs."""
+    the kernel of an operation may have a kBatch above 1. `needs_whole`: why all workgroups of an instance are needed
+    for a part of the result, empty where one launch computes it from the inputs. `special_sizes`: by what they are
+    called, products of M × N × K that only an instance with these parameters computes in its own way."""
 
     describes: Callable[[Parameters], bool]
     reasons: Callable[[Parameters, KernelProblem], Iterator[str]]
     splits_k: Callable[[Operation], bool]
-    needs_whole: Callable[[KernelProblem], str] = lambda _: ""
+    needs_whole: Callable[[Parameters, KernelProblem], str] = lambda _parameters, _problem: ""
+    special_sizes: Callable[[Parameters], Mapping[str, tuple[int, int, int]]] = lambda _: {}
 
 
 def slices_of(problem: KernelProblem) -> int:

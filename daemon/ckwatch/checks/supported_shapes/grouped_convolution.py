@@ -98,5 +98,5 @@ GROUPED_CONVOLUTION = ShapeRules(
     describes=lambda parameters: isinstance(parameters.get("ConvForwardSpecialization"), str),
     reasons=reasons,
     splits_k=lambda _: False,
-    needs_whole=lambda problem: "all of X is transposed" if problem.gemm and _is_transposed(problem.gemm) else "",
+    needs_whole=lambda _, problem: "all of X is transposed" if problem.gemm and _is_transposed(problem.gemm) else "",
 )

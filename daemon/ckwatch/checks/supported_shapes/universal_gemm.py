@@ -1,7 +1,9 @@
-"""Which shapes an instance of CK's universal GEMM supports, and of the batched one.
+"""Which shapes an instance of CK's universal GEMM supports, and of those with batches and with a preshuffled W.
 
 What CK checks at run time, in GridwiseGemmMultiD_xdl_cshuffle_v3::CheckValidity (Composable Kernel 7.2), by the
-template parameters and the sizes alone.
+template parameters and the sizes alone. With a preshuffled W these are
+GridwiseGemmMultiD_xdl_cshuffle_v3_b_preshuffle::CheckValidity and DeviceGemmMultiD_Xdl_CShuffle_V3_BPreshuffle's
+IsSupportedArgument, with microscaled operands GridwiseGemmMX_xdl_cshuffle_v3::CheckValidity and what its scales need.
 """
 
 from __future__ import annotations
@@ -19,6 +21,15 @@ from ckwatch.model.tiles import LaunchGrid, tile_of
 PREFETCH_STAGES: Mapping[str, int] = {"v3": 2, "v4": 3, "v5": 3}
 """PrefetchStages in blockwise_gemm_pipeline_xdlops_v*.hpp. v1 has a form without a main loop, v2 works it out."""
 
+PRESHUFFLED_PREFETCH_STAGES: Mapping[str, int] = {"v1": 2, "v2": 3, "v3": 2}
+"""PrefetchStages in blockwise_gemm_pipeline_xdlops_b_preshuffle_v*.hpp."""
+
+SCALE_PADDING = 32
+"""Rows in whose multiples CK takes scales of X to be there."""
+
+BLOCK_AXES, SCALE_AXES = 2, 3
+"""Of columns of a preshuffled W, and of rows of shuffled scales (ckwatch.workspace.operations.shuffles)."""
+
 TWO_GIB = 1 << 31
 MOST_MATRICES = 65535
 
@@ -33,6 +44,25 @@ class GemmCase:
     x_bytes: int
     w_bytes: int
     y_bytes: int
+
+    @property
+    def is_preshuffled(self) -> bool:
+        """Whether W lies in blocks."""
+        return len(self.gemm.w.rows) == len(self.gemm.w.columns) == BLOCK_AXES
+
+    @property
+    def scales_together(self) -> int:
+        """Rows of X and columns of W whose scales lie in one word's tiles; 0 where operands are not microscaled."""
+        scale = self.gemm.x_scale
+        if scale is None or len(scale.rows) != SCALE_AXES:
+            return 0
+        (_, _), (tiles, _), (instruction, _) = scale.rows
+        return tiles * instruction
+
+    @property
+    def packed(self) -> int:
+        """Elements of X and W that share a byte: CK counts KPerBlock in bytes."""
+        return 1
 
     def number(self, name: str) -> int:
         """A parameter above zero; 1, which divides everything, where it is none."""
@@ -61,7 +91,7 @@ def gemm_case(parameters: Mapping[str, ParameterValue], problem: KernelProblem) 
     tile, gemm = tile_of(parameters), problem.gemm
     if gemm is None or tile is None:
         return None
-    (m, k), n = gemm.x.sizes, gemm.w.sizes[1]
+    (m, k), n = gemm.x.sizes, gemm.y.sizes[1]
     x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
     grid = LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem))
     return GemmCase(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
@@ -73,6 +103,33 @@ def _unpadded(case: GemmCase) -> Iterator[str]:
         yield f"M = {grid.m} is no multiple of MPerBlock = {tile.m}, and GemmSpec does not pad it"
     if not case.pads("N") and contiguous_axis(case.gemm.w) == 1 and grid.n % tile.n:
         yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, and GemmSpec does not pad it"
+
+
+def _whole_blocks(case: GemmCase) -> Iterator[str]:
+    grid, tile = case.grid, case.grid.tile
+    if not case.is_preshuffled:
+        return
+    if grid.n % tile.n:
+        yield f"N = {grid.n} is no multiple of NPerBlock = {tile.n}, as a preshuffled W needs"
+    if grid.k % (grid.slices * tile.k):
+        step = f"kBatch · KPerBlock = {grid.slices * tile.k}"
+        yield f"K = {grid.k} is no multiple of {step}, as a preshuffled W needs"
+
+
+def _whole_scales(case: GemmCase) -> Iterator[str]:
+    grid, together = case.grid, case.scales_together
+    if not together:
+        return
+    if grid.n % together:
+        yield f"N = {grid.n} is no multiple of {together}, of which scales lie together"
+    if together > SCALE_PADDING and -(-grid.m // SCALE_PADDING) % (together // SCALE_PADDING):
+        yield f"M = {grid.m}, in whole {SCALE_PADDING}, is no multiple of {together}, of which scales lie together"
+    step = grid.slices * grid.tile.k * case.packed
+    if grid.k % step:
+        yield f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, as scales per block need"
+    vector = case.number("CShuffleBlockTransferScalarPerVector_NPerBlock")
+    if contiguous_axis(case.gemm.y) == 1 and grid.n % vector:
+        yield f"N = {grid.n} is no multiple of CShuffleBlockTransferScalarPerVector_NPerBlock = {vector}"
 
 
 def unpadded_depth(case: GemmCase) -> Iterator[str]:
@@ -107,7 +164,12 @@ def _vectors(case: GemmCase) -> Iterator[str]:
 def too_few_rounds(case: GemmCase) -> Iterator[str]:
     """K of less rounds than the pipeline prefetches."""
     version = case.parameters.get("BlkGemmPipelineVer")
-    stages = _stages_of_v2(case) if version == "v2" else PREFETCH_STAGES.get(str(version), 0)
+    if case.scales_together:
+        stages = 0  # its pipelines have a form for each number of rounds
+    elif case.is_preshuffled:
+        stages = PRESHUFFLED_PREFETCH_STAGES.get(str(version), 0)
+    else:
+        stages = _stages_of_v2(case) if version == "v2" else PREFETCH_STAGES.get(str(version), 0)
     if version == "v4" and case.parameters.get("DirectLoad") is True:
         stages -= 1
     if stages and case.grid.rounds <= stages:
@@ -141,6 +203,8 @@ def _large(case: GemmCase) -> Iterator[str]:
 
 
 _CHECKS: tuple[Callable[[GemmCase], Iterator[str]], ...] = (
+    _whole_blocks,
+    _whole_scales,
     _unpadded,
     unpadded_depth,
     _vectors,

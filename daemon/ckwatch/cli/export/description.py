@@ -99,6 +99,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "f16": ("float16",), "bf16": ("bfloat16", "uint16"), "f32": ("float32",), "f64": ("float64",),
     "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "i8": ("int8",), "i32": ("int32",),
     "i64": ("int64",), "u8": ("uint8",), "bool": ("bool",),
+    "e8m0": ("float8_e8m0fnu", "uint8"),
 }  # fmt: skip
 """What torch, numpy and ml_dtypes call an element type. What numpy alone does not have may also come as its bits."""
 
@@ -180,7 +181,7 @@ def kernel_literal(exported: ExportedUnit) -> str:
     owners = {tensor.buffer: name for name, tensor in reversed(exported.inputs)}
     computed = operation.contraction
     operands = () if computed is None else (computed.x.tensor, computed.w.tensor)
-    scales = () if computed is None else computed.scales
+    scales = () if computed is None else computed.nullable_scales
     for name, tensor in exported.inputs:
         extras = []
         if name in scales:
@@ -209,14 +210,22 @@ def formula(operation: Operation) -> str:
         given = ", ".join(name for name, tensor in operation.inputs if tensor is not None)
         return f"{', '.join(name for name, _ in operation.outputs)} from {given or 'nothing'}"
     value = f"{computed.x.tensor} {'∗' if computed.x.windows else '·'} {computed.w.tensor}"
-    if computed.scales:
-        value = f"{' * '.join(computed.scales)} * ({value})"
-    value = _times(computed.alpha, value, product=bool(computed.scales))
-    if computed.bias is not None:
-        value = f"{value} + {_times(computed.beta, computed.bias.tensor, product=True)}"
-    if computed.activation != "none":
-        value = f"{ACTIVATION_NAMES.get(computed.activation, computed.activation)}({value})"
-    return f"{computed.y.tensor} = {value}"
+    if computed.x_scale is not None:
+        value = value.replace(computed.x.tensor, f"({computed.x_scale.tensor} * {computed.x.tensor})", 1)
+    if computed.w_scale is not None:
+        value = f"{value.removesuffix(computed.w.tensor)}({computed.w_scale.tensor} * {computed.w.tensor})"
+    factors: list[str] = []
+    for step in computed.steps:
+        named = "" if step.operand is None else step.operand.tensor
+        if step.kind == "multiply":
+            factors = ([] if step.factor == 1 else [f"{step.factor}"]) + factors + ([named] if named else [])
+            continue
+        value, factors = _multiplied(factors, value), []
+        if step.kind == "add":
+            value = f"{value} + {_multiplied([] if step.factor == 1 else [str(step.factor)], named, atom=True)}"
+        else:
+            value = f"{ACTIVATION_NAMES.get(step.activation, step.activation)}({value})"
+    return f"{computed.y.tensor} = {_multiplied(factors, value)}"
 
 
 def operand_line(name: str, tensor: Tensor, exported: ExportedUnit) -> str:
@@ -296,7 +305,5 @@ def _python(node: ast.expr) -> str:
     raise ValueError("no size")
 
 
-def _times(factor: float, value: str, *, product: bool) -> str:
-    if factor == 1:
-        return value
-    return f"{factor} * {value}" if product else f"{factor} * ({value})"
+def _multiplied(factors: Sequence[str], value: str, *, atom: bool = False) -> str:
+    return " * ".join([*factors, value if atom else f"({value})"]) if factors else value

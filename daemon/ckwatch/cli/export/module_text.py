@@ -168,7 +168,7 @@ def _about(exported: ExportedUnit, function: str) -> str:
     arguments = ", ".join(parameter_name(name) for name, _ in exported.inputs) or "out=…"
     parameters = ", ".join(f"{name}={value}" for name, value in exported.parameters.items())
     operation = exported.operation
-    accumulator = "" if operation.contraction is None else f", accumulated in {operation.accumulator}"
+    accumulator = "" if operation.computation is None else f", accumulated in {operation.accumulator}"
     lines = [
         f"{formula(operation)}{accumulator}, on {where}.",
         "",
@@ -192,7 +192,7 @@ def _function(exported: ExportedUnit, name: str) -> str:
     given = "Tensor" if one else f"tuple[{', '.join(['Tensor | None'] * len(outputs))}]"
     result = "Tensor" if one else f"tuple[{', '.join(['Tensor'] * len(outputs))}]"
     computed = exported.operation.contraction
-    nullable = () if computed is None else computed.scales
+    nullable = () if computed is None else computed.nullable_scales
     inputs = [
         f"{parameter_name(tensor)}: Tensor{' | None' if tensor in nullable else ''}" for tensor, _ in exported.inputs
     ]
@@ -241,7 +241,7 @@ def _function_about(exported: ExportedUnit) -> str:
         for name, tensor in exported.inputs
         if tensor.buffer != name
     )
-    if operation.contraction is not None and operation.contraction.scales:
+    if operation.contraction is not None and operation.contraction.nullable_scales:
         given += " A scale that is None counts as 1."
     results = f"{outputs}: `out`, or new memory of the library that the inputs are of. "
     if exported.kind == "cpu":

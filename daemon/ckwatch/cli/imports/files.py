@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ckwatch.cli.output import Output
+from ckwatch.model.amounts import count
 from ckwatch.model.errors import CkwatchError
 from ckwatch.system.durable_files import replace_file
 from ckwatch.system.user_files import is_there
@@ -42,3 +46,41 @@ def write_files(texts: Mapping[Path, str], *, force: bool) -> None:
             replace_file(path, text.encode())
         except OSError as error:
             raise CkwatchError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def write_imported(
+    options: argparse.Namespace,
+    workspace: Workspace,
+    files: Mapping[str, tuple[str, int]],
+    listed: int,
+    left_out: Mapping[str, int],
+) -> None:
+    """Write kernel files, by their names texts and how many instances they have, and say what is in none of them."""
+    folder = workspace.root / "kernels" if options.output is None else Path(os.path.abspath(options.output))  # noqa: PTH100
+    paths = {folder / f"{name}.kernel.toml": file for name, file in files.items()}
+    if not paths:
+        reasons = "; ".join(f"{number:,}: {reason}" for reason, number in left_out.items())
+        raise CkwatchError(
+            f"none of {listed:,} instances is left",
+            f"left out are {reasons}" if reasons else "the filters leave none; see their values with fewer filters",
+        )
+    write_files({path: text for path, (text, _) in paths.items()}, force=options.force)
+    if not folder.is_relative_to(workspace.root):
+        sys.stderr.write(f"ckwatch: {folder} is not in the workspace: name it in `kernel_folders` of ckwatch.toml\n")
+    instances = {str(path): number for path, (_, number) in paths.items()}
+    _report(Output(options, workspace.root), listed, instances, left_out)
+
+
+def _report(output: Output, listed: int, instances: Mapping[str, int], left_out: Mapping[str, int]) -> None:
+    if output.json:
+        from ckwatch.cli.json_output import ImportedInstances, ImportedKernelFile
+
+        files = tuple(ImportedKernelFile(path=path, instances=number) for path, number in instances.items())
+        output.line(ImportedInstances(listed=listed, files=files, left_out=dict(left_out)))
+        return
+    for path, number in instances.items():
+        output.text(f"wrote {path}: {count(number, 'instance')}")
+    for reason, number in left_out.items():
+        output.text(f"left out {count(number, 'instance')}: {reason}", "yellow")
+    chosen = sum(instances.values())
+    output.text(f"{chosen:,} of {listed:,} instances; next: `ckwatch check` applies the instance rules")

@@ -14,9 +14,10 @@ from typing import Any
 
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.rules.rule import ParameterKind, TemplateParameter
+from ckwatch.cli.imports.filters import plain
+from ckwatch.cli.imports.kernel_texts import kernel_text, table_text
 from ckwatch.model.kernels import ParameterValue, value_in_name
 from ckwatch.model.tensors import DTYPES, LAYOUTS
-from ckwatch.model.toml import toml_key, toml_string, toml_value
 from ckwatch.workspace.operations.tables import accumulator_for
 
 Fields = Mapping[str, ParameterValue | None]
@@ -181,7 +182,7 @@ def plan_import(
             if selection.wanted(fields):
                 left_out[str(error)] += 1
             continue
-        operation = _table_text(instance.operation)
+        operation = table_text(instance.operation)
         identity = operation, repr(instance.parameters)
         if identity not in present:
             present.add(identity)
@@ -213,11 +214,6 @@ def spellings(family: InstanceFamily, fields: Iterable[str]) -> dict[str, str]:
     own = {name: name for name in fields}
     ck_names = {operation.canonical(name): name for name in own} if operation is not None else {}
     return {name: field for name, field in ck_names.items() if name is not None} | own
-
-
-def plain(value: ParameterValue | None) -> ParameterValue | None:
-    """A value without the scope of its enumeration."""
-    return value.rpartition("::")[2] if isinstance(value, str) else value
 
 
 def _instance(family: InstanceFamily, fields: Fields, names: TargetTemplate) -> _Instance:
@@ -380,41 +376,12 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def _kernel_file(
     family: InstanceFamily, names: TargetTemplate, operation: str, instances: Sequence[tuple[str, _Instance]]
 ) -> str:
-    defaults = _defaults(family, [one for _, one in instances])
-    blocks = [
-        f"# Instances of {family.device_operation} from Composable Kernel's own lists, by way of ck4inductor.\n",
-        f"template = {toml_string(names.template)}\n",
-        f"[operation]\n{operation}",
-        *(f"[[shape]]\n{_table_text(shape)}" for shape in family.shapes),
-        *([f"[defaults]\n{_table_text(defaults)}"] if defaults else []),
-    ]
-    for name, one in instances:
-        own = {key: value for key, value in one.parameters.items() if key not in defaults or defaults[key] != value}
-        blocks.append(f"[[instance]]\n{_table_text({'name': name, **own})}")
-    return "\n".join(blocks)
-
-
-def _defaults(family: InstanceFamily, instances: Sequence[_Instance]) -> dict[str, ParameterValue]:
-    """The values that most instances have, of parameters that all have."""
-    if len(instances) < 2:
-        return {}
-    field_of = spellings(family, instances[0].fields)
-    tables = [one.parameters for one in instances]
-    found = {}
-    for name in tables[0]:
-        if field_of[name] in _SHOWN or not all(name in table for table in tables):
-            continue
-        value, count = Counter(table[name] for table in tables).most_common(1)[0]
-        if 2 * count > len(tables):
-            found[name] = value
-    return found
-
-
-def _table_text(table: Mapping[str, Any]) -> str:
-    return "".join(f"{toml_key(name)} = {_value_text(value)}\n" for name, value in table.items())
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {toml_value(one)}" for name, one in value.items()) + " }"
-    return toml_value(value)
+    field_of = spellings(family, instances[0][1].fields)
+    return kernel_text(
+        f"Instances of {family.device_operation} from Composable Kernel's own lists, by way of ck4inductor.",
+        names.template,
+        operation,
+        family.shapes,
+        {name: one.parameters for name, one in instances},
+        {name for name in instances[0][1].parameters if field_of[name] in _SHOWN},
+    )

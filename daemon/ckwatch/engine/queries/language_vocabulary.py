@@ -37,7 +37,7 @@ KEY_VALUES: Mapping[object, tuple[str, ...]] = {
     tables.known_dtype: tuple(DTYPES),
     tables.known_layout: tuple(LAYOUTS),
     tables.known_activation: tables.ACTIVATIONS,
-    tables.known_scaling: ("tensor", "row"),
+    tables.known_scaling: tables.SCALINGS,
     tables.known_runtime_type: tables.RUNTIME_TYPES,
     **grouped_convolution.LAYOUT_VALUES,
     settings.known_arch: (*ARCHS, NATIVE, HOST),
@@ -92,7 +92,7 @@ def _shape_keys() -> Iterator[KeyDescription]:
                 path=f"shape.{name}",
                 doc=doc,
                 type="integer or number" if name == "*" else "integer",
-                required=name != "*" and name not in worked_out,
+                required="*" not in name and name not in worked_out,
                 default=str(RUNTIME_DEFAULTS.get(name, "")),
                 when={"operation.kind": kind.name},
             )
@@ -127,11 +127,13 @@ def _keys_of(model: type[BaseModel], prefix: str, when: Mapping[str, str]) -> It
             yield from _keys_of(inner, path + ".", when)
         elif kind == "table":
             value = get_args(_stripped(hints[name])[0])[1]
-            value_kind, values, _ = _kind(value)
+            value_kind, values, model_of_value = _kind(value)
             value_doc = next((one.description for one in get_args(value)[1:] if isinstance(one, FieldInfo)), None)
             yield KeyDescription(
                 path=f"{path}.*", doc=value_doc or doc, type=value_kind, values=values, when=dict(when)
             )
+            if model_of_value is not None:
+                yield from _keys_of(model_of_value, f"{path}.*.", when)
 
 
 def _stripped(annotation: Any) -> tuple[Any, tuple[object, ...]]:

@@ -11,6 +11,7 @@ from ckwatch.bench.numerics.tolerance import (
     EPILOGUE_MANTISSA,
     LARGEST,
     epilogue_roundings,
+    half_subnormal,
     range_of,
     tolerance_floor,
 )
@@ -19,8 +20,9 @@ from ckwatch.compile.standalone_runner import build_runner
 from ckwatch.compile.store.entries import verified
 from ckwatch.model.contractions import Contraction
 from ckwatch.model.errors import CkwatchError, TemplateError
-from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
-from ckwatch.model.kernels import Kernel, Operation, ParameterValue, Unit
+from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments, scale_tensors
+from ckwatch.model.kernels import Operation, ParameterValue, Unit
+from ckwatch.model.row_computations import RowComputation
 from ckwatch.model.targets import Language, language_of
 from ckwatch.model.tensors import DTYPES, evaluate_size
 from ckwatch.render.worker_pool import RenderPool
@@ -57,7 +59,7 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
     """
     kernel = unit.kernel
     language = language_of(kernel.template)
-    if kernel.operation.contraction is None:
+    if kernel.operation.computation is None:
         raise CkwatchError(
             f"'{kernel.name}' is a {kernel.operation.kind} operation: what it computes is not known, so that there is "
             "no standalone runner",
@@ -70,9 +72,9 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
         )
     parameters = {
         "symbol": symbol,
-        **_arguments(kernel),
-        **_tensors(kernel.operation, kernel.operation.contraction),
-        **_numerics(kernel.operation, kernel.operation.contraction, fnuz=is_fnuz(unit.arch)),
+        **_arguments(unit),
+        **_tensors(kernel.operation),
+        **_numerics(kernel.operation, kernel.operation.computation, fnuz=is_fnuz(unit.arch)),
     }
     return replace(
         unit,
@@ -81,12 +83,16 @@ def runner_unit(unit: Unit, symbol: str) -> Unit:
     )
 
 
-def _arguments(kernel: Kernel) -> dict[str, ParameterValue]:
+def _arguments(unit: Unit) -> dict[str, ParameterValue]:
     """For each size and runtime argument a default, the least value, and what it means."""
+    kernel = unit.kernel
     operation, kind = kernel.operation, KINDS[kernel.operation.kind]
     values: dict[str, int | float]
     if kernel.shapes:
         values = {**kernel.shapes[0].sizes, **kernel.shapes[0].runtime}
+    elif kind.verified_sizes is not None:
+        sizes = next(iter(kind.verified_sizes(operation, unit.instance.parameters).values()))
+        values = {**with_defaults(operation, sizes), **RUNTIME_DEFAULTS}
     elif kind.sizes_for is not None:
         sizes = kind.sizes_for(operation, USUAL_EXTENT, USUAL_EXTENT, USUAL_EXTENT)
         values = {**with_defaults(operation, sizes), **RUNTIME_DEFAULTS}
@@ -100,23 +106,28 @@ def _arguments(kernel: Kernel) -> dict[str, ParameterValue]:
     return {
         "defaults": tuple(int(values[name]) for name in names),
         "least": tuple(0 if name in operation.size_defaults else 1 for name in names),
-        "help": tuple(kind.shape_docs[name] for name in names),
+        "help": tuple(map(kind.shape_doc, names)),
         "may_be_zero": tuple(sorted(kind.may_be_zero)),
-        "free_strides": tuple(sorted(kind.free_strides)),
+        "free_strides": tuple(name for name in operation.size_arguments if kind.is_free_stride(name)),
     }
 
 
-def _tensors(operation: Operation, contraction: Contraction) -> dict[str, ParameterValue]:
+def _tensors(operation: Operation) -> dict[str, ParameterValue]:
     buffers = {tensor.name: tensor.buffer for tensor in operation.tensors}
     return {
         "buffers": tuple(dict.fromkeys(buffers.values())),
-        "scales": tuple(buffers[name] for name in contraction.scales),
+        "scales": tuple(buffers[name] for name in scale_tensors(operation)),
         "pointers": tuple(tensor.name for _, tensor in pointer_arguments(operation)),
     }
 
 
-def _numerics(operation: Operation, contraction: Contraction, *, fnuz: bool) -> dict[str, ParameterValue]:
-    """The numbers of the tolerance (`ckwatch.bench.numerics.verification`) and of the output's range, as C++."""
+def _numerics(
+    operation: Operation, computation: Contraction | RowComputation, *, fnuz: bool
+) -> dict[str, ParameterValue]:
+    """The numbers of the tolerance (`ckwatch.bench.numerics.verification`) and of the outputs' ranges, as C++."""
+    if isinstance(computation, RowComputation):
+        return _numerics_of_rows(operation, computation, fnuz=fnuz)
+    contraction = computation
     dtypes = {tensor.name: tensor.dtype for tensor in operation.tensors}
     operands = (DTYPES[dtypes[axes.tensor]].mantissa_bits for axes in (contraction.x, contraction.w))
     output = dtypes[contraction.y.tensor]
@@ -131,6 +142,26 @@ def _numerics(operation: Operation, contraction: Contraction, *, fnuz: bool) -> 
         "lowest_output": _cpp_double(low),
         "highest_output": _cpp_double(high),
         "infinite_beyond": _cpp_double(LARGEST.get(output, float("inf"))),
+    }
+
+
+def _numerics_of_rows(operation: Operation, computation: RowComputation, *, fnuz: bool) -> dict[str, ParameterValue]:
+    roles = {name: role for role, name in computation.tensors.items()}
+    outputs = [(roles[name], tensor.dtype) for name, tensor in operation.outputs if name in roles]
+    ranges = [range_of(dtype, fnuz) for _, dtype in outputs]
+    mantissas = [DTYPES[dtype].mantissa_bits for _, dtype in outputs]
+    return {
+        "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits or EPILOGUE_MANTISSA,
+        "mantissa_compute": DTYPES[computation.compute].mantissa_bits,
+        "output_roles": tuple(role for role, _ in outputs),
+        "output_mantissas": tuple(mantissas),
+        "output_floors": tuple(
+            repr(half_subnormal(dtype, fnuz) if bits else 1.0)
+            for bits, (_, dtype) in zip(mantissas, outputs, strict=True)
+        ),
+        "lowest_outputs": tuple(_cpp_double(low) for low, _ in ranges),
+        "highest_outputs": tuple(_cpp_double(high) for _, high in ranges),
+        "infinite_beyond": tuple(_cpp_double(LARGEST.get(dtype, float("inf"))) for _, dtype in outputs),
     }
 
 

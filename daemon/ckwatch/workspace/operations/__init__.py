@@ -10,17 +10,32 @@ from typing import Any
 
 from ckwatch.model.kernels import Operation
 from ckwatch.model.text import Span
+from ckwatch.workspace.operations.attention import ATTENTION
 from ckwatch.workspace.operations.batched_gemm import BATCHED_GEMM
 from ckwatch.workspace.operations.ck_tile_gemm import CK_TILE_GEMM
 from ckwatch.workspace.operations.custom import CUSTOM
 from ckwatch.workspace.operations.gemm import GEMM, GemmTable
 from ckwatch.workspace.operations.grouped_convolution import GROUPED_CONVOLUTION
+from ckwatch.workspace.operations.grouped_gemm import GROUPED_GEMM
 from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.moe_gemm import MOE_GEMM
+from ckwatch.workspace.operations.normalization import NORMALIZATION
 from ckwatch.workspace.problems import Problems, join_names
 from ckwatch.workspace.toml_document import KeyPath
 
 KINDS: Mapping[str, OperationKind[Any]] = {
-    kind.name: kind for kind in (GEMM, BATCHED_GEMM, GROUPED_CONVOLUTION, CK_TILE_GEMM, CUSTOM)
+    kind.name: kind
+    for kind in (
+        GEMM,
+        BATCHED_GEMM,
+        GROUPED_CONVOLUTION,
+        CK_TILE_GEMM,
+        GROUPED_GEMM,
+        ATTENTION,
+        MOE_GEMM,
+        NORMALIZATION,
+        CUSTOM,
+    )
 }
 """By the name that `kind` has in kernel files."""
 

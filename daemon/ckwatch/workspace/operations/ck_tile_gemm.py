@@ -36,12 +36,14 @@ def read_ck_tile_gemm(problems: Problems, table: CkTileGemmTable) -> Operation |
         problems.at_value(("operation", "bias", "full"), "dimension-mismatch", message)
     if given is None:
         return None
-    return _without_ldd(gemm.product_operation(table.kind, given, gemm.accumulator_of(table, given), settings, SIZES))
+    accumulator, steps = gemm.accumulator_of(table, given), gemm.product_steps(table)
+    return _without_ldd(gemm.product_operation(table.kind, given, accumulator, settings, SIZES, steps=steps))
 
 
 def _without_ldd(operation: Operation) -> Operation:
-    defaults = {name: default for name, default in operation.size_defaults.items() if name in SIZES}
-    return replace(operation, kind="ck_tile_gemm", size_arguments=SIZES, size_defaults=defaults)
+    sizes = tuple(name for name in operation.size_arguments if name != "LDD")
+    defaults = {name: default for name, default in operation.size_defaults.items() if name in sizes}
+    return replace(operation, kind="ck_tile_gemm", size_arguments=sizes, size_defaults=defaults)
 
 
 CK_TILE_GEMM = OperationKind(

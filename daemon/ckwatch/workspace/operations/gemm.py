@@ -6,13 +6,35 @@ X is M×K, W K×N and Y M×N. Names, order and sizes of the arguments are those 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from ckwatch.model.contractions import Contraction, MatrixAxes
+from ckwatch.model.contractions import Contraction, MatrixAxes, usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.workspace.operations.block_scales import SETTING, block_scale, check_blocks, scale_axes, scale_block
+from ckwatch.workspace.operations.epilogue import (
+    RESIDUAL,
+    EpilogueOperandTable,
+    EpilogueTable,
+    ResidualTable,
+    Steps,
+    chained_steps,
+    check_epilogue,
+    further_matrices,
+    has_step,
+    leading_dimension,
+    operand_names,
+    with_operands,
+)
 from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.shuffles import (
+    SHUFFLED_WEIGHTS,
+    axes_of_weights,
+    preshuffled_scales,
+    preshuffled_weights,
+)
 from ckwatch.workspace.operations.tables import (
     ACCUMULATOR,
     DTYPE,
@@ -51,6 +73,7 @@ SHAPE_DOCS = {
     "LDB": "leading dimension of W; by default without gaps",
     "LDC": "leading dimension of Y; by default without gaps",
     "LDD": "leading dimension of a full Bias; 0 repeats one row",
+    "LD_*": "leading dimension of a further matrix of the epilogue; by default without gaps",
     "kBatch": "slices of K that are multiplied side by side",
 }
 
@@ -67,14 +90,21 @@ class ScaleTable(OperationTable):
     dtype: Dtype = Field("f32", description=DTYPE)
     per: Scaling = Field(
         "tensor",
-        description="one value (`tensor`), or one per row of X and one per column of W (`row`); equal for both scales",
+        description="one value (`tensor`), one per row of X and one per column of W (`row`), or one per `block`; equal "
+        "for both scales",
+    )
+    block: list[PositiveInt] | None = Field(
+        None, description='rows and columns of X or W that share a value, with `per = "block"`: as [1, 128]'
+    )
+    preshuffled: Literal[16, 32] | None = Field(
+        None, description="rows or columns of the matrix instruction for which scales of blocks of one row are shuffled"
     )
 
 
-_SCALES = "scales of X and W, both or none"
+SCALES = "scales of X and W, both or none"
 
 
-class MatrixProductTable(OperationTable):
+class MatrixProductTable(EpilogueTable):
     """What the kinds of matrix products have in common."""
 
     a: OperandTable = Field(description="X, M×K")
@@ -84,8 +114,8 @@ class MatrixProductTable(OperationTable):
     bias: BiasTable | None = Field(
         None, description="one value per column of Y (`row`), per row of Y (`col`), or with `full` an M×N matrix"
     )
-    scale_a: ScaleTable | None = Field(None, description=_SCALES)
-    scale_b: ScaleTable | None = Field(None, description=_SCALES)
+    scale_a: ScaleTable | None = Field(None, description=SCALES)
+    scale_b: ScaleTable | None = Field(None, description=SCALES)
     alpha: Factor = Field(1.0, description="factor of the product")
     beta: Factor = Field(1.0, description="factor of the bias")
     activation: Activation = Field("none", description="applied to the sum")
@@ -96,24 +126,87 @@ class MatrixProductTable(OperationTable):
     input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
+class WeightTable(OperandTable):
+    """`b` of a GEMM."""
+
+    preshuffled: list[PositiveInt] | None = Field(
+        None,
+        min_length=2,
+        max_length=2,
+        description="how W lies in memory if not as a matrix: in blocks of [columns, rows], which are column-major",
+    )
+
+
 class GemmTable(MatrixProductTable):
     """`[operation]` of kind `gemm`."""
 
     kind: Literal["gemm"] = Field(description=f"`gemm`: {ABOUT}")
+    b: WeightTable = Field(description="W, K×N")
 
 
 def read_gemm(problems: Problems, table: GemmTable) -> Operation | None:
     """The operation of a table; of use only where `problems` got no new error."""
     given = product_tensors(problems, table)
     settings = product_settings(problems, table)
-    return None if given is None else gemm_operation(given, accumulator_of(table, given), settings)
+    if given is None:
+        return None
+    blocks = preshuffled_blocks(problems, table)
+    if blocks is not None:
+        given = {**given, "W": preshuffled_weights(_present(given, "W"), *blocks)}
+        settings = {**settings, "preshuffled": blocks}
+    shuffled = shuffled_for(problems, table)
+    if shuffled is not None:
+        depth = (table.scale_a.block or [1, 1])[1] if table.scale_a is not None else 1
+        scales = {name: _present(given, name) for name in ("inv_scale_x", "inv_scale_w")}
+        sizes = {"inv_scale_x": "M", "inv_scale_w": "N"}
+        given = {**given, **{n: preshuffled_scales(one, sizes[n], shuffled, depth) for n, one in scales.items()}}
+        settings = {**settings, "scales_preshuffled": shuffled}
+    return gemm_operation(given, accumulator_of(table, given), settings, product_steps(table))
+
+
+def preshuffled_blocks(problems: Problems, table: GemmTable) -> tuple[int, int] | None:
+    """Columns and rows of W that lie together; None for a matrix."""
+    if table.b.preshuffled is None:
+        return None
+    if table.b.layout is not None:
+        message = "a preshuffled W has no layout: its blocks are column-major"
+        problems.at_key(("operation", "b", "layout"), "dimension-mismatch", message)
+    if table.b.same_as is not None or "b" in {table.a.same_as, None if table.bias is None else table.bias.same_as}:
+        message = "a preshuffled W shares its buffer with no other input"
+        problems.at_key(("operation", "b"), "dimension-mismatch", message)
+    columns, rows = table.b.preshuffled
+    return columns, rows
+
+
+def shuffled_for(problems: Problems, table: GemmTable) -> int | None:
+    """Rows of the matrix instruction for which both scales are shuffled; None where they are no shuffled ones."""
+    if table.scale_a is None or table.scale_b is None:
+        return None
+    first, second = table.scale_a, table.scale_b
+    if first.preshuffled is None and second.preshuffled is None:
+        return None
+    if first.preshuffled != second.preshuffled:
+        rows = tuple(one.preshuffled or "no" for one in (first, second))
+        message = f"scale_a is shuffled for {rows[0]} rows and scale_b for {rows[1]}; they must be equal"
+        problems.at_key(("operation", "scale_b"), "inconsistent-scale", message)
+        return None
+    if first.per != "block" or second.per != "block" or (first.block or [1])[0] != 1 or (second.block or [1])[-1] != 1:
+        message = "only scales of blocks in one row of X and one column of W are shuffled: block = [1, 32]"
+        problems.at_key(("operation", "scale_a", "preshuffled"), "inconsistent-scale", message)
+        return None
+    return first.preshuffled
 
 
 def gemm_operation(
-    tensors: Mapping[str, Tensor | None], accumulator: str, settings: Mapping[str, ParameterValue]
+    tensors: Mapping[str, Tensor | None],
+    accumulator: str,
+    settings: Mapping[str, ParameterValue],
+    steps: Steps | None = None,
 ) -> Operation:
-    """A GEMM of these tensors: `INPUTS`, and `Y`."""
-    return product_operation("gemm", tensors, accumulator, settings, SIZES)
+    """A GEMM of these tensors: `INPUTS`, and `Y`. A preshuffled W has no leading dimension."""
+    w = _present(tensors, "W")
+    sizes = tuple(name for name in SIZES if name != "LDB" or name in w.strides)
+    return product_operation("gemm", tensors, accumulator, settings, sizes, steps=steps)
 
 
 def product_operation(
@@ -123,12 +216,18 @@ def product_operation(
     settings: Mapping[str, ParameterValue],
     sizes: tuple[str, ...],
     batch_strides: Mapping[str, str] | None = None,
+    steps: Steps | None = None,
 ) -> Operation:
-    """A matrix product of these tensors, whose size arguments are `sizes`. `batch_strides`: those between matrices that
-    are arguments, by their tensors."""
+    """A matrix product of these tensors, whose size arguments are `sizes`, and the leading dimensions of what else the
+    epilogue reads. `batch_strides`: those between matrices that are arguments, by their tensors. `steps`: the epilogue,
+    if it is not the usual one."""
+    further = {leading_dimension(name): name for name in further_matrices(tensors, (*INPUTS, "Y"))}
+    last = max(at for at, name in enumerate(sizes) if name in LEADING) + 1
+    sizes = (*sizes[:last], *further, *sizes[last:])
+    leading = {**LEADING, **further}
     return Operation(
         kind=kind,
-        inputs=tuple((name, tensors[name]) for name in INPUTS),
+        inputs=tuple((name, tensor) for name, tensor in tensors.items() if name != "Y"),
         outputs=(("Y", _present(tensors, "Y")),),
         accumulator=accumulator,
         size_arguments=sizes,
@@ -136,18 +235,24 @@ def product_operation(
         runtime_types=dict.fromkeys(RUNTIME, "int32_t"),
         settings=settings,
         size_defaults={
-            **{name: _least_leading(tensors[of]) for name, of in LEADING.items()},
+            **{name: _least_leading(tensors[of]) for name, of in leading.items() if name in sizes},
             **{name: _least_batch_stride(tensors[of]) for of, name in (batch_strides or {}).items()},
         },
-        contraction=_contraction(tensors, settings),
+        computation=_contraction(tensors, settings, steps),
     )
 
 
 def product_tensors(problems: Problems, table: MatrixProductTable) -> dict[str, Tensor | None] | None:
-    """The matrices of a product without batches, `INPUTS` and `Y`; None where a dtype is missing."""
+    """The matrices of a product without batches: `INPUTS`, those of an epilogue, and `Y`; None where a dtype is
+    missing."""
     operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
-    if table.bias is not None:
-        operands["bias"] = table.bias
+    bias = table.bias
+    if bias is None and has_step(table, "bias"):
+        bias = BiasTable(dtype=table.c.dtype, layout="row", same_as=None, full=False)
+    if bias is not None:
+        operands["bias"] = bias
+    if has_step(table, "residual"):
+        operands["residual"] = _residual(table)
     places: dict[str, KeyPath] = {name: ("operation", name) for name in operands}
     sources = buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, places)
     dtypes: dict[str, str] = {}
@@ -165,26 +270,58 @@ def product_tensors(problems: Problems, table: MatrixProductTable) -> dict[str, 
         layouts[name] = operand.layout or source.layout or "row"
     if len(dtypes) < len(operands):
         return None
-    buffers = {"a": "X", "b": "W", "bias": "Bias"}
+    buffers = {"a": "X", "b": "W", "bias": "Bias", "residual": RESIDUAL}
     matrix = {"a": ("X", "M", "K", "LDA"), "b": ("W", "K", "N", "LDB")}
     tensors: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
     for key, (name, rows, columns, leading) in matrix.items():
         tensors[name] = _matrix(name, dtypes[key], layouts[key], rows, columns, leading, buffers[sources[key]])
     for name, scale, size in (("inv_scale_x", table.scale_a, "M"), ("inv_scale_w", table.scale_b, "N")):
-        if scale is not None:
+        if scale is not None and scale.per == "block":
+            of, axes = ("a", ("M", "K")) if size == "M" else ("b", ("K", "N"))
+            block = scale.block if scale.block and len(scale.block) == 2 else (1, 1)
+            tensors[name] = block_scale(name, scale.dtype, layouts[of], axes, block)
+        elif scale is not None:
             tensors[name] = Tensor(name, scale.dtype, "row", (size if scale.per == "row" else "1",), ("1",), name)
-    if table.bias is not None:
+    if bias is not None:
         dtype, layout, buffer = dtypes["bias"], layouts["bias"], buffers[sources["bias"]]
-        if table.bias.full:
+        if bias.full:
             tensors["Bias"] = _matrix("Bias", dtype, layout, "M", "N", "LDD", buffer)
         else:
             tensors["Bias"] = Tensor("Bias", dtype, layout, ("N" if layout == "row" else "M",), ("1",), buffer)
+    for name in operand_names(table):
+        if name == RESIDUAL:
+            kind, buffer = (dtypes["residual"], layouts["residual"]), buffers[sources["residual"]]
+            tensors[name] = _matrix(name, *kind, "M", "N", leading_dimension(name), buffer)
+        else:
+            tensors[name] = _operand(name, table.operands[name])
     tensors["Y"] = _matrix("Y", table.c.dtype, table.c.layout, "M", "N", "LDC", "Y")
     return tensors
 
 
+def _residual(table: MatrixProductTable) -> ResidualTable:
+    given = table.residual or ResidualTable(dtype=None, layout=None, same_as=None, factor=1.0)
+    if given.same_as is not None:
+        return given
+    usual = {"dtype": given.dtype or table.c.dtype, "layout": given.layout or table.c.layout}
+    return given.model_copy(update=usual)
+
+
+def _operand(name: str, table: EpilogueOperandTable) -> Tensor:
+    """A tensor that only the epilogue reads; a vector's layout is that of a Bias."""
+    if table.per == "element":
+        return _matrix(name, table.dtype, table.layout, "M", "N", leading_dimension(name), name)
+    size = {"tensor": "1", "row": "M", "column": "N"}[table.per]
+    return Tensor(name, table.dtype, "col" if table.per == "row" else "row", (size,), ("1",), name)
+
+
 def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str, ParameterValue]:
-    """What templates find in `operation.settings`."""
+    """What templates find in `operation.settings`. What is wrong with the epilogue is reported, too."""
+    names = (*INPUTS, "Y", *SIZES, "B", *RUNTIME)
+    check_epilogue(problems, table, tables=table.model_fields_set, scales=_scale_words(table), arguments=names)
+    for name, scale in (("scale_a", table.scale_a), ("scale_b", table.scale_b)):
+        if scale is not None and scale.preshuffled is not None and not isinstance(table, GemmTable):
+            message = "only a product of kind `gemm` has shuffled scales"
+            problems.at_key(("operation", name, "preshuffled"), "inconsistent-scale", message)
     settings: dict[str, ParameterValue] = {
         "activation": table.activation,
         "alpha": table.alpha,
@@ -192,11 +329,29 @@ def product_settings(problems: Problems, table: MatrixProductTable) -> dict[str,
         "scaling": _scaling(problems, table),
         "split_k": bool(table.split_k),
     }
-    settings |= template_settings(problems, table.settings, reserved=settings)
-    order = input_order(problems, table.input_reorder, INPUTS)
+    scales = (table.scale_a, table.scale_b)
+    block = scale_block(*(scale.block if scale is not None and scale.per == "block" else None for scale in scales))
+    if block is not None:
+        settings[SETTING] = block
+    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue", SETTING))
+    if table.epilogue is not None:
+        settings["epilogue"] = tuple(table.epilogue)
+    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
     if order is not None:
         settings["input_reorder"] = order
     return settings
+
+
+def product_steps(table: MatrixProductTable) -> Steps | None:
+    """The steps of `epilogue`; None without the key."""
+    scales = [word for word in _scale_words(table) if getattr(table, word) is not None]
+    return chained_steps(table, scales=scales, alpha=table.alpha, beta=table.beta)
+
+
+def _scale_words(table: MatrixProductTable) -> tuple[str, ...]:
+    """The scales that are steps: those of blocks multiply X and W."""
+    given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
+    return tuple(word for word, scale in given.items() if scale is None or scale.per != "block")
 
 
 def accumulator_of(table: MatrixProductTable, tensors: Mapping[str, Tensor | None]) -> str:
@@ -233,8 +388,13 @@ def _least_batch_stride(tensor: Tensor | None) -> str:
     return f"{tensor.sizes[lines]} * {tensor.strides[leading]}"
 
 
-def _contraction(tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue]) -> Contraction:
+def _contraction(
+    tensors: Mapping[str, Tensor | None], settings: Mapping[str, ParameterValue], steps: Steps | None
+) -> Contraction:
     x, w, y = (_axes(_present(tensors, name)) for name in ("X", "W", "Y"))
+    found = {name: scale_axes(tensors[name], settings, y.batch) for name in ("inv_scale_x", "inv_scale_w")}
+    blocks = {name: axes for name, axes in found.items() if axes is not None}
+    x_scale, w_scale = blocks.get("inv_scale_x"), blocks.get("inv_scale_w")
 
     def repeated(name: str, rows: str, columns: str) -> MatrixAxes | None:
         """A tensor with an element for each row, for each column, or for all."""
@@ -249,24 +409,39 @@ def _contraction(tensors: Mapping[str, Tensor | None], settings: Mapping[str, Pa
 
     def scale(name: str, rows: str, columns: str) -> MatrixAxes | None:
         tensor = tensors[name]
-        one = tensor is not None and all(size == "1" for size in tensor.sizes)
-        return repeated(name, *("0", "0") if one else (rows, columns))
+        one = tensor is not None and tensor.sizes[-1] == "1"
+        axes = repeated(name, *("0", "0") if one else (rows, columns))
+        if axes is None or tensor is None or len(tensor.sizes) < 2:
+            return axes
+        return replace(axes, batch=((tensor.sizes[0], tensor.strides[0]),))
 
-    bias = tensors["Bias"]
-    added = None
-    if bias is not None:
-        vector = ("0", "1") if bias.layout == "row" else ("1", "0")
-        added = repeated("Bias", *vector) if len(bias.sizes) < 2 else _axes(bias)
+    def operand(name: str | None) -> MatrixAxes | None:
+        tensor = None if name is None else tensors[name]
+        if tensor is None or tensor.name in blocks:
+            return None
+        if tensor.name in ("inv_scale_x", "inv_scale_w"):
+            return scale(tensor.name, *("1", "0") if tensor.name == "inv_scale_x" else ("0", "1"))
+        if tensor.sizes == ("1",):
+            return repeated(tensor.name, "0", "0")
+        vector = ("0", "1") if tensor.layout == "row" else ("1", "0")
+        return repeated(tensor.name, *vector) if len(tensor.sizes) < 2 else _axes(tensor)
+
+    if steps is not None:
+        chain = with_operands(steps, operand)
+        return Contraction(x=x, w=w, y=y, x_scale=x_scale, w_scale=w_scale, steps=chain)
     return Contraction(
         x=x,
         w=w,
         y=y,
-        scale_x=scale("inv_scale_x", "1", "0"),
-        scale_w=scale("inv_scale_w", "0", "1"),
-        bias=added,
-        alpha=number_of(settings, "alpha", 1.0),
-        beta=number_of(settings, "beta", 1.0),
-        activation=str(settings.get("activation", "none")),
+        x_scale=x_scale,
+        w_scale=w_scale,
+        steps=usual_steps(
+            scales=(operand("inv_scale_x"), operand("inv_scale_w")),
+            alpha=number_of(settings, "alpha", 1.0),
+            bias=operand("Bias"),
+            beta=number_of(settings, "beta", 1.0),
+            activation=str(settings.get("activation", "none")),
+        ),
     )
 
 
@@ -279,8 +454,10 @@ def _present(tensors: Mapping[str, Tensor | None], name: str) -> Tensor:
 
 
 def _axes(tensor: Tensor) -> MatrixAxes:
-    """The last two axes are rows and columns, those before them tell the matrix."""
+    """The last two axes are rows and columns, those before them tell the matrix; of preshuffled weights see there."""
     axes = tuple(zip(tensor.sizes, tensor.strides, strict=True))
+    if len(axes) == SHUFFLED_WEIGHTS:
+        return axes_of_weights(tensor)
     return MatrixAxes(tensor=tensor.name, batch=axes[:-2], rows=axes[-2:-1], columns=axes[-1:])
 
 
@@ -299,6 +476,8 @@ def _scaling(problems: Problems, table: MatrixProductTable) -> str:
             message = f'`{key}` of scale_b is "{second}" and that of scale_a "{first}"; they must be equal'
             problems.at_value(place, "inconsistent-scale", message)
     chosen = table.scale_a or table.scale_b
+    blocks = {name: scale.block for name, scale in given.items() if scale is not None}
+    check_blocks(problems, blocks, per_block=chosen is not None and chosen.per == "block")
     return chosen.per if chosen else "none"
 
 

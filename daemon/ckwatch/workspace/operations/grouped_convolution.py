@@ -9,14 +9,24 @@ channels they are an axis of their own before those.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isqrt
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from ckwatch.model.contractions import AxisExpressions, Contraction, MatrixAxes, WindowExpressions
+from ckwatch.model.contractions import AxisExpressions, Contraction, MatrixAxes, WindowExpressions, usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.tensors import is_atom
+from ckwatch.workspace.operations.epilogue import (
+    ConvolutionEpilogueTable,
+    Steps,
+    chained_steps,
+    check_epilogue,
+    has_step,
+    operand_names,
+    with_operands,
+)
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
     ACCUMULATOR,
@@ -147,7 +157,7 @@ class ChannelBiasTable(OperationTable):
     dtype: Dtype = Field(description=DTYPE)
 
 
-class GroupedConvolutionTable(OperationTable):
+class GroupedConvolutionTable(ConvolutionEpilogueTable):
     """`[operation]` of kind `grouped_convolution`."""
 
     kind: Literal["grouped_convolution"] = Field(description=f"`grouped_convolution`: {ABOUT}")
@@ -184,18 +194,31 @@ def read_grouped_convolution(problems: Problems, table: GroupedConvolutionTable)
         "alpha": table.alpha,
         "beta": table.beta,
     }
-    settings |= template_settings(problems, table.settings, reserved=settings)
-    order = input_order(problems, table.input_reorder, INPUTS)
+    names = (*INPUTS, "Y", *size_arguments(table.dimensions))
+    check_epilogue(problems, table, tables=table.model_fields_set, scales=(), arguments=names)
+    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue"))
+    if table.epilogue is not None:
+        settings["epilogue"] = tuple(table.epilogue)
+    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
     if order is not None:
         settings["input_reorder"] = order
     return convolution_operation(
         table.dimensions,
         {"X": table.a.dtype, "W": table.b.dtype, "Y": table.c.dtype},
         {"X": layouts["a"], "W": layouts["b"], "Y": layouts["c"]},
-        None if table.bias is None else table.bias.dtype,
+        table.bias.dtype if table.bias is not None else table.c.dtype if has_step(table, "bias") else None,
         table.accumulator or accumulator_for(table.a.dtype),
         settings,
+        _operands(table),
+        chained_steps(table, alpha=table.alpha, beta=table.beta),
     )
+
+
+def _operands(table: GroupedConvolutionTable) -> dict[str, tuple[str, str]]:
+    """The dtype of what only the epilogue reads, and what it has a value for: `tensor`, `channel` or `element`."""
+    found = {name: (operand.dtype, operand.per) for name, operand in table.operands.items()}
+    dtype = table.residual.dtype if table.residual is not None else None
+    return {name: found.get(name, (dtype or table.c.dtype, "element")) for name in operand_names(table)}
 
 
 def convolution_operation(
@@ -205,21 +228,42 @@ def convolution_operation(
     bias: str | None,
     accumulator: str,
     settings: Mapping[str, ParameterValue],
+    operands: Mapping[str, tuple[str, str]] | None = None,
+    steps: Steps | None = None,
 ) -> Operation:
-    """A convolution of tensors with these dtypes and layouts, with a bias of the dtype `bias`."""
+    """A convolution of tensors with these dtypes and layouts, with a bias of the dtype `bias`.
+
+    `operands` are the dtypes of what only `steps` read, and what these have a value for.
+    """
     x, w, y = (_strided(name, layouts[name], dimensions) for name in "XWY")
     added = None if bias is None else Tensor("Bias", bias, "row", ("NOutChannels",), ("1",), "Bias")
+    result = _tensor(y, dtypes["Y"])
+    further = {name: _operand(name, dtype, per, result) for name, (dtype, per) in (operands or {}).items()}
     return Operation(
         kind="grouped_convolution",
-        inputs=(("X", _tensor(x, dtypes["X"])), ("W", _tensor(w, dtypes["W"])), ("Bias", added)),
-        outputs=(("Y", _tensor(y, dtypes["Y"])),),
+        inputs=(("X", _tensor(x, dtypes["X"])), ("W", _tensor(w, dtypes["W"])), ("Bias", added), *further.items()),
+        outputs=(("Y", result),),
         accumulator=accumulator,
         size_arguments=size_arguments(dimensions),
         runtime_arguments=(),
         settings=settings,
         size_defaults=size_defaults(dimensions),
-        contraction=_contraction(x, w, y, dimensions, settings, biased=added is not None),
+        computation=_contraction(
+            x,
+            w,
+            y,
+            dimensions,
+            settings,
+            ({} if added is None else {"Bias": "channel"}) | {name: per for name, (_, per) in (operands or {}).items()},
+            steps,
+        ),
     )
+
+
+def _operand(name: str, dtype: str, per: str, result: Tensor) -> Tensor:
+    if per == "element":
+        return replace(result, name=name, dtype=dtype, buffer=name)
+    return Tensor(name, dtype, "row", ("NOutChannels" if per == "channel" else "1",), ("1",), name)
 
 
 _IN, _OUT = "NInChannels / GroupCount", "NOutChannels / GroupCount"
@@ -294,14 +338,41 @@ def _tensor(strided: _Strided, dtype: str) -> Tensor:
 
 
 def _contraction(
-    x: _Strided, w: _Strided, y: _Strided, dimensions: int, settings: Mapping[str, ParameterValue], *, biased: bool
+    x: _Strided,
+    w: _Strided,
+    y: _Strided,
+    dimensions: int,
+    settings: Mapping[str, ParameterValue],
+    operands: Mapping[str, str],
+    chain: Steps | None,
 ) -> Contraction:
+    """`operands`: what the tensors of the epilogue have a value for, by their names."""
     image, taps, axes = IMAGE[dimensions], FILTER[dimensions], range(dimensions)
     steps = [f"({x.strides[letter]})" for letter in image]
     pixels = [(y.extents[image[axis]], f"ConvolutionStrides_{axis} * {steps[axis]}") for axis in axes]
     window = [(w.extents[taps[axis]], f"Dilations_{axis} * {steps[axis]}") for axis in axes]
     before = " - ".join(f"LeftPads_{axis} * {steps[axis]}" for axis in axes)
     rows = y.axes(f"N{image}")
+
+    def operand(name: str | None) -> MatrixAxes | None:
+        if name is None or name not in operands:
+            return None
+        per = operands[name]
+        if per == "element":
+            return MatrixAxes(tensor=name, batch=y.axes("G"), rows=rows, columns=y.axes("K"))
+        return MatrixAxes(
+            tensor=name,
+            batch=(("GroupCount", _OUT if per == "channel" else "0"),),
+            rows=tuple((size, "0") for size, _ in rows),
+            columns=((_OUT, "1" if per == "channel" else "0"),),
+        )
+
+    usual = usual_steps(
+        bias=operand("Bias"),
+        alpha=number_of(settings, "alpha", 1.0),
+        beta=number_of(settings, "beta", 1.0),
+        activation=str(settings.get("activation", "none")),
+    )
     return Contraction(
         x=MatrixAxes(
             tensor="X",
@@ -323,17 +394,7 @@ def _contraction(
         ),
         w=MatrixAxes(tensor="W", batch=w.axes("G"), rows=w.axes(f"{taps}C"), columns=w.axes("K")),
         y=MatrixAxes(tensor="Y", batch=y.axes("G"), rows=rows, columns=y.axes("K")),
-        bias=MatrixAxes(
-            tensor="Bias",
-            batch=(("GroupCount", _OUT),),
-            rows=tuple((size, "0") for size, _ in rows),
-            columns=((_OUT, "1"),),
-        )
-        if biased
-        else None,
-        alpha=number_of(settings, "alpha", 1.0),
-        beta=number_of(settings, "beta", 1.0),
-        activation=str(settings.get("activation", "none")),
+        steps=usual if chain is None else with_operands(chain, operand),
     )
 
 

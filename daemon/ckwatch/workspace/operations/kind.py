@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ckwatch.model.kernels import Operation
+from ckwatch.model.kernels import Operation, ParameterValue
 from ckwatch.workspace.operations.tables import OperationTable
 from ckwatch.workspace.problems import Problems
 
@@ -14,6 +14,7 @@ TableT = TypeVar("TableT", bound=OperationTable)
 
 SizesFor = Callable[[Operation, int, int, int], dict[str, int]]
 WrongSizes = Callable[[Mapping[str, int]], Iterator[tuple[str, str]]]
+VerifiedSizes = Callable[[Operation, Mapping[str, ParameterValue]], Mapping[str, Mapping[str, int]]]
 SpecialSizes = Callable[[Operation, int, int, int], Mapping[str, Mapping[str, int]]]
 
 
@@ -23,7 +24,8 @@ class OperationKind(Generic[TableT]):
 
     `about` says in a line what it computes, `table` are its keys. `read` makes the operation of a table, or reports why
     there is none. `shape_docs` says what each size and runtime argument means, in their order; `*` stands for
-    arguments that the kernel file names itself. `tensors` are the names that templates have for its tensors.
+    arguments that the kernel file names itself, `LD_*` for those that begin so. `tensors` are the names that templates
+    have for its tensors.
 
     `outline` is what is known of an operation whose table has problems: the arguments that its shapes may give, and
     which of them they need not.
@@ -31,8 +33,10 @@ class OperationKind(Generic[TableT]):
     anything, as long as no two elements of an output are one: matrices may lie within each other. `sizes_for` gives
     sizes that are a contraction of about M × N × K, to derive problems from; None where that cannot be said.
     `special_sizes` gives, by what they are called, further sizes to verify on, which say nothing of defaults: those
-    that an operation has which is more than a product, for one that computes tiles of M × N × K. `wrong_sizes` gives
-    what is wrong with sizes beyond their least values, as the size's name and a message, the worst first.
+    that an operation has which is more than a product, for one that computes tiles of M × N × K. `verified_sizes`
+    gives, by what they are called, the sizes that a unit of a kind that is no product is verified on, from its
+    instance's parameters, the most telling first. `wrong_sizes` gives what is wrong with sizes beyond their least
+    values, as the size's name and a message, the worst first.
     """
 
     name: str
@@ -46,4 +50,19 @@ class OperationKind(Generic[TableT]):
     free_strides: frozenset[str] = frozenset()
     sizes_for: SizesFor | None = None
     special_sizes: SpecialSizes | None = None
+    verified_sizes: VerifiedSizes | None = None
     wrong_sizes: WrongSizes | None = None
+
+    def shape_doc(self, name: str) -> str:
+        """What a size or runtime argument means; of one that the kernel file names, what `LD_*` or `*` does."""
+        return self.shape_docs[_known_as(name, self.shape_docs)]
+
+    def is_free_stride(self, name: str) -> bool:
+        """Whether a stride may be anything."""
+        return _known_as(name, self.free_strides) in self.free_strides
+
+
+def _known_as(name: str, known: Collection[str]) -> str:
+    """The name among `known` that ends with `*` and means `name`; `name` where there is none, or itself is known."""
+    patterns = (pattern for pattern in known if pattern.endswith("*") and name.startswith(pattern[:-1]))
+    return name if name in known else max(patterns, key=len, default=name)

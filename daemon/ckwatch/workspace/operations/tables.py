@@ -43,10 +43,13 @@ def known_activation(value: str) -> str:
     return value
 
 
+SCALINGS = ("tensor", "row", "block")
+
+
 def known_scaling(value: str) -> str:
-    """How many values a scale has."""
-    if value not in ("tensor", "row"):
-        raise unknown_value_error("scaling", value, ("tensor", "row"))
+    """One of `SCALINGS`: how many values a scale has."""
+    if value not in SCALINGS:
+        raise unknown_value_error("scaling", value, SCALINGS)
     return value
 
 

@@ -35,7 +35,8 @@ class KeyTable:
 
     def of_table(self, path: Sequence[str], settings: Mapping[str, str]) -> list[KeyDescription]:
         """The keys of the table at `path`, `*` for any name among them. `settings` decides about those that depend."""
-        return [key for key in self._by_table.get(".".join(path), ()) if _applies(key, settings)]
+        found = self._by_table.get(".".join(path)) or self._by_table.get(".".join((*path[:-1], "*")), [])
+        return [key for key in found if _applies(key, settings)]
 
     def key(self, path: Sequence[str], settings: Mapping[str, str]) -> KeyDescription | None:
         """What is known of the key at `path`; None if nothing."""
@@ -43,8 +44,11 @@ class KeyTable:
         found = next((key for key in exact if _applies(key, settings)), None)
         if found is not None or not path:
             return found
-        any_name = self._by_path.get(".".join((*path[:-1], "*")), ())
-        return next((key for key in any_name if _applies(key, settings)), None)
+        *table, name = path
+        begin = name[: name.find("_") + 1]
+        patterns = ((*table, f"{begin}*"), (*table, "*"), (*table[:-1], "*", name))
+        known = (key for pattern in patterns for key in self._by_path.get(".".join(pattern), ()))
+        return next((key for key in known if _applies(key, settings)), None)
 
     def headers(self, settings: Mapping[str, str]) -> list[KeyDescription]:
         """The keys that are tables, which can have a header of their own."""
@@ -129,7 +133,7 @@ def _keys(
         name = key.path.rpartition(".")[2]
         if name == "*":
             yield from _parameter_keys(document, spot, known, there, equals=has_equals)
-        elif name not in there and not (key.type == ARRAYS and not spot.path):
+        elif "*" not in name and name not in there and not (key.type == ARRAYS and not spot.path):
             order = at if key.required else 100 + at
             detail = ("required, " if key.required else "") + key.type
             text = name + ("" if has_equals else " = ")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from ckwatch.engine.queries.language_templates import template_detail
+from ckwatch.workspace.operations import KINDS
 from ckwatch_lsp.templates.language.index import (
     TOP_LEVEL,
     BlockName,
@@ -130,7 +131,9 @@ def test_an_include_of_two_templates_sees_the_variables_of_both() -> None:
 
 
 def test_places_in_the_built_in_templates() -> None:
-    texts = dict(BUILT_IN)
+    texts = {
+        path: text for path, text in BUILT_IN.items() if path != "ck/gemm_microscaled.hip.j2"
+    }  # it has a `ds`, too
     texts["ck/split_k.j2"] = texts["ck/split_k.j2"].replace("in ds", "in ‸ds", 1)
     index, path, position = index_of(texts)
     meaning = index.meaning(path, position)
@@ -149,7 +152,7 @@ def test_a_parameter_of_unrelated_templates_is_two() -> None:
     assert [place.path for place in index.places(only(meaning.entities))] == ["a.hip.j2"]
 
 
-TENSORS = ("X", "W", "Y", "Bias", "inv_scale_x", "inv_scale_w")
+TENSORS = tuple({name for kind in KINDS.values() for name in kind.tensors})
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name.endswith(TOP_LEVEL)])
@@ -161,10 +164,10 @@ def test_the_daemon_says_the_same(name: str) -> None:
 
 
 def test_what_is_being_written_does_not_count() -> None:
-    index, path, position = index_of({"a.hip.j2": "{{ MPer‸ }}{{ N }}{% include 'b.j2' %}", "b.j2": "{{ K }}"})
+    index, path, position = index_of({"a.hip.j2": "{{ MPer‸ }}{{ N }}{% include 'b.j2' %}", "b.j2": "{{ L }}"})
     offset = index.files[path].template.lines.offset(position)
-    assert parameters_of(index, path, besides=offset) == ["K", "N"]
-    assert parameters_of(index, path) == ["K", "MPer", "N"]
+    assert parameters_of(index, path, besides=offset) == ["L", "N"]
+    assert parameters_of(index, path) == ["L", "MPer", "N"]
 
 
 def test_parameters_of_other_templates_do_not_count() -> None:

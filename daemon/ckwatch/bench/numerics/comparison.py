@@ -1,0 +1,171 @@
+"""Compares a kernel's result with what is right, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ckwatch.bench.numerics.storage import Doubles, Mask
+from ckwatch.bench.numerics.tolerance import INTEGERS, LARGEST, Tolerance, range_of
+from ckwatch.bench.report import FailureKind
+
+SHOWN = 5
+"""Wrong elements that are named one by one."""
+
+LEAST_ALIKE = 16
+"""Elements from which a common factor is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputCheck:
+    """A right result. `worst_error` is the largest |y - reference| / (atol + rtol · |reference|): at most 1."""
+
+    compared: int
+    worst_error: float
+    rtol: float
+    atol: float
+
+
+class WrongResultError(Exception):  # becomes a `Failure`
+    """The kernel's result is WRONG, UNWRITTEN or OUT_OF_BOUNDS; `detail` names places and values."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.detail = detail
+
+
+class Comparison:
+    """The right values of an output, or of a part of it, and how far a result may be from them.
+
+    `magnitude`: what the tolerance is relative to, element by element; NaN in `expected`: any value is right.
+    """
+
+    def __init__(
+        self, name: str, dtype: str, expected: Doubles, magnitude: Doubles, tolerance: Tolerance, fnuz: bool
+    ) -> None:
+        if dtype in INTEGERS:
+            expected = np.rint(expected)
+        self.expected = expected
+        self._counts = ~np.isnan(expected)
+        self._name = name
+        self._dtype = dtype
+        self._fnuz = fnuz
+        measured = magnitude[self._counts]
+        self._relative = tolerance.relative
+        self._absolute = tolerance.floor + tolerance.relative * float(measured.max(initial=0.0))
+        self._mean_allowed = tolerance.floor + tolerance.relative * root_mean_square(measured)
+
+    def check(
+        self,
+        found: Doubles,
+        written: Mask | None,
+        *,
+        whole: bool,
+        span: Callable[[Mask], str],
+        name_of: Callable[[int], str],
+    ) -> OutputCheck:
+        """Compare the values `found`, of which `written` alone count if that is given.
+
+        `whole`: they are the whole output; `span` says where the elements of a mask are, `name_of` is the name of one.
+        Raises WrongResultError.
+        """
+        counted = self._counts if written is None else self._counts & written
+        differences, errors = self._errors(found)
+        errors = np.where(counted, np.where(np.isnan(found), math.inf, errors), 0.0)
+        wrong = errors > 1
+        if wrong.any():
+            raise self._wrong(found, errors, wrong, whole=whole, where=span(wrong), name_of=name_of)
+        if (mean := root_mean_square(differences[counted])) > self._mean_allowed:
+            raise WrongResultError(
+                FailureKind.WRONG,
+                f"the elements of {self._name} are too far from the reference, all in all",
+                f"root mean square of the errors {mean:.3g}, allowed {self._mean_allowed:.3g}; no single element is "
+                f"beyond its own tolerance ({self._tolerance_text()})" + self._similarity(found),
+            )
+        return OutputCheck(
+            compared=int(np.count_nonzero(counted)),
+            worst_error=float(errors.max(initial=0.0)),
+            rtol=self._relative,
+            atol=self._absolute,
+        )
+
+    def _errors(self, found: Doubles) -> tuple[Doubles, Doubles]:
+        """|y - reference|, and the same in units of what it may be."""
+        low, high = range_of(self._dtype, self._fnuz)
+        expected = self.expected if math.isinf(high) else np.clip(self.expected, low, high)
+        equal = found == expected
+        if self._dtype in LARGEST:
+            # too large for the output: its infinity and its largest value are both right
+            limit = LARGEST[self._dtype]
+            equal |= (np.abs(expected) > limit) & (np.abs(found) >= limit) & (found * expected > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            differences = np.where(equal, 0.0, np.abs(found - expected))
+            errors = np.where(equal, 0.0, differences / (self._absolute + self._relative * np.abs(expected)))
+        return differences, errors
+
+    def _wrong(
+        self,
+        found: Doubles,
+        errors: Doubles,
+        wrong: Mask,
+        *,
+        whole: bool,
+        where: str,
+        name_of: Callable[[int], str],
+    ) -> WrongResultError:
+        worst = int(np.argmax(errors))
+        shown = dict.fromkeys((worst, *np.flatnonzero(wrong)[:SHOWN].tolist()))
+        texts = [
+            f"tolerance: {self._tolerance_text()}",
+            f"wrong are {where}",
+            *(
+                f"{name_of(place)} is {found.flat[place]:.9g}, reference {self.expected.flat[place]:.9g}"
+                for place in shown
+            ),
+        ]
+        of = "" if whole else " compared"
+        return WrongResultError(
+            FailureKind.WRONG,
+            f"{np.count_nonzero(wrong):,} of {errors.size:,}{of} elements of {self._name} are wrong",
+            "\n".join(texts) + self._similarity(found),
+        )
+
+    def _tolerance_text(self) -> str:
+        return f"{self._absolute:.3g} + {self._relative:.3g} · |reference|"
+
+    def _similarity(self, found: Doubles) -> str:
+        """A line that describes the wrong result, if it has a simple pattern."""
+        found, expected = found[self._counts], self.expected[self._counts]
+        if not found.any():
+            return f"\nall elements of {self._name} are 0"
+        factor = _common_factor(found, expected)
+        return "" if factor is None else f"\nthe elements are about {factor:.4g} times the reference"
+
+
+def root_mean_square(values: Doubles) -> float:
+    """0 for no values."""
+    if not values.size:
+        return 0.0
+    with np.errstate(over="ignore"):
+        return math.sqrt(float(np.mean(np.square(values))))
+
+
+def span_text(indices: npt.NDArray[np.intp]) -> str:
+    """`3 to 1,024`."""
+    return f"{int(indices.min()):,} to {int(indices.max()):,}"
+
+
+def _common_factor(found: Doubles, expected: Doubles) -> float | None:
+    """What all of `found` are of `expected`, if they are about the same part of it."""
+    clear = np.isfinite(found) & (np.abs(expected) > 0.1 * np.abs(expected).max(initial=0.0))
+    if np.count_nonzero(clear) < LEAST_ALIKE:
+        return None
+    ratios = found[clear] / expected[clear]
+    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    return float(middle) if math.isfinite(middle) and abs(high - low) <= 0.02 * abs(middle) else None

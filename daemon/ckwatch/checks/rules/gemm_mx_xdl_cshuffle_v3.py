@@ -1,0 +1,284 @@
+"""Rules of `DeviceGemmMX_Xdl_CShuffleV3`, for Composable Kernel 7.2: products of microscaled operands, on gfx950.
+
+A block copies its tiles from global memory straight into LDS, a wave at a time, which writes what its lanes load one
+behind the other: CK has the conditions for that as a comment, and computes wrongly where they do not hold. Scales of
+two tiles of the matrix instruction along either side, and of two steps along K, lie in one word. KPerBlock, AK1 and
+BK1 count bytes: two elements of f4 are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ckwatch.checks.rules.expression import Lookup, UnknownValueError
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3 import A_CLUSTER, B_CLUSTER, C_CLUSTER, PIPELINES
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import BLOCK
+from ckwatch.checks.rules.gemm_xdl_cshuffle_v3_rules import OPERATION as GEMM
+from ckwatch.checks.rules.rule import Definition, DeviceOperation, ParameterKind, Rule, TemplateParameter
+from ckwatch.model.diagnostics import Severity
+from ckwatch.model.parameter_types import INT32_MAX, ParameterType, ValueKind
+
+C_VECTOR = "CShuffleBlockTransferScalarPerVector_NPerBlock"
+
+_DEVICE = "ck/tensor_operation/gpu/device/impl/device_gemm_xdl_cshuffle_v3_mx.hpp"
+_GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_mx.hpp"
+_BASE = BLOCK + "blockwise_gemm_mx_pipeline_xdlops_base.hpp"
+_SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_mx_selector.hpp"
+_COPY = BLOCK + "thread_group_tensor_slice_transfer_direct_load.hpp"
+_SHUFFLE_COPY = BLOCK + "thread_group_tensor_slice_transfer_v6r1.hpp"
+
+ELEMENTS = ("F8", "BF8", "F4")
+"""Types of operands whose scales the matrix instructions apply, of those that kernel files can name."""
+
+_POSITIVE = ParameterType(ValueKind.INTEGER, lowest=1, highest=INT32_MAX)
+_WITHOUT = ("DsLayout", "DsDataType", "LDSTypeA", "LDSTypeB", "CDEShuffleBlockTransferScalarPerVectors")
+_BEHIND = {
+    "ADataType": (TemplateParameter("AScaleDataType", ParameterKind.OTHER),),
+    "BDataType": (TemplateParameter("BScaleDataType", ParameterKind.OTHER),),
+    "GemmSpec": (TemplateParameter("ScaleBlockSize", ParameterKind.INTEGER),),
+    C_CLUSTER: (TemplateParameter(C_VECTOR, ParameterKind.INTEGER, type=_POSITIVE),),
+}
+_DEFAULTS = {"ComputeTypeA": "ADataType", "ComputeTypeB": "BDataType"}
+
+_PARAMETERS = tuple(
+    one
+    for name, known in GEMM.parameters.items()
+    if name not in _WITHOUT
+    for one in (replace(known, default=_DEFAULTS.get(name, known.default)), *_BEHIND.get(name, ()))
+)
+
+
+def _packed(lookup: Lookup) -> int:
+    return 2 if lookup("ADataType") == "F4" else 1
+
+
+def _k_blocks(lookup: Lookup) -> int:
+    found = {"16x16": 4, "32x32": 2}.get(str(lookup("XdlShape")))
+    if found is None:
+        raise UnknownValueError("K0PerXdlops")
+    return found
+
+
+_KEPT = (
+    *("MWaves", "NWavesOf64", "NXdlPerWave64", "NWavesOf32", "NXdlPerWave32", "NWaves", "WaveSize", "HasKernel"),
+    *("XdlShape", "lcm_AK1_BK1", "KPerThread", "CShuffleM", "CShuffleN", "AK0", "BK0", "AContiguousDim"),
+    *("BContiguousDim", "sizeof_CShuffleDataType", "CBytes", "LdsLimit", "HasWmma"),
+)
+_DEFINITIONS = (
+    *(GEMM.definitions[name] for name in _KEPT),
+    Definition("CShuffleNXdl", "CShuffleNXdlPerWavePerShuffle", "XDL tiles of C along N in one shuffle"),
+    Definition("Packed", "2 for F4, else 1", "elements in a byte", _packed, ("ADataType",)),
+    Definition("K0PerXdlops", "K blocks of the matrix instruction", "lanes that share K", _k_blocks, ("XdlShape",)),
+    Definition("KPack", "max(lcm_AK1_BK1, 32 / Packed)", "bytes of a lane along K in one step"),
+    Definition("KRepeat", "KPerThread / KPack", "steps along K in a block tile"),
+    Definition("Pipelines", "1 if BlkGemmPipelineVer == 'v1' else 2", "LDS buffers of the pipeline"),
+    Definition("ABBytes", "(MPerBlock + NPerBlock) * KPerBlock", "LDS for a tile of A and one of B"),
+)
+
+
+def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
+    low, k0, k1, block = side.lower(), f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
+    load, order, dim = f"{block}SrcScalarPerVector", f"{block}ThreadClusterArrangeOrder", f"{block}SrcVectorDim"
+    extra = f"{side}BlockLdsExtra{rows}"
+    return (
+        Rule(
+            f"mx-{low}-cluster-rank",
+            f"size({cluster}) == 3 and size({order}) == 3 and is_permutation({order})",
+            (cluster, order),
+            f"The thread cluster of {side} has the dimensions {k0}, {rows}, {k1}, and its order names each once.",
+            f"{_COPY}, static_assert 'Inconsistent number of dimensions across lengths and descriptors.'",
+            when="HasKernel",
+        ),
+        Rule(
+            f"mx-{low}-cluster-threads",
+            f"product({cluster}) <= BlockSize",
+            (cluster, "BlockSize"),
+            f"The thread cluster that copies {side} cannot have more threads than the block.",
+            f"{_COPY}, static_assert 'The number of threads cannot be less than the number of elements …'",
+            when="HasKernel",
+        ),
+        Rule(
+            f"mx-{low}-load",
+            f"{load} in (4, 12, 16)",
+            (load,),
+            f"A lane copies 4, 12 or 16 bytes of {side} to LDS at once.",
+            "ck/utility/amd_buffer_addressing_builtins.hpp, static_assert in amd_direct_load_global_to_lds",
+            when="HasKernel and target == 'gfx950'",
+        ),
+        Rule(
+            f"mx-{low}-contiguous",
+            f"{dim} == 2 and {order} == (1, 0, 2) and {cluster}[2] * {load} == {k1} "
+            f"and {cluster}[0] * {k1} == KPerBlock and product({cluster}) == BlockSize "
+            f"and {rows}PerBlock % {cluster}[1] == 0",
+            (cluster, load, order, dim, "KPerBlock", k1),
+            f"A wave writes what its lanes load of {side} into LDS one behind the other: its threads must cover whole "
+            "rows of the tile in their order.",
+            f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
+            when="HasKernel",
+            after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),
+            severity=Severity.WARNING,
+            asserted_by=f"the threads that copy {side}",
+        ),
+        Rule(
+            f"mx-{low}-extra",
+            f"{extra} == 1",
+            (extra,),
+            f"CK shuffles the tile of {side} on its way from global memory and back when it reads LDS; without this "
+            "its layout in LDS shuffles it once more.",
+            f"{_GRID}, Get{side}BlockDescriptor_{k0}PerBlock_{rows}PerBlock_{k1}",
+            when="HasKernel",
+            severity=Severity.WARNING,
+            asserted_by=f"{extra} must be true",
+        ),
+    )
+
+
+_COMMON = {rule.slug: rule for rule in GEMM.rules}
+_RULES = (
+    *(_COMMON[slug] for slug in ("matrix-arch", "matrix-arch-empty")),
+    Rule(
+        "mx-arch",
+        "target == 'gfx950'",
+        (),
+        "{target} has no matrix instructions that apply scales: gfx950 has.",
+        f"{_GRID}, __gfx950__ around kernel_gemm_xdl_cshuffle_v3_mx",
+        when="target != 'host'",
+        severity=Severity.WARNING,
+        asserted_by="microscaled operands need gfx950",
+        every_arch=True,
+    ),
+    *(_COMMON[slug] for slug in ("waves", "m-per-block", "n-per-block", "block-size", "no-kernel", "block-threads")),
+    *(_COMMON[slug] for slug in ("n-xdl-per-wave", "c-shuffle-m")),
+    Rule(
+        "mx-types",
+        f"ADataType in {ELEMENTS} and BDataType in {ELEMENTS} and (ADataType == 'F4') == (BDataType == 'F4')",
+        ("ADataType", "BDataType"),
+        "Scaled matrix instructions take 8-bit floats, or f4 with f4.",
+        f"{_DEVICE}, static_assert in IsValidCompilationParameter; {_BASE}, static_assert APackedSize == BPackedSize",
+        host=True,
+    ),
+    Rule(
+        "mx-scale-block",
+        "ScaleBlockSize == 32",
+        ("ScaleBlockSize",),
+        "The matrix instructions apply a scale to each 32 elements along K.",
+        f"{_DEVICE}, static_assert 'Only ScaleBlockSize 32 is supported'",
+        severity=Severity.WARNING,
+        asserted_by="blocks of 32",
+    ),
+    Rule(
+        "mx-xdl-tile",
+        "XdlShape in ('16x16', '32x32')",
+        ("MPerXDL", "NPerXDL"),
+        "Scaled matrix instructions compute tiles of 16x16 and of 32x32.",
+        "ck/tensor_operation/gpu/warp/xdlops_gemm.hpp, MfmaSelector::GetMfma has no specialisation",
+        host=True,
+    ),
+    Rule(
+        "mx-k-per-block",
+        "KPerThread % KPack == 0 and KRepeat > 0",
+        ("KPerBlock", "AK1", "BK1"),
+        "Each lane walks its share of KPerBlock in steps of KPack, which also holds whole AK1 and BK1 vectors.",
+        f"{_BASE}, static_assert 'Wrong KPack setting; try increasing KPerThread or decreasing KPack'",
+        after=("mx-xdl-tile",),
+    ),
+    Rule(
+        "mx-k-pairs",
+        "KRepeat % 2 == 0",
+        ("KPerBlock",),
+        "Scales of two steps along K lie together: KPerBlock must be a whole number of two matrix instructions.",
+        f"{_GRID}, KXdlPack",
+        when="HasKernel",
+        after=("mx-xdl-tile", "mx-k-per-block"),
+        severity=Severity.WARNING,
+        asserted_by="KPerBlock must be a whole number of two",
+    ),
+    Rule(
+        "mx-tile-pairs",
+        "MXdlPerWave % 2 == 0 and NXdlPerWave64 % 2 == 0",
+        ("MXdlPerWave", "NPerBlock", "BlockSize"),
+        "Scales of two XDL tiles along M and along N lie together: a wave needs an even number of each.",
+        f"{_GRID}, MXdlPack and NXdlPack",
+        when="HasKernel",
+        severity=Severity.WARNING,
+        asserted_by="a wave needs an even number of XDL tiles",
+    ),
+    Rule(
+        "mx-c-shuffle",
+        "CShuffleMXdlPerWavePerShuffle % 2 == 0 and CShuffleNXdlPerWavePerShuffle % 2 == 0 "
+        "and NXdlPerWave64 % CShuffleNXdlPerWavePerShuffle == 0",
+        ("CShuffleMXdlPerWavePerShuffle", "CShuffleNXdlPerWavePerShuffle"),
+        "C leaves through LDS in steps of whole pairs of XDL tiles, which must divide a wave's tiles.",
+        f"{_GRID}, static_assert in Run",
+        when="NXdlPerWave64 > 0 and WaveSize == 64",
+    ),
+    Rule(
+        "mx-pipeline",
+        "BlkGemmPipelineVer in ('v1', 'v3')",
+        ("BlkGemmPipelineVer",),
+        "For microscaled operands there are the pipelines v1 and v3.",
+        f"{_SELECTOR}: 'MX GEMM Pipeline configuration is not available', no type",
+        host=True,
+    ),
+    Rule(
+        "mx-scheduler",
+        "BlkGemmPipeSched == 'Intrawave'",
+        ("BlkGemmPipeSched",),
+        "The pipelines for microscaled operands have no Interwave form.",
+        f"{BLOCK}blockwise_gemm_pipeline_xdlops_{{v1,v3}}_mx.hpp: no specialisation for Interwave",
+        after=("mx-pipeline",),
+        host=True,
+    ),
+    *_operand_rules("A", "M", A_CLUSTER),
+    *_operand_rules("B", "N", B_CLUSTER),
+    Rule(
+        "mx-c-cluster",
+        f"size({C_CLUSTER}) == 4 and {C_CLUSTER}[0] == 1 and {C_CLUSTER}[2] == 1 "
+        f"and CShuffleM % {C_CLUSTER}[1] == 0 and CShuffleN % {C_CLUSTER}[3] == 0",
+        (C_CLUSTER,),
+        "The threads that write C must cover the rows and columns of one shuffle: 1, MPerBlock, 1, NPerBlock.",
+        f"{_SHUFFLE_COPY}, static_assert 'wrong! threads should be mapped to cover entire slicing window'",
+        when="HasKernel",
+        after=("mx-c-shuffle",),
+    ),
+    Rule(
+        "mx-c-cluster-threads",
+        f"product({C_CLUSTER}) <= BlockSize",
+        (C_CLUSTER, "BlockSize"),
+        "The thread cluster that writes C cannot have more threads than the block.",
+        f"{_SHUFFLE_COPY}, static_assert 'wrong! ThreadGroup::GetNumOfThread() too small'",
+        when="HasKernel",
+    ),
+    Rule(
+        "mx-c-vector",
+        f"CShuffleN / {C_CLUSTER}[3] % {C_VECTOR} == 0 and {C_VECTOR} in (1, 2, 4, 8, 16)",
+        (C_VECTOR, C_CLUSTER),
+        "The columns that a thread writes must be a whole number of store vectors.",
+        "ck/tensor_operation/gpu/thread/threadwise_tensor_slice_transfer_v6r1.hpp, static_assert 'wrong! cannot "
+        "evenly divide'",
+        when="HasKernel",
+        after=("mx-c-cluster",),
+    ),
+    Rule(
+        "mx-lds",
+        "Pipelines * max(ABBytes, CBytes) <= LdsLimit",
+        ("KPerBlock", "MPerBlock", "NPerBlock", "BlkGemmPipelineVer"),
+        "A block takes more LDS than a compute unit has. v3 has two buffers.",
+        f"{_GRID}, GetSharedMemoryNumberOfByte; the compiler: local memory exceeds limit",
+        when="HasKernel and target == 'gfx950'",
+        after=("m-per-block", "n-per-block", "mx-k-per-block"),
+        codegen=True,
+    ),
+)
+
+OPERATION = DeviceOperation(
+    "DeviceGemmMX_Xdl_CShuffleV3",
+    _DEVICE,
+    {parameter.name: parameter for parameter in _PARAMETERS},
+    {definition.name: definition for definition in _DEFINITIONS},
+    _RULES,
+    GEMM.spelling,
+)
+
+PIPELINE_VERSIONS = tuple(name for name in PIPELINES if name in ("v1", "v3"))
+"""What `BlkGemmPipelineVer` may be."""

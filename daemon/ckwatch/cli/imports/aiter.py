@@ -1,0 +1,51 @@
+"""`ckwatch import aiter FILE`: kernel files from AITER's lists of Composable Kernel instances."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ckwatch.cli.imports.aiter_lists import (
+    ListedInstances,
+    ListError,
+    known_names,
+    plan_import,
+    read_list,
+)
+from ckwatch.cli.imports.files import workspace_of, write_imported
+from ckwatch.cli.imports.filters import instance_filter
+from ckwatch.model.errors import CkwatchError
+from ckwatch.system.user_files import read_file
+from ckwatch.workspace.template_search import TemplateSearch
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the kernel files, and say what is in none of them."""
+    listed = _listed(options.file)
+    workspace = workspace_of(options)
+    template = options.template or listed.list.template
+    search = TemplateSearch(workspace.template_folders, {})
+    if search.find(template) is None:
+        near = search.near(template)
+        hint = f"did you mean '{near}'?" if near else "`ckwatch templates list` lists them"
+        raise CkwatchError(f"there is no template '{template}'", hint)
+    wanted = instance_filter(options.filter, known_names(listed), ("MPerBlock >= 128", "PIPELINE_VERSION=3"))
+    plan = plan_import(listed, template, options.gemm_spec, wanted, options.limit, workspace.settings.limits.instances)
+    written = {file.name: (file.text, file.instances) for file in plan.files}
+    write_imported(options, workspace, written, plan.listed, plan.left_out)
+    return 0
+
+
+def _listed(path: Path) -> ListedInstances:
+    """The instances in a file, which is never run."""
+    try:
+        text = read_file(path).decode()
+    except OSError as error:
+        raise CkwatchError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise CkwatchError(f"{path} is not UTF-8") from None
+    try:
+        return read_list(text)
+    except ListError as error:
+        example = "csrc/ck_gemm_a8w8/gemm_a8w8_common.py"
+        raise CkwatchError(f"{path} is no list that can be imported: {error}", f"one is {example} of AITER") from None

@@ -1,0 +1,237 @@
+"""`epilogue` of `[operation]`: what is done with a product, step by step, and the tensors that the steps need.
+
+Each word is a step. Without the key a product is scaled, multiplied by `alpha`, a bias is added, and an activation
+applied; with it come the scales that no word names and `alpha`, then the steps in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from ckwatch.model.contractions import EpilogueStep, MatrixAxes
+from ckwatch.model.kernels import Tensor
+from ckwatch.workspace.operations.tables import (
+    ACTIVATIONS,
+    DTYPE,
+    LAYOUT,
+    Dtype,
+    Factor,
+    Identifier,
+    Layout,
+    OperandTable,
+    OperationTable,
+)
+from ckwatch.workspace.parameters import RESERVED
+from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.toml_document import KeyPath
+
+SCALES = {"scale_a": "inv_scale_x", "scale_b": "inv_scale_w"}
+"""The tensor of each scale, by its word."""
+
+RESIDUAL = "Residual"
+EPILOGUE = (
+    "steps from the product to Y, in their order: activations, `scale_a`, `scale_b`, `bias`, `residual`, operands; "
+    "without it scales, `alpha`, `bias`, `activation`"
+)
+
+_ARGUMENTS = frozenset(("workspace", "workspace_size", "stream", "sizes", "argument", "problem", RESIDUAL))
+"""Names that mean something else in the C functions of templates."""
+
+_RESIDUAL = "of the epilogue: added, of the size of Y"
+_OPERANDS = "operands of the epilogue by their names, which are words of it and arguments of the C function"
+_DOES = "what is done with the value"
+_FACTOR = "of its elements"
+
+
+class ResidualTable(OperandTable):
+    """`residual`."""
+
+    factor: Factor = Field(1.0, description=_FACTOR)
+
+
+class EpilogueOperandTable(OperationTable):
+    """`[operation.operands.NAME]`."""
+
+    does: Literal["add", "multiply"] = Field(description=_DOES)
+    per: Literal["tensor", "row", "column", "element"] = Field(
+        description="one value, one for each row or column of Y, or one for each element"
+    )
+    dtype: Dtype = Field(description=DTYPE)
+    layout: Layout = Field("row", description=f"{LAYOUT}, where there is a value for each element")
+    factor: Factor = Field(1.0, description=_FACTOR)
+
+
+class EpilogueTable(OperationTable):
+    """The keys of an epilogue, of matrix products."""
+
+    epilogue: list[str] | None = Field(None, description=EPILOGUE)
+    residual: ResidualTable | None = Field(None, description=_RESIDUAL)
+    operands: dict[Identifier, EpilogueOperandTable] = Field({}, description=_OPERANDS)
+
+
+class ConvolutionResidualTable(OperationTable):
+    """`residual` of a convolution: it lies in memory as Y does."""
+
+    dtype: Dtype | None = Field(None, description=DTYPE)
+    factor: Factor = Field(1.0, description=_FACTOR)
+
+
+class ConvolutionOperandTable(OperationTable):
+    """`[operation.operands.NAME]` of a convolution."""
+
+    does: Literal["add", "multiply"] = Field(description=_DOES)
+    per: Literal["tensor", "channel", "element"] = Field(
+        description="one value, one for each channel of Y, or one for each element"
+    )
+    dtype: Dtype = Field(description=DTYPE)
+    factor: Factor = Field(1.0, description=_FACTOR)
+
+
+class ConvolutionEpilogueTable(OperationTable):
+    """The keys of an epilogue, of convolutions."""
+
+    epilogue: list[str] | None = Field(None, description=EPILOGUE)
+    residual: ConvolutionResidualTable | None = Field(None, description=_RESIDUAL)
+    operands: dict[Identifier, ConvolutionOperandTable] = Field({}, description=_OPERANDS)
+
+
+Steps = tuple[EpilogueStep[str], ...]
+"""The steps of a chain, with the names of their tensors."""
+
+
+def has_step(table: EpilogueTable | ConvolutionEpilogueTable, word: str) -> bool:
+    """Whether `word` is a step."""
+    return table.epilogue is not None and word in table.epilogue
+
+
+def check_epilogue(
+    problems: Problems,
+    table: EpilogueTable | ConvolutionEpilogueTable,
+    *,
+    tables: Collection[str],
+    scales: Collection[str],
+    arguments: Collection[str],
+) -> None:
+    """Report what is wrong with a chain: words, and tables without one.
+
+    `tables` are the keys that are given, `scales` the words of scales of this kind of operation, `arguments` the names
+    of its C function's arguments.
+    """
+    for name in table.operands:
+        _check_name(problems, name, scales, arguments)
+    words = table.epilogue
+    if words is None:
+        unused: list[KeyPath] = [
+            ("operation", "residual"),
+            *(("operation", "operands", name) for name in table.operands),
+        ]
+        for key in unused:
+            if key in problems.document:
+                message = f'`{key[-1]}` is a step of an epilogue: add `epilogue = ["{key[-1]}"]` to [operation]'
+                problems.at_key(key, "inconsistent-epilogue", message)
+        return
+    if "activation" in tables:
+        message = 'an activation is a word of `epilogue`, as in `epilogue = ["bias", "gelu"]`: leave this key out'
+        problems.at_key(("operation", "activation"), "inconsistent-epilogue", message)
+    known = (*(name for name in ACTIVATIONS if name != "none"), *scales, "bias", "residual", *table.operands)
+    place: KeyPath
+    for at, word in enumerate(words):
+        place = ("operation", "epilogue", at)
+        if word not in known:
+            what = f"`{word}` is no step of an epilogue, and no [operation.operands.{word}] makes it one"
+            problems.unknown_name(place, "unknown-step", what, word, known)
+        elif word not in ACTIVATIONS and word in words[:at]:
+            message = f"`{word}` is a step already: a tensor is used once"
+            problems.at_value(place, "inconsistent-epilogue", message)
+        elif word in scales and word not in tables:
+            message = f"`{word}` needs a table [operation.{word}]"
+            problems.at_value(place, "inconsistent-epilogue", message)
+    for name in ("bias", "residual", *table.operands):
+        place = ("operation", name) if name not in table.operands else ("operation", "operands", name)
+        if name not in words and place in problems.document:
+            message = f"`{name}` is no step: add it to `epilogue`, where it is to be computed"
+            problems.at_key(place, "inconsistent-epilogue", message)
+
+
+def _check_name(problems: Problems, name: str, scales: Collection[str], arguments: Collection[str]) -> None:
+    place = ("operation", "operands", name)
+    if name in ACTIVATIONS or name in scales or name in ("bias", "residual"):
+        problems.at_key(place, "reserved-name", f"`{name}` is a step itself; call the operand differently")
+    elif name in RESERVED or name in _ARGUMENTS or name in arguments or name.startswith(("LD_", "BatchStride")):
+        message = f"`{name}` means something else in templates; call the operand differently"
+        problems.at_key(place, "reserved-name", message)
+
+
+def chained_steps(
+    table: EpilogueTable | ConvolutionEpilogueTable, *, scales: Sequence[str] = (), alpha: float, beta: float
+) -> Steps | None:
+    """The steps of a right table; None without the key. `scales` are the words of those that there are."""
+    words = table.epilogue
+    if words is None:
+        return None
+    first = [EpilogueStep(kind="multiply", operand=SCALES[word], scale=True) for word in scales if word not in words]
+    if alpha != 1:
+        first.append(EpilogueStep(kind="multiply", factor=alpha))
+    return (*first, *_steps(words, table, beta))
+
+
+def _steps(
+    words: Sequence[str], table: EpilogueTable | ConvolutionEpilogueTable, beta: float
+) -> Iterator[EpilogueStep[str]]:
+    for word in words:
+        if word in SCALES:
+            yield EpilogueStep(kind="multiply", operand=SCALES[word], scale=True)
+        elif word == "bias":
+            yield EpilogueStep(kind="add", operand="Bias", factor=beta)
+        elif word == "residual":
+            factor = 1.0 if table.residual is None else table.residual.factor
+            yield EpilogueStep(kind="add", operand=RESIDUAL, factor=factor)
+        elif word in table.operands:
+            operand = table.operands[word]
+            yield EpilogueStep(kind=operand.does, operand=word, factor=operand.factor)
+        elif word in ACTIVATIONS:
+            yield EpilogueStep(kind="activation", activation=word)
+
+
+def with_operands(
+    steps: Steps, operand: Callable[[str | None], MatrixAxes | None]
+) -> tuple[EpilogueStep[MatrixAxes], ...]:
+    """The steps with the axes of their tensors, which `operand` gives by names."""
+    return tuple(
+        EpilogueStep(
+            kind=step.kind,
+            operand=operand(step.operand),
+            factor=step.factor,
+            activation=step.activation,
+            scale=step.scale,
+        )
+        for step in steps
+    )
+
+
+def operand_names(table: EpilogueTable | ConvolutionEpilogueTable) -> tuple[str, ...]:
+    """The tensors of a chain that only chains have, in the order of their steps."""
+    words = table.epilogue or ()
+    return tuple(RESIDUAL if word == "residual" else word for word in words if word in ("residual", *table.operands))
+
+
+def leading_dimension(name: str) -> str:
+    """The size argument of an operand that is a matrix."""
+    return f"LD_{name}"
+
+
+def batch_stride(name: str) -> str:
+    """The size argument of an operand that is a matrix for each of a batch."""
+    return f"BatchStride_{name}"
+
+
+def further_matrices(tensors: Mapping[str, Tensor | None], usual: Collection[str]) -> dict[str, Tensor]:
+    """The matrices among the tensors that only chains have; `usual` are the others' names."""
+    return {
+        name: tensor
+        for name, tensor in tensors.items()
+        if tensor is not None and name not in usual and len(tensor.sizes) > 1
+    }

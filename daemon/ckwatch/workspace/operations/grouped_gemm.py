@@ -1,0 +1,254 @@
+"""`[operation]` of kind `grouped_gemm`: a product with a W of its own for each group of rows of X.
+
+The groups share N and K, and their rows lie one behind the other. Where each ends is an input on the device, as in
+PyTorch's `torch._grouped_mm`: of G values in `Offsets`, that of group g is the row after its last one, so that its rows
+begin at that of group g - 1. A group may have no rows; rows behind the last group belong to none and are not computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.row_computations import RowComputation
+from ckwatch.workspace.operations.kind import OperationKind
+from ckwatch.workspace.operations.tables import (
+    ACCUMULATOR,
+    DTYPE,
+    INPUT_REORDER,
+    TEMPLATE_SETTINGS,
+    Activation,
+    Dtype,
+    Factor,
+    Identifier,
+    OperandTable,
+    OperationTable,
+    OutputTable,
+    Scaling,
+    accumulator_for,
+    buffer_owners,
+    input_order,
+    number_of,
+    template_settings,
+)
+from ckwatch.workspace.problems import Problems
+
+ABOUT = "Y = activation(alpha · (inv_scale_x · inv_scale_w · X·W) + beta · Bias) with a W for each group of rows"
+
+INPUTS = ("X", "W", "Offsets", "inv_scale_x", "inv_scale_w", "Bias")
+SIZES = ("G", "M", "N", "K", "LDA", "LDB", "LDC")
+
+SHAPE_DOCS = {
+    "G": "groups: matrices in W, values in Offsets",
+    "M": "rows of X and Y, of all groups",
+    "N": "columns of each W and of Y",
+    "K": "columns of X, rows of each W",
+    "LDA": "leading dimension of X; by default without gaps",
+    "LDB": "leading dimension of each W, which lie behind one another; by default without gaps",
+    "LDC": "leading dimension of Y; by default without gaps",
+}
+
+ROLES = {
+    "x": "X",
+    "w": "W",
+    "offsets": "Offsets",
+    "scale_x": "inv_scale_x",
+    "scale_w": "inv_scale_w",
+    "bias": "Bias",
+}
+"""The inputs by their roles in the reference."""
+
+_SCALES = "scales of X and W, both or none"
+
+
+class GroupScaleTable(OperationTable):
+    """`scale_a` or `scale_b` of groups."""
+
+    dtype: Dtype = Field("f32", description=DTYPE)
+    per: Scaling = Field(
+        "tensor",
+        description="one value (`tensor`), or one per row of X and one per group and column of W (`row`)",
+    )
+
+
+class GroupedGemmTable(OperationTable):
+    """`[operation]` of kind `grouped_gemm`."""
+
+    kind: Literal["grouped_gemm"] = Field(description=f"`grouped_gemm`: {ABOUT}")
+    a: OperandTable = Field(description="X, M×K, row-major")
+    b: OperandTable = Field(description="W, G×K×N")
+    c: OutputTable = Field(description="Y, M×N, row-major")
+    accumulator: Dtype | None = Field(None, description=ACCUMULATOR)
+    bias: OperandTable | None = Field(None, description="one value per group and column of Y")
+    scale_a: GroupScaleTable | None = Field(None, description=_SCALES)
+    scale_b: GroupScaleTable | None = Field(None, description=_SCALES)
+    alpha: Factor = Field(1.0, description="factor of the product")
+    beta: Factor = Field(1.0, description="factor of the bias")
+    activation: Activation = Field("none", description="applied to the sum")
+    settings: dict[Identifier, Any] = Field({}, description=TEMPLATE_SETTINGS)
+    input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
+
+
+def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation | None:
+    """The operation of a table; of use only where `problems` got no new error."""
+    _check_layouts(problems, table)
+    _check_scales(problems, table)
+    dtypes = _dtypes(problems, table)
+    settings: dict[str, ParameterValue] = {
+        "activation": table.activation,
+        "alpha": table.alpha,
+        "beta": table.beta,
+        "scaling": "none" if table.scale_a is None else table.scale_a.per,
+    }
+    settings |= template_settings(problems, table.settings, reserved=settings)
+    order = input_order(problems, table.input_reorder, INPUTS)
+    if order is not None:
+        settings["input_reorder"] = order
+    return None if dtypes is None else _made(table, dtypes, settings)
+
+
+def _check_layouts(problems: Problems, table: GroupedGemmTable) -> None:
+    """A group's rows of X and Y are whole lines."""
+    for key, name, layout in (("a", "X", table.a.layout), ("c", "Y", table.c.layout)):
+        if layout == "col":
+            message = f"{name} must be row-major: its rows are divided into groups"
+            problems.at_value(("operation", key, "layout"), "dimension-mismatch", message)
+
+
+def _check_scales(problems: Problems, table: GroupedGemmTable) -> None:
+    given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
+    for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
+        if given[name] is None and given[other] is not None:
+            message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
+            problems.at_key(("operation", other), "inconsistent-scale", message)
+
+
+def _dtypes(problems: Problems, table: GroupedGemmTable) -> dict[str, str] | None:
+    """Those of `a`, `b` and `bias`, which have buffers of their own."""
+    operands = {"a": table.a, "b": table.b, **({} if table.bias is None else {"bias": table.bias})}
+    places = {name: ("operation", name) for name in operands}
+    buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, dict(places))
+    found = {}
+    for name, operand in operands.items():
+        if operand.same_as is not None:
+            message = "the operands of groups have different sizes: each has a buffer of its own"
+            problems.at_key(("operation", name, "same_as"), "dimension-mismatch", message)
+        elif operand.dtype is None:
+            problems.at_value(("operation", name), "missing-key", f"`dtype` is missing in [operation.{name}]")
+        else:
+            found[name] = operand.dtype
+    return found if len(found) == len(operands) else None
+
+
+def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[str, ParameterValue]) -> Operation:
+    tensors = _tensors(table, dtypes)
+    accumulator = table.accumulator or accumulator_for(dtypes["a"])
+    roles = {role: name for role, name in ROLES.items() if tensors.get(name) is not None}
+    w = tensors["W"]
+    output = Tensor("Y", table.c.dtype, "row", ("M", "N"), ("LDC", "1"), "Y")
+    return Operation(
+        kind="grouped_gemm",
+        inputs=tuple((name, tensors[name]) for name in INPUTS),
+        outputs=(("Y", output),),
+        accumulator=accumulator,
+        size_arguments=SIZES,
+        runtime_arguments=(),
+        settings=settings,
+        size_defaults={"LDA": "K", "LDB": "K" if w is not None and w.layout == "col" else "N", "LDC": "N"},
+        computation=RowComputation(
+            reference="grouped_gemm",
+            tensors={**roles, "y": "Y"},
+            options={
+                "alpha": number_of(settings, "alpha", 1.0),
+                "beta": number_of(settings, "beta", 1.0),
+                "activation": table.activation,
+            },
+            macs="M * N * K",
+            depth="K",
+            compute=dtypes["a"],
+            scales=tuple(role for role in ("scale_x", "scale_w") if role in roles),
+        ),
+    )
+
+
+def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Tensor | None]:
+    layout = table.b.layout or "row"
+    w_strides = ("K * LDB", "LDB", "1") if layout == "row" else ("N * LDB", "1", "LDB")
+    found: dict[str, Tensor | None] = dict.fromkeys(INPUTS)
+    found["X"] = Tensor("X", dtypes["a"], "row", ("M", "K"), ("LDA", "1"), "X")
+    found["W"] = Tensor("W", dtypes["b"], layout, ("G", "K", "N"), w_strides, "W")
+    found["Offsets"] = Tensor("Offsets", "i32", "row", ("G",), ("1",), "Offsets")
+    if table.scale_a is not None:
+        size = "M" if table.scale_a.per == "row" else "1"
+        found["inv_scale_x"] = Tensor("inv_scale_x", table.scale_a.dtype, "row", (size,), ("1",), "inv_scale_x")
+    if table.scale_b is not None:
+        sizes, strides = (("G", "N"), ("N", "1")) if table.scale_b.per == "row" else (("1",), ("1",))
+        found["inv_scale_w"] = Tensor("inv_scale_w", table.scale_b.dtype, "row", sizes, strides, "inv_scale_w")
+    if table.bias is not None:
+        found["Bias"] = Tensor("Bias", dtypes["bias"], "row", ("G", "N"), ("N", "1"), "Bias")
+    return found
+
+
+def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:
+    """By what they are called, the sizes that an instance is verified on: about its tile, in few and many groups."""
+    m, n, k = (_tile(parameters, axis, usual) for axis, usual in (("M", 128), ("N", 128), ("K", 32)))
+    vector = 16  # elements: sizes that are contiguous are whole vectors of any dtype
+
+    def whole(size: int) -> int:
+        return max(vector, size // vector * vector)
+
+    ragged_n, ragged_k = n + 3 * vector // 2 // vector * vector, 2 * k + vector
+    rows = {
+        "ragged groups": (3, 2 * m + 37, n + vector, ragged_k),
+        "exact": (1, m, n, 2 * k),
+        "odd rows": (4, m + 67, whole(n // 2 + vector), ragged_k),
+        "odd sizes": (3, m + 5, n + 3, 2 * k + 5),
+        "fewer rows than groups": (9, 5, ragged_n, ragged_k),
+        "one row": (1, 1, n + vector, 3 * k),
+        "smaller than a tile": (2, m // 2 - 1, whole(n // 2), whole(k // 2)),
+        "one group": (1, 2 * m + 1, n + vector, ragged_k),
+        "64 groups": (64, 3 * m, n, whole(k)),
+        "65 groups": (65, 3 * m + 7, whole(n // 2), whole(k)),
+        "130 groups, most of a few rows": (130, 517, whole(n // 4), whole(k)),
+        "many tiles along N": (2, m + 9, 5 * n + vector, whole(k) + vector),
+        "many tiles": (5, 4 * m + 3, 2 * n + vector, whole(k)),
+        "more tiles along M than along N": (3, 9 * m + 1, vector, whole(k)),
+        "256 groups": (256, m + 300, whole(n // 4), vector),
+        "a tile of rows": (2, m, n + vector, ragged_k),
+        "a row less than a tile": (2, m - 1, n + vector, ragged_k),
+        "a row more than a tile": (2, m + 1, n + vector, ragged_k),
+        "least N": (3, m + 11, vector, ragged_k),
+        "least K": (3, m + 11, n, vector),
+        "less than a tile along K": (2, m + 11, n, whole(k - vector)),
+        "more than a tile along K": (2, m + 11, n, k + vector),
+        **{f"rounds along K: {rounds}": (2, m - 3, whole(n // 2), rounds * k) for rounds in (1, 3, 4, 5, 8)},
+    }
+    return {name: {"G": groups, "M": many, "N": wide, "K": deep} for name, (groups, many, wide, deep) in rows.items()}
+
+
+def _tile(parameters: Mapping[str, ParameterValue], axis: str, usual: int) -> int:
+    size = parameters.get(f"Tile{axis}")
+    return size if isinstance(size, int) and size > 0 else usual
+
+
+GROUPED_GEMM = OperationKind(
+    name="grouped_gemm",
+    about=ABOUT,
+    table=GroupedGemmTable,
+    read=read_grouped_gemm,
+    shape_docs=SHAPE_DOCS,
+    tensors=(*INPUTS, "Y"),
+    outline=Operation(
+        kind="grouped_gemm",
+        inputs=(),
+        outputs=(),
+        accumulator="f32",
+        size_arguments=SIZES,
+        runtime_arguments=(),
+        size_defaults=dict.fromkeys(("LDA", "LDB", "LDC"), "0"),
+    ),
+    verified_sizes=verified_sizes,
+)
