@@ -68,6 +68,9 @@ def decode(stored: Storage, dtype: str, fnuz: bool) -> Floats:
         return (stored.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if dtype in ("f8", "bf8"):
         return eight_bit_values(dtype, fnuz)[stored]
+    if dtype == "f4":
+        magnitudes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+        return np.array([*magnitudes, *(-value for value in magnitudes)])[stored]
     if dtype == "e8m0":
         return np.array([2.0 ** (code - 127) for code in range(255)] + [np.nan])[stored]
     return stored.astype(np.float64)

@@ -31,6 +31,7 @@ scale_a = { dtype = "e8m0", per = "block", block = [1, 32], preshuffled = 16 }
 scale_b = { dtype = "e8m0", per = "block", block = [32, 1], preshuffled = 16 }
 split_k = true
 """
+PACKED = MICROSCALED.replace('"f8"', '"f4"')
 WIDE = MICROSCALED.replace("preshuffled = 16", "preshuffled = 32")
 TILE: Parameters = {
     "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 256, "AK1": 16, "BK1": 16, "GemmSpec": "Default", "BlockSize": 256,
@@ -78,6 +79,13 @@ SCALED = {**TILE, "CShuffleBlockTransferScalarPerVector_NPerBlock": 8}
             SCALED,
             (1, 32, 384, 1),
             "K = 384 is no multiple of kBatch · KPerBlock = 256, as scales per block",
+        ),
+        (PACKED, SCALED, (1, 32, 1024, 2), ""),
+        (
+            PACKED,
+            SCALED,
+            (1, 32, 256, 1),
+            "K = 256 is no multiple of kBatch · 2 · KPerBlock = 512, as scales per block",
         ),
         (WIDE, SCALED, (33, 64, 256, 1), ""),
         (WIDE, SCALED, (32, 64, 256, 1), "M = 32, in whole 32, is no multiple of 64, of which scales lie together"),

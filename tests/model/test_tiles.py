@@ -33,6 +33,10 @@ def test_tiles_of_parameters(parameters: dict[str, ParameterValue], expected: Ti
     assert tile_of(parameters) == expected
 
 
+def test_depths_of_packed_elements_are_bytes() -> None:
+    assert tile_of({"MPerBlock": 128, "NPerBlock": 64, "KPerBlock": 128}, packed=2) == Tile(m=128, n=64, k=256)
+
+
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [({}, 256), ({"BlockSize": 64}, 64), ({"BlockSize": 512}, 256), ({"BlockSize": 0}, 256), ({"BlockSize": "B"}, 256)],

@@ -28,7 +28,7 @@ from ckwatch.bench.leases import FOLDER_VARIABLE, Lease, lease
 from ckwatch.bench.numerics.comparison import OutputCheck, WrongResultError
 from ckwatch.bench.numerics.inputs import make_inputs
 from ckwatch.bench.numerics.row_verification import RowsReference, reference_of
-from ckwatch.bench.numerics.storage import Storage, poison
+from ckwatch.bench.numerics.storage import Storage, in_memory, poison
 from ckwatch.bench.numerics.verification import Reference, check_written
 from ckwatch.bench.report import (
     BenchmarkFailure,
@@ -50,7 +50,6 @@ from ckwatch.model.errors import CkwatchError
 from ckwatch.model.gpu_specs import DeviceFacts
 from ckwatch.model.kernel_problem import is_fnuz
 from ckwatch.model.roofline import CacheState, bound
-from ckwatch.model.tensors import DTYPES
 from ckwatch.model.version import __version__
 
 _Answer = TypeVar("_Answer")
@@ -353,7 +352,7 @@ class _Measurement:
         """NO_MEMORY, with the sizes, before anything is allocated."""
         self._at("looking for memory", "")
         problem = self._problem
-        parts = {buffer.name: buffer.elements * DTYPES[buffer.dtype].size_bytes for buffer in problem.buffers}
+        parts = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
         parts |= {f"workspace of {entrant.name}": entrant.workspace_bytes for entrant in entrants}
         parts["flushing caches"] = flush_bytes
         if self._on_cpu:
@@ -373,8 +372,7 @@ class _Measurement:
     def _allocate(self, entrants: Sequence[_LoadedContestant]) -> None:
         self._at("allocating", "")
         for buffer in self._problem.buffers:
-            size_bytes = buffer.elements * DTYPES[buffer.dtype].size_bytes
-            self._buffers[buffer.name] = self._memory.allocate(buffer.name, size_bytes)
+            self._buffers[buffer.name] = self._memory.allocate(buffer.name, buffer.size_bytes)
         for entrant in entrants:
             if entrant.workspace_bytes:
                 entrant.workspace = self._memory.allocate("its workspace", entrant.workspace_bytes)
@@ -432,7 +430,7 @@ class _Measurement:
 
     def _upload(self, arrays: Mapping[str, Storage]) -> None:
         for name, array in arrays.items():
-            self._runtime.upload(self._buffers[name].address, _as_bytes(array))
+            self._runtime.upload(self._buffers[name].address, in_memory(array, self._problem.buffer(name).dtype))
 
     def _run(self, entrant: _LoadedContestant, *, second: bool = False) -> dict[str, Storage]:
         """Run on poisoned memory (`second`: the second pattern); the outputs as they come back.
@@ -524,9 +522,10 @@ class _Measurement:
         self._at("looking for what was written beside the outputs", entrants[0].name if len(entrants) == 1 else "")
         self._memory.check()
         for name, array in self._inputs[self._job.seeds[0]].items():
-            found = np.empty_like(array)
-            self._runtime.download(self._buffers[name].address, _as_bytes(found))
-            if not np.array_equal(_as_bytes(found), _as_bytes(array)):
+            given = in_memory(array, self._problem.buffer(name).dtype)
+            found = np.empty_like(given)
+            self._runtime.download(self._buffers[name].address, found)
+            if not np.array_equal(found, given):
                 raise BenchmarkError(FailureKind.OUT_OF_BOUNDS, f"the kernel wrote to its input {name}")
 
     def _verification(self, entrant: _LoadedContestant) -> NumericsVerification | None:

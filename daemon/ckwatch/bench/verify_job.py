@@ -26,6 +26,7 @@ from ckwatch.bench.numerics.storage import (
     Mask,
     Storage,
     gap_mask,
+    in_memory,
     is_nan,
     matrix_offsets,
     narrow,
@@ -165,23 +166,22 @@ class _Verifier:
 
         addresses = {}
         for buffer in problem.buffers:
-            element = DTYPES[buffer.dtype].size_bytes
-            addresses[buffer.name] = allocate(
-                buffer.name, buffer.elements * element, trial.offset_of(buffer.name) * element
-            )
-        for name, elements in inputs.items():
-            device.upload(addresses[name], _bytes(elements))
+            offset = DTYPES[buffer.dtype].bytes_for(trial.offset_of(buffer.name))
+            addresses[buffer.name] = allocate(buffer.name, buffer.size_bytes, offset)
+        given = {name: in_memory(elements, problem.buffer(name).dtype) for name, elements in inputs.items()}
+        for name, as_bytes in given.items():
+            device.upload(addresses[name], as_bytes)
         for buffer in problem.buffers:
             if buffer.output:
                 done.outputs[buffer.name] = poison(buffer, self._fnuz(trial))
-                as_bytes = _bytes(done.outputs[buffer.name])
+                as_bytes = in_memory(done.outputs[buffer.name], buffer.dtype)
                 device.upload(addresses[buffer.name], as_bytes)
                 device.mark_undefined(addresses[buffer.name], as_bytes.nbytes)
         workspace = allocate(WORKSPACE, workspace_bytes) if workspace_bytes else 0
         function.launch(addresses, workspace, 0)()
         device.synchronize()
         for name, elements in done.outputs.items():
-            as_bytes = _bytes(elements)
+            as_bytes = in_memory(elements, problem.buffer(name).dtype)
             before = as_bytes.copy()
             device.download(addresses[name], as_bytes)
             if self._job.checked:
@@ -192,10 +192,10 @@ class _Verifier:
                 if problem.buffer(name).dtype in INTEGERS:  # the poison is a result too
                     unwritten[:] = unwritten.all()
             done.written[name] = ~unwritten
-        for name, elements in inputs.items():
-            found = np.empty_like(elements)
-            device.download(addresses[name], _bytes(found))
-            if not np.array_equal(_bytes(found), _bytes(elements)):
+        for name, as_bytes in given.items():
+            found = np.empty_like(as_bytes)
+            device.download(addresses[name], found)
+            if not np.array_equal(found, as_bytes):
                 done.changed_inputs.append(name)
 
     def _judged(self, trial: Trial, inputs: Mapping[str, Storage], done: _Launched) -> VerifiedProblem:
@@ -313,10 +313,6 @@ def _refusal(trial: Trial, done: _Launched) -> str:
 
 def _last_line(said: str) -> str:
     return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
-
-
-def _bytes(elements: Storage) -> npt.NDArray[np.uint8]:
-    return elements.reshape(-1).view(np.uint8)
 
 
 @contextmanager

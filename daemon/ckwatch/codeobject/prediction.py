@@ -255,7 +255,7 @@ def _grid(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> t
             None,
             "what it computes is not known" if unknown else "its launches are not those of a product of matrices",
         )
-    tile = tile_of(parameters)
+    tile = tile_of(parameters, DTYPES[problem.buffer(problem.gemm.x.buffer).dtype].packed)
     if tile is None:
         return None, "the parameters do not say the tile (MPerBlock, NPerBlock, KPerBlock)"
     if parameters.get("StreamKBlocks"):
@@ -308,7 +308,7 @@ def _tile_terms(
         terms[Bottleneck.MEMORY] = memory.time_us + _partials_us(grid, problem, target)
     if problem.gemm is not None:
         loaded = sum(
-            elements * DTYPES[problem.buffer(view.buffer).dtype].size_bytes
+            DTYPES[problem.buffer(view.buffer).dtype].bytes_for(elements)
             for elements, view in zip(grid.loaded, (problem.gemm.x, problem.gemm.w), strict=True)
         )
         terms[Bottleneck.L2] = loaded / target.l2_bytes_per_clock / target.clock_mhz

@@ -306,7 +306,7 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
         return replace(trial, not_tried=f"it is too large to be executed here: its tensors have {gigabytes:.1f} GiB")
     if macs <= WHOLE_MACS:
         return trial
-    tile, family = tile_of(named_as_ck(unit.instance.parameters)), shape_rules(unit.instance.parameters)
+    tile, family = _tile_of(unit), shape_rules(unit.instance.parameters)
     needs_whole = "each slice of K is needed" if slices_of(problem) > 1 else ""
     needs_whole = needs_whole or (family.needs_whole(unit.instance.parameters, problem) if family is not None else "")
     if problem.gemm is not None and tile is not None and not needs_whole:
@@ -317,6 +317,13 @@ def _of_shape(unit: Unit, shape: Shape) -> Trial:
     why = needs_whole or "its tile is not known"
     size = f"{macs / 1e9:.0f} G multiply-adds"
     return replace(trial, not_tried=f"it is too large to be executed whole ({size}), and in part it cannot be: {why}")
+
+
+def _tile_of(unit: Unit) -> Tile | None:
+    computed = unit.kernel.operation.contraction
+    dtypes = {tensor.name: tensor.dtype for tensor in unit.kernel.operation.tensors}
+    packed = 1 if computed is None else DTYPES[dtypes[computed.x.tensor]].packed
+    return tile_of(named_as_ck(unit.instance.parameters), packed)
 
 
 def _trial(unit: Unit, name: str, problem: KernelProblem) -> Trial:
@@ -340,10 +347,13 @@ class _Deriver:
         self._sizes_for = sizes_for
         self._operation = unit.kernel.operation
         self._parameters = named_as_ck(unit.instance.parameters)
-        self._tile = tile_of(self._parameters) or UNKNOWN_TILE
+        self._tile = _tile_of(unit) or UNKNOWN_TILE
         self._tensors = {tensor.name: tensor for tensor in self._operation.tensors}
         self._shares_buffers = len({tensor.buffer for tensor in self._tensors.values()}) < len(self._tensors)
-        self._dword = max(1, 4 // min(DTYPES[tensor.dtype].size_bytes for tensor in self._tensors.values()))
+        self._dword = max(
+            max(1, 4 * dtype.packed // dtype.size_bytes)
+            for dtype in (DTYPES[one.dtype] for one in self._operation.tensors)
+        )
         self._has_gaps = any(self._can_have_gaps(tensor) for tensor in self._tensors.values())
         self._runtime = _usual_runtime(unit)
         self._depth = self._tile.k * self._prologue_rounds()

@@ -3,7 +3,7 @@
 Peak throughputs are dense ones of the matrix units, in 10^12 operations per second (a multiply-add counts as two), at
 `clock_mhz` with all compute units busy. Where a GPU has no matrix instruction for a dtype, the peak is that of the
 dtype it must be converted to (f8 on CDNA2 and Ampere: f16), so that a bound computed from it stays a bound. f32 on
-NVIDIA is TF32, which a kernel may use.
+NVIDIA is TF32, which a kernel may use. f4 is that of microscaled operands, of parts that multiply them.
 """
 
 from __future__ import annotations
@@ -65,8 +65,14 @@ AMD_GPUS: Mapping[str, tuple[tuple[str, GpuSpecs], ...]] = {
         (r"MI300A", _amd("MI300A", 228, 2100, _peaks(980.6, 1961.2, 1961.2, 122.6, 122.6), 5.3, 64, 256)),
     ),
     "gfx950": (
-        (r"MI355X", _amd("MI355X", 256, 2400, _peaks(2516.6, 5033.2, 5033.2, 157.3, 78.6), 8.0, 160, 256)),
-        (r"MI350X", _amd("MI350X", 256, 2200, _peaks(2306.9, 4613.7, 4613.7, 144.2, 72.1), 8.0, 160, 256)),
+        (
+            r"MI355X",
+            _amd("MI355X", 256, 2400, _peaks(2516.6, 5033.2, 5033.2, 157.3, 78.6) | {"f4": 10066.3}, 8.0, 160, 256),
+        ),
+        (
+            r"MI350X",
+            _amd("MI350X", 256, 2200, _peaks(2306.9, 4613.7, 4613.7, 144.2, 72.1) | {"f4": 9227.5}, 8.0, 160, 256),
+        ),
     ),
 }
 """By arch: what the description says, and the part. A GCD of an MI250 or MI250X is a device of its own.

@@ -28,6 +28,11 @@ class Buffer:
     output: bool = False
     scale: bool = False
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        return DTYPES[self.dtype].bytes_for(self.elements)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorView:
@@ -129,7 +134,7 @@ class KernelProblem:
     @property
     def bytes_allocated(self) -> int:
         """Bytes of all buffers, gaps included; what the workspace and cache flushing need comes on top."""
-        return sum(buffer.elements * DTYPES[buffer.dtype].size_bytes for buffer in self.buffers)
+        return sum(buffer.size_bytes for buffer in self.buffers)
 
 
 FNUZ_ARCHS = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942"})
@@ -181,12 +186,13 @@ def problem_of(operation: Operation, shape: Shape, arch: str) -> KernelProblem:
         computed=computed,
         flops=None if computed is None else 2 * computed.macs,
         bytes_moved=sum(
-            _touched(
-                gemm,
-                buffer.name,
-                distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name)),
+            DTYPES[buffer.dtype].bytes_for(
+                _touched(
+                    gemm,
+                    buffer.name,
+                    distinct_elements(buffer.elements, (view for view in views.values() if view.buffer == buffer.name)),
+                )
             )
-            * DTYPES[buffer.dtype].size_bytes
             for buffer in buffers
         ),
     )

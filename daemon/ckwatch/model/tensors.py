@@ -20,13 +20,19 @@ from ckwatch.model.arithmetic import OPERATORS
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """`mantissa_bits` counts stored bits, without the hidden one; 0 for integers."""
+    """`mantissa_bits` counts stored bits, without the hidden one; 0 for integers. `packed` elements that lie behind one
+    another in memory share `size_bytes`, the first in the lowest bits."""
 
     name: str
     ck_name: str
     abi_type: str
     size_bytes: int
     mantissa_bits: int
+    packed: int = 1
+
+    def bytes_for(self, elements: int) -> int:
+        """The bytes of so many elements; what they have in part is a whole one."""
+        return -(-elements // self.packed) * self.size_bytes
 
 
 DTYPES: dict[str, Dtype] = {
@@ -38,6 +44,7 @@ DTYPES: dict[str, Dtype] = {
         Dtype("f64", "F64", "double", 8, 52),
         Dtype("f8", "F8", "uint8_t", 1, 3),
         Dtype("bf8", "BF8", "uint8_t", 1, 2),
+        Dtype("f4", "F4", "uint8_t", 1, 1, packed=2),
         Dtype("i8", "I8", "int8_t", 1, 0),
         Dtype("i32", "I32", "int32_t", 4, 0),
         Dtype("i64", "I64", "int64_t", 8, 0),
@@ -46,8 +53,8 @@ DTYPES: dict[str, Dtype] = {
         Dtype("e8m0", "E8M0", "uint8_t", 1, 0),
     )
 }
-"""`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950. `e8m0` is a power of two,
-2^(bits - 127), or NaN (255): OCP's scale of a microscaled block."""
+"""`f8` is E4M3 and `bf8` E5M2: the fnuz forms on gfx90a and gfx942, the OCP forms on gfx950. `f4` is E2M1, which
+has no NaN. `e8m0` is a power of two, 2^(bits - 127), or NaN (255): OCP's scale of a microscaled block."""
 
 LAYOUTS = {"row": "Row", "col": "Col"}
 """`row`: the last index is contiguous; `col`: the one before it is."""

@@ -32,13 +32,14 @@ class Tile:
     k: int
 
 
-def tile_of(parameters: Mapping[str, ParameterValue]) -> Tile | None:
-    """The tile of an instance, None where its parameters do not say."""
+def tile_of(parameters: Mapping[str, ParameterValue], packed: int = 1) -> Tile | None:
+    """The tile of an instance, None where its parameters do not say. Where `packed` elements of X share a byte, they
+    count its depth in bytes."""
     for names in TILE_PARAMETERS:
         sizes = [parameters.get(name) for name in names]
         m, n, k = (size if isinstance(size, int) and not isinstance(size, bool) else 0 for size in sizes)
         if min(m, n, k) > 0:
-            return Tile(m=m, n=n, k=k)
+            return Tile(m=m, n=n, k=k * packed)
     return None
 
 

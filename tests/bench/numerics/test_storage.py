@@ -9,6 +9,7 @@ import pytest
 
 import gemm_case
 from ckwatch.bench.numerics.storage import (
+    in_memory,
     is_nan,
     narrow,
     poison,
@@ -18,6 +19,8 @@ from ckwatch.bench.numerics.storage import (
 from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, half_subnormal
 from ckwatch.model.kernel_problem import Buffer
 from ckwatch.model.tensors import DTYPES
+
+SMALL = ("f4", "f8", "bf8", "f16", "bf16")
 
 FORMS = sorted({(dtype, fnuz) for dtype in DTYPES for fnuz in (False, True) if not fnuz or "f8" in dtype})
 
@@ -29,7 +32,9 @@ def decode(codes: np.ndarray, dtype: str, fnuz: bool) -> np.ndarray:
 
 
 def every_code(dtype: str) -> np.ndarray:
-    """All codes of 8 and 16 bits, some of more."""
+    """All codes of up to 16 bits, some of more."""
+    if DTYPES[dtype].packed > 1:
+        return np.arange(16, dtype=np.uint8)
     storage = storage_type(dtype)
     if storage.itemsize <= 2:
         return np.arange(256**storage.itemsize).astype(f"u{storage.itemsize}").view(storage)
@@ -64,7 +69,7 @@ def test_what_was_widened_narrows_to_itself(dtype: str, fnuz: bool) -> None:
     np.testing.assert_array_equal(narrow(values[kept], dtype, fnuz), codes[kept])
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] in ("f8", "bf8", "f16", "bf16")])
+@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] in SMALL])
 def test_narrow_takes_the_nearest(dtype: str, fnuz: bool) -> None:
     known = floats(dtype, fnuz)
     rng = np.random.default_rng(7)
@@ -80,7 +85,7 @@ def test_narrow_takes_the_nearest(dtype: str, fnuz: bool) -> None:
         assert abs(Fraction(narrowed) - Fraction(value)) == nearest, (value, narrowed)
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] in ("f8", "bf8", "f16", "bf16")])
+@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] in SMALL])
 def test_the_middle_of_two_goes_to_the_even_one(dtype: str, fnuz: bool) -> None:
     known = floats(dtype, fnuz)
     at = np.random.default_rng(3).integers(0, known.size - 1, 200)
@@ -118,7 +123,7 @@ def test_what_is_too_large(dtype: str, fnuz: bool, value: float, expected: float
     assert widen(narrow(np.array([value]), dtype, fnuz), dtype, fnuz)[0] == expected
 
 
-@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] not in INTEGERS])
+@pytest.mark.parametrize(("dtype", "fnuz"), [form for form in FORMS if form[0] not in {*INTEGERS, "f4"}])
 def test_nan_stays_nan(dtype: str, fnuz: bool) -> None:
     assert np.isnan(widen(narrow(np.array([np.nan, -np.nan]), dtype, fnuz), dtype, fnuz)).all()
 
@@ -133,8 +138,8 @@ def test_fnuz_has_no_negative_zero() -> None:
 def test_poison_is_nan_where_there_is_one(dtype: str, fnuz: bool) -> None:
     found = poison(Buffer(name="Y", dtype=dtype, elements=3), fnuz, guard_elements=2)
     assert (found.dtype, found.shape) == (storage_type(dtype), (5,))
-    if dtype in INTEGERS:
-        assert (found.view(np.uint8) == 0xFF).all()
+    if dtype in INTEGERS or dtype == "f4":
+        assert (in_memory(found[:4], dtype) == 0xFF).all()
     else:
         assert np.isnan(widen(found, dtype, fnuz)).all()
 
@@ -143,4 +148,12 @@ def test_poison_is_nan_where_there_is_one(dtype: str, fnuz: bool) -> None:
 def test_half_of_the_smallest_value(dtype: str, fnuz: bool) -> None:
     known = floats(dtype, fnuz)
     assert half_subnormal(dtype, fnuz) == known[known > 0][0] / 2
-    assert set(SMALL_FLOATS) == {form for form in FORMS if form[0] in ("f8", "bf8")}
+    assert {form for form in SMALL_FLOATS if form[0] != "f4"} == {form for form in FORMS if form[0] in ("f8", "bf8")}
+
+
+def test_elements_of_four_bits_share_bytes() -> None:
+    assert in_memory(np.array([1, 2, 3, 15, 8], np.uint8), "f4").tolist() == [0x21, 0xF3, 0x08]
+    assert Buffer(name="X", dtype="f4", elements=5).size_bytes == 3
+    elements = np.array([1, 2], np.uint16)
+    assert np.shares_memory(in_memory(elements, "f16"), elements)
+    assert narrow(np.array([np.nan, 5.0, -5.1, -0.0]), "f4", fnuz=False).tolist() == [7, 6, 15, 8]

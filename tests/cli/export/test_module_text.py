@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ckwatch.cli.export.description import ExportedUnit, defaults_of, formula
+from ckwatch.cli.export.description import ExportedUnit, as_array, defaults_of, dtypes_of, formula
 from ckwatch.cli.export.module_text import (
     EXPORTED,
     PARTS,
@@ -24,6 +24,7 @@ from ckwatch.cli.export.module_text import (
     write_module,
 )
 from ckwatch.model.errors import CkwatchError
+from ckwatch.model.kernels import Tensor
 from ckwatch.render.renderer import Renderer
 from cli.export.test_custom import PAIRS, PAIRS_SOURCE
 from export_case import Export, exported_of, imported
@@ -80,6 +81,12 @@ def test_leading_dimensions(name: str, defaults: dict[str, str]) -> None:
 )
 def test_eight_bit_floats(case: str, arch: str, dtypes: str) -> None:
     assert dtypes in module_text(exported(CASES[case], "hip", arch=arch))
+
+
+def test_elements_that_share_a_byte_are_one_of_an_array() -> None:
+    w = Tensor("W", "f4", "col", ("K", "N"), ("1", "LDB"), "W")
+    assert (as_array(w).sizes, as_array(w).strides) == (("K / 2", "N"), ("1", "LDB / 2"))
+    assert dtypes_of(w, "gfx950") == ("float4_e2m1fn_x2", "uint8")
 
 
 def test_parts_agree_on_names() -> None:

@@ -84,6 +84,38 @@ def test_weights_that_are_refused(tmp_path: Path, change: tuple[str, str], messa
     assert any(message in one.message for one in found.diagnostics)
 
 
+PACKED = MICROSCALED.replace('"f8"', '"f4"')
+
+
+def test_two_elements_of_f4_share_a_byte(tmp_path: Path) -> None:
+    found = problem(tmp_path, PACKED, {"M": 48, "N": 64, "K": 512})
+    assert [found.buffer(name).size_bytes for name in "XW"] == [48 * 256, 64 * 256]
+    assert found.bytes_moved == (48 + 64) * 256 + 2 * (64 * 16) + 48 * 64 * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            PACKED.replace('b = { dtype = "f4"', 'b = { dtype = "f8"'),
+            "X is f4 and the other operand f8: both must be f4",
+        ),
+        (PACKED.replace('layout = "row"', 'layout = "col"'), "two elements of X along K share a byte"),
+        (PACKED.replace('"f4", layout = "col"', '"f4"'), "two elements of W along K share a byte"),
+        (PACKED.replace(SCALES, ""), "X is f4: it needs scale_a and scale_b for each 32 elements along K, shuffled"),
+        (PACKED.replace(", preshuffled = 16", ""), "X is f4: it needs scale_a and scale_b for each 32 elements"),
+        (PACKED.replace('"bf16"', '"f4"'), "`f4` has two elements in a byte: only `a` and `b` of kind `gemm` take it"),
+        (
+            PACKED.replace('"gemm"', '"batched_gemm"'),
+            "`f4` has two elements in a byte: only `a` and `b` of kind `gemm`",
+        ),
+    ],
+)
+def test_f4_is_refused_elsewhere(tmp_path: Path, text: str, message: str) -> None:
+    found = workspace(tmp_path, {"k.kernel.toml": TOP + text + INSTANCE})
+    assert any(message in one.message for one in found.diagnostics)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

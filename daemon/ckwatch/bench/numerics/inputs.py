@@ -26,7 +26,8 @@ _LAST_SHIFT = np.uint64(31)
 def make_inputs(problem: KernelProblem, seed: int, fnuz: bool | None = None) -> dict[str, Storage]:
     """Each buffer that the kernel reads, by name, as stored elements (`storage.storage_type`).
 
-    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); gaps are poisoned.
+    Operands lie between -1 and 1 (integers: -5 to 5), scales between 0.5 and 1.5 (e8m0: 1/8 to 8); f4 has any
+    of its values; gaps are poisoned.
     `fnuz`: which 8-bit floats the arch has, if the problem does not tell. Raises MemoryError.
     """
     form = fnuz if fnuz is not None else bool(problem.fnuz)
@@ -93,6 +94,8 @@ def _values_of(buffer: Buffer, fnuz: bool) -> Callable[[npt.NDArray[np.uint64]],
         return lambda bits: (bits % count).astype(element) + element.type(first)
     if buffer.dtype == "e8m0":
         return lambda bits: (bits % np.uint64(7)).astype(np.uint8) + np.uint8(124)
+    if buffer.dtype == "f4":
+        return lambda bits: (bits % np.uint64(16)).astype(np.uint8)
     factor, offset = (1.0, 0.5) if buffer.scale else (2.0, -1.0)
 
     def values(bits: npt.NDArray[np.uint64]) -> Storage:

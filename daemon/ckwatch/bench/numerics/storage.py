@@ -1,6 +1,7 @@
 """Tensors as a kernel stores them: elements as numpy arrays, and where they lie in their buffer.
 
-16-bit and 8-bit floats are stored as their bits, everything else as itself. `widen` is exact, `narrow` rounds to
+16-bit and 8-bit floats are stored as their bits, those of 4 bits as a byte each, which `in_memory` packs, everything
+else as itself. `widen` is exact, `narrow` rounds to
 nearest even as `ckwatch_templates/common/element_types.j2` does: 8-bit floats and integers saturate, NaN stays NaN (0
 as an integer). Powers of two (e8m0) are rounded to the nearest one, half up; below 0 there is none.
 """
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOATS, SmallFloat
+from ckwatch.bench.numerics.tolerance import INTEGERS, SMALL_FLOAT_NAMES, SMALL_FLOATS, SmallFloat
 from ckwatch.model.contractions import Axes, MatrixView
 from ckwatch.model.kernel_problem import Buffer, KernelProblem, TensorView
 from ckwatch.model.tensors import DTYPES
@@ -47,9 +48,19 @@ def storage_type(dtype: str) -> np.dtype[Any]:
     return np.dtype(_NUMPY_TYPES[DTYPES[dtype].abi_type])
 
 
+def in_memory(elements: Storage, dtype: str) -> Bits:
+    """The bytes of a buffer: its elements as they are, or, of a packed dtype, a copy with two of them in each byte."""
+    if DTYPES[dtype].packed == 1:
+        return elements.reshape(-1).view(np.uint8)
+    pairs = np.zeros(DTYPES[dtype].bytes_for(elements.size) * 2, np.uint8)
+    pairs[: elements.size] = elements.reshape(-1)
+    packed: Bits = pairs[::2] | (pairs[1::2] << np.uint8(4))
+    return packed
+
+
 def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
     """The values of stored elements, exactly; of the same shape."""
-    if dtype in ("f8", "bf8"):
+    if dtype in SMALL_FLOAT_NAMES:
         values: Doubles = small_float_values(dtype, fnuz)[elements]
         return values
     if dtype == "e8m0":
@@ -65,7 +76,7 @@ def widen(elements: Storage, dtype: str, fnuz: bool) -> Doubles:
 
 
 def narrow(values: npt.NDArray[np.floating[Any]], dtype: str, fnuz: bool) -> Storage:
-    """Values rounded to stored elements. Floats of 16 and 8 bits are rounded from f32."""
+    """Values rounded to stored elements. Floats of 16 bits and less are rounded from f32."""
     if dtype in INTEGERS:
         low, high = INTEGERS[dtype]
         rounded: Doubles = np.clip(np.rint(values.astype(np.float64)), low, high)
@@ -96,7 +107,7 @@ def is_nan(elements: Storage, dtype: str, fnuz: bool) -> npt.NDArray[np.bool_]:
         return (elements & np.uint16(0x7FFF)) > np.uint16(0x7C00)
     if dtype == "bf16":
         return (elements & np.uint16(0x7FFF)) > np.uint16(0x7F80)
-    if dtype in ("f8", "bf8"):
+    if dtype in SMALL_FLOAT_NAMES:
         return np.isnan(small_float_values(dtype, fnuz))[elements]
     if dtype == "e8m0":
         missing: npt.NDArray[np.bool_] = elements == np.uint8(E8M0_NAN)
@@ -121,22 +132,26 @@ def poison_element(dtype: str, fnuz: bool, *, second: bool = False) -> np.generi
     """The element that `poison` writes."""
     size = DTYPES[dtype].size_bytes
     byte = _SECOND_POISON if second else 0x80 if fnuz and dtype in ("f8", "bf8") else 0xFF
+    byte &= 0xF if DTYPES[dtype].packed > 1 else 0xFF
     element: np.generic = np.frombuffer(bytes([byte]) * size, storage_type(dtype))[0]
     return element
 
 
 @cache
 def small_float_values(dtype: str, fnuz: bool) -> Doubles:
-    """The values of all 256 codes of an 8-bit float."""
+    """The values of all codes of a small float."""
     form = SMALL_FLOATS[dtype, fnuz]
-    codes = np.arange(256)
-    exponent = (codes & 0x7F) >> form.mantissa_bits
+    sign = 1 << (form.bits - 1)
+    codes = np.arange(2 * sign)
+    exponent = (codes & (sign - 1)) >> form.mantissa_bits
     mantissa = (codes & ((1 << form.mantissa_bits) - 1)).astype(np.float64)
     normal = np.ldexp(1 + mantissa / (1 << form.mantissa_bits), exponent - form.bias)
     subnormal = np.ldexp(mantissa, 1 - form.bias - form.mantissa_bits)
     values = np.where(exponent == 0, subnormal, normal)
-    values = np.where(codes & 0x80, -values, values)
-    if fnuz:
+    values = np.where(codes & sign, -values, values)
+    if dtype == "f4":
+        pass  # every code is a number
+    elif fnuz:
         values[0x80] = np.nan
     elif dtype == "f8":
         values[(codes & 0x7F) == 0x7F] = np.nan
@@ -155,8 +170,8 @@ def _narrow_small(single: npt.NDArray[np.float32], form: SmallFloat, fnuz: bool)
     missing = np.isnan(single)
     quanta = np.rint(np.where(missing, np.float32(0), magnitude) * scale).astype(np.int32)
     code = ((exponent - 127 + form.bias - 1) << form.mantissa_bits) + quanta
-    negative = np.signbit(single) & ~(fnuz & (code == 0))
-    code |= negative.astype(np.int32) << 7
+    negative = np.signbit(single) & ~(fnuz & (form.bits == 8) & (code == 0))
+    code |= negative.astype(np.int32) << (form.bits - 1)
     return np.where(missing, form.nan, code).astype(np.uint8)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ckwatch.model.contractions import Contraction, EpilogueStep, MatrixAxes, MatrixView
@@ -12,15 +13,18 @@ from ckwatch.model.tensors import DTYPES
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """An 8-bit float: exponent bias, stored bits of the mantissa, largest finite value, and the NaN that is written.
+    """A float of at most 8 bits: exponent bias, stored bits of the mantissa, largest finite value, and the NaN that is
+    written.
 
-    The forms without infinity (`fnuz`, OCP's E4M3) have NaN at one magnitude only.
+    The forms without infinity (`fnuz`, OCP's E4M3) have NaN at one magnitude only; f4 has none, and what is no number
+    becomes its largest value.
     """
 
     mantissa_bits: int
     bias: int
     largest: float
     nan: int
+    bits: int = 8
 
 
 SMALL_FLOATS = {
@@ -28,8 +32,11 @@ SMALL_FLOATS = {
     ("bf8", False): SmallFloat(2, 15, 57344.0, 0x7F),
     ("f8", True): SmallFloat(3, 8, 240.0, 0x80),
     ("bf8", True): SmallFloat(2, 16, 57344.0, 0x80),
+    **{("f4", fnuz): SmallFloat(1, 1, 6.0, 0x7, bits=4) for fnuz in (False, True)},
 }
-"""By dtype and whether it is the fnuz form."""
+"""By dtype and whether 8-bit floats are the fnuz forms."""
+
+SMALL_FLOAT_NAMES = frozenset(name for name, _ in SMALL_FLOATS)
 
 LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127")}
 """Largest finite values of the floats that have an infinity and are not f64."""
@@ -92,15 +99,23 @@ def tolerance_of(problem: KernelProblem) -> Tolerance:
         raise ValueError("what the kernel computes is not known")
     roundings = epilogue_roundings(gemm)
     accumulator = DTYPES[gemm.accumulator].mantissa_bits
-    operands = (DTYPES[problem.buffer(view.buffer).dtype].mantissa_bits for view in (gemm.x, gemm.w))
+    compute = compute_mantissa(problem.buffer(view.buffer).dtype for view in (gemm.x, gemm.w))
     dtype = problem.buffer(gemm.y.buffer).dtype
     output = DTYPES[dtype].mantissa_bits
     relative = max(
         _half_ulp(accumulator) * gemm.x.sizes[1] + _half_ulp(accumulator or EPILOGUE_MANTISSA) * roundings,
-        _half_ulp(min(operands)) if output else 0.0,
+        _half_ulp(compute) if output else 0.0,
         _half_ulp(output),
     )
     return Tolerance(relative=relative, floor=tolerance_floor(gemm.accumulator, dtype, roundings, gemm.fnuz))
+
+
+def compute_mantissa(operands: Iterable[str]) -> int:
+    """The mantissa's bits of the type that operands of these dtypes are multiplied in, for CK's rule: the shorter one.
+
+    f4 counts as f32, in which its products are exact: a single bit would allow any result.
+    """
+    return min(EPILOGUE_MANTISSA if dtype == "f4" else DTYPES[dtype].mantissa_bits for dtype in operands)
 
 
 def tolerance_of_rows(rows: ComputedRows, output: str) -> Tolerance:

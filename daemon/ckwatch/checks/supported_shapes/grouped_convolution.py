@@ -40,8 +40,8 @@ def reasons(parameters: Parameters, problem: KernelProblem) -> Iterator[str]:
     if sizes["GroupCount"] > MOST_GROUPS:
         yield f"GroupCount = {sizes['GroupCount']} is above {MOST_GROUPS}, the most that a grid has along an axis"
     for what, size_bytes in (
-        ("pixels × taps × channels of X", grid.m * grid.k * case.x_bytes),
-        ("pixels × channels of Y", grid.m * grid.n * case.y_bytes),
+        ("pixels × taps × channels of X", grid.m * grid.k * case.x.size_bytes),
+        ("pixels × channels of Y", grid.m * grid.n * case.y.size_bytes),
     ):
         if size_bytes > TWO_GIB:
             yield f"{what} are more than 2 GiB: CK counts them as those of a matrix"

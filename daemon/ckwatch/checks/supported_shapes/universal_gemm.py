@@ -15,7 +15,7 @@ from math import lcm
 from ckwatch.checks.supported_shapes.family import ShapeRules, contiguous_axis, slices_of
 from ckwatch.model.kernel_problem import Gemm, KernelProblem
 from ckwatch.model.kernels import ParameterValue
-from ckwatch.model.tensors import DTYPES
+from ckwatch.model.tensors import DTYPES, Dtype
 from ckwatch.model.tiles import LaunchGrid, tile_of
 
 PREFETCH_STAGES: Mapping[str, int] = {"v3": 2, "v4": 3, "v5": 3}
@@ -41,9 +41,9 @@ class GemmCase:
     parameters: Mapping[str, ParameterValue]
     gemm: Gemm
     grid: LaunchGrid
-    x_bytes: int
-    w_bytes: int
-    y_bytes: int
+    x: Dtype
+    w: Dtype
+    y: Dtype
 
     @property
     def is_preshuffled(self) -> bool:
@@ -58,11 +58,6 @@ class GemmCase:
             return 0
         (_, _), (tiles, _), (instruction, _) = scale.rows
         return tiles * instruction
-
-    @property
-    def packed(self) -> int:
-        """Elements of X and W that share a byte: CK counts KPerBlock in bytes."""
-        return 1
 
     def number(self, name: str) -> int:
         """A parameter above zero; 1, which divides everything, where it is none."""
@@ -88,13 +83,16 @@ def reasons(parameters: Mapping[str, ParameterValue], problem: KernelProblem) ->
 
 def gemm_case(parameters: Mapping[str, ParameterValue], problem: KernelProblem) -> GemmCase | None:
     """None where the tile or what is computed is not known."""
-    tile, gemm = tile_of(parameters), problem.gemm
-    if gemm is None or tile is None:
+    gemm = problem.gemm
+    if gemm is None:
+        return None
+    x, w, y = (DTYPES[problem.buffer(view.buffer).dtype] for view in (gemm.x, gemm.w, gemm.y))
+    tile = tile_of(parameters, x.packed)
+    if tile is None:
         return None
     (m, k), n = gemm.x.sizes, gemm.y.sizes[1]
-    x, w, y = (DTYPES[problem.buffer(view.buffer).dtype].size_bytes for view in (gemm.x, gemm.w, gemm.y))
     grid = LaunchGrid(tile=tile, m=m, n=n, k=k, slices=slices_of(problem))
-    return GemmCase(parameters=parameters, gemm=gemm, grid=grid, x_bytes=x, w_bytes=w, y_bytes=y)
+    return GemmCase(parameters=parameters, gemm=gemm, grid=grid, x=x, w=w, y=y)
 
 
 def _unpadded(case: GemmCase) -> Iterator[str]:
@@ -124,9 +122,10 @@ def _whole_scales(case: GemmCase) -> Iterator[str]:
         yield f"N = {grid.n} is no multiple of {together}, of which scales lie together"
     if together > SCALE_PADDING and -(-grid.m // SCALE_PADDING) % (together // SCALE_PADDING):
         yield f"M = {grid.m}, in whole {SCALE_PADDING}, is no multiple of {together}, of which scales lie together"
-    step = grid.slices * grid.tile.k * case.packed
+    step = grid.slices * grid.tile.k
     if grid.k % step:
-        yield f"K = {grid.k} is no multiple of kBatch · KPerBlock = {step}, as scales per block need"
+        block = "2 · KPerBlock" if case.x.packed == 2 else "KPerBlock"
+        yield f"K = {grid.k} is no multiple of kBatch · {block} = {step}, as scales per block need"
     vector = case.number("CShuffleBlockTransferScalarPerVector_NPerBlock")
     if contiguous_axis(case.gemm.y) == 1 and grid.n % vector:
         yield f"N = {grid.n} is no multiple of CShuffleBlockTransferScalarPerVector_NPerBlock = {vector}"
@@ -181,7 +180,7 @@ def too_few_rounds(case: GemmCase) -> Iterator[str]:
 def _stages_of_v2(case: GemmCase) -> int:
     tile = case.grid.tile
     workgroups = max(1, 4 * 64 // case.number("BlockSize"))
-    loaded = (tile.m * case.x_bytes + tile.n * case.w_bytes) * tile.k
+    loaded = (tile.m * case.x.size_bytes + tile.n * case.w.size_bytes) * tile.k
     return min(8, max(2, -(-(32768 // workgroups) // loaded)))
 
 
@@ -193,9 +192,9 @@ def _matrices(case: GemmCase) -> Iterator[str]:
 def _large(case: GemmCase) -> Iterator[str]:
     grid = case.grid
     sizes = (
-        ("X", grid.m * grid.k * case.x_bytes),
-        ("W", grid.n * grid.k * case.w_bytes),
-        ("Y", grid.m * grid.n * case.y_bytes),
+        ("X", case.x.bytes_for(grid.m * grid.k)),
+        ("W", case.w.bytes_for(grid.n * grid.k)),
+        ("Y", case.y.bytes_for(grid.m * grid.n)),
     )
     for name, size_bytes in sizes:
         if size_bytes > TWO_GIB:

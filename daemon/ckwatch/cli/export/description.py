@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ckwatch.model.errors import CkwatchError
 from ckwatch.model.kernel_problem import is_fnuz, pointer_arguments
@@ -99,7 +99,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "f16": ("float16",), "bf16": ("bfloat16", "uint16"), "f32": ("float32",), "f64": ("float64",),
     "f8": ("float8_e4m3fn", "uint8"), "bf8": ("float8_e5m2", "uint8"), "i8": ("int8",), "i32": ("int32",),
     "i64": ("int64",), "u8": ("uint8",), "bool": ("bool",),
-    "e8m0": ("float8_e8m0fnu", "uint8"),
+    "e8m0": ("float8_e8m0fnu", "uint8"), "f4": ("float4_e2m1fn_x2", "uint8"),
 }  # fmt: skip
 """What torch, numpy and ml_dtypes call an element type. What numpy alone does not have may also come as its bits."""
 
@@ -228,8 +228,21 @@ def formula(operation: Operation) -> str:
     return f"{computed.y.tensor} = {_multiplied(factors, value)}"
 
 
+def as_array(tensor: Tensor) -> Tensor:
+    """A tensor as arrays have it: elements that share a byte are one there, along the axis without gaps."""
+    packed = DTYPES[tensor.dtype].packed
+    if packed == 1:
+        return tensor
+    strides = tuple(step if step == "1" else f"{step} / {packed}" for step in tensor.strides)
+    sizes = tuple(
+        f"{size} / {packed}" if step == "1" else size for size, step in zip(tensor.sizes, tensor.strides, strict=True)
+    )
+    return replace(tensor, sizes=sizes, strides=strides)
+
+
 def operand_line(name: str, tensor: Tensor, exported: ExportedUnit) -> str:
     """One line about a tensor, for people."""
+    tensor = as_array(tensor)
     sizes = " × ".join(tensor.sizes)
     strides = f"strides ({', '.join(tensor.strides)})" if tensor.layout in LAYOUTS else f"layout {tensor.layout}"
     dtype = " or ".join(dtypes_of(tensor, exported.arch))
@@ -254,6 +267,7 @@ def _escaped(letter: str) -> str:
 
 
 def _operand(name: str, tensor: Tensor, arch: str, extras: Sequence[str]) -> str:
+    tensor = as_array(tensor)
     parts = [
         python_string(name),
         _tuple(map(python_string, dtypes_of(tensor, arch))),

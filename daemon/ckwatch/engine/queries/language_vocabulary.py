@@ -34,7 +34,8 @@ from ckwatch.workspace.shapes import NAME_DOC, RUNTIME_DEFAULTS
 from ckwatch.workspace.sweep import SweepTable
 
 KEY_VALUES: Mapping[object, tuple[str, ...]] = {
-    tables.known_dtype: tuple(DTYPES),
+    tables.known_dtype: tables.WHOLE_DTYPES,
+    tables.known_operand_dtype: tuple(DTYPES),
     tables.known_layout: tuple(LAYOUTS),
     tables.known_activation: tables.ACTIVATIONS,
     tables.known_scaling: tables.SCALINGS,

@@ -10,6 +10,7 @@ from anyio import TemporaryDirectory, to_thread
 from ckwatch.bench.numerics.tolerance import (
     EPILOGUE_MANTISSA,
     LARGEST,
+    compute_mantissa,
     epilogue_roundings,
     half_subnormal,
     range_of,
@@ -129,12 +130,11 @@ def _numerics(
         return _numerics_of_rows(operation, computation, fnuz=fnuz)
     contraction = computation
     dtypes = {tensor.name: tensor.dtype for tensor in operation.tensors}
-    operands = (DTYPES[dtypes[axes.tensor]].mantissa_bits for axes in (contraction.x, contraction.w))
     output = dtypes[contraction.y.tensor]
     low, high = range_of(output, fnuz)
     return {
         "mantissa_accumulator": DTYPES[operation.accumulator].mantissa_bits,
-        "mantissa_compute": min(operands),
+        "mantissa_compute": compute_mantissa(dtypes[axes.tensor] for axes in (contraction.x, contraction.w)),
         "mantissa_output": DTYPES[output].mantissa_bits,
         "mantissa_epilogue": EPILOGUE_MANTISSA,
         "epilogue_roundings": epilogue_roundings(contraction),

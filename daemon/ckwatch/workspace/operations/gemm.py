@@ -13,6 +13,7 @@ from pydantic import Field, PositiveInt
 
 from ckwatch.model.contractions import Contraction, MatrixAxes, usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
+from ckwatch.model.tensors import DTYPES
 from ckwatch.workspace.operations.block_scales import SETTING, block_scale, check_blocks, scale_axes, scale_block
 from ckwatch.workspace.operations.epilogue import (
     RESIDUAL,
@@ -44,6 +45,7 @@ from ckwatch.workspace.operations.tables import (
     Dtype,
     Factor,
     Identifier,
+    OperandDtype,
     OperandTable,
     OperationTable,
     OutputTable,
@@ -126,7 +128,13 @@ class MatrixProductTable(EpilogueTable):
     input_reorder: list[int] | None = Field(None, description=INPUT_REORDER)
 
 
-class WeightTable(OperandTable):
+class FactorTable(OperandTable):
+    """`a` of a GEMM."""
+
+    dtype: OperandDtype | None = Field(None, description=DTYPE)
+
+
+class WeightTable(FactorTable):
     """`b` of a GEMM."""
 
     preshuffled: list[PositiveInt] | None = Field(
@@ -141,6 +149,7 @@ class GemmTable(MatrixProductTable):
     """`[operation]` of kind `gemm`."""
 
     kind: Literal["gemm"] = Field(description=f"`gemm`: {ABOUT}")
+    a: FactorTable = Field(description="X, M×K")
     b: WeightTable = Field(description="W, K×N")
 
 
@@ -155,6 +164,7 @@ def read_gemm(problems: Problems, table: GemmTable) -> Operation | None:
         given = {**given, "W": preshuffled_weights(_present(given, "W"), *blocks)}
         settings = {**settings, "preshuffled": blocks}
     shuffled = shuffled_for(problems, table)
+    check_packed(problems, given, shuffled=shuffled is not None)
     if shuffled is not None:
         depth = (table.scale_a.block or [1, 1])[1] if table.scale_a is not None else 1
         scales = {name: _present(given, name) for name in ("inv_scale_x", "inv_scale_w")}
@@ -176,6 +186,28 @@ def preshuffled_blocks(problems: Problems, table: GemmTable) -> tuple[int, int] 
         problems.at_key(("operation", "b"), "dimension-mismatch", message)
     columns, rows = table.b.preshuffled
     return columns, rows
+
+
+def check_packed(problems: Problems, tensors: Mapping[str, Tensor | None], *, shuffled: bool) -> None:
+    """Report operands of packed elements where no kernel multiplies them."""
+    dtypes = {name: DTYPES[_present(tensors, name).dtype] for name in ("X", "W")}
+    for key, name, layout in (("a", "X", "row"), ("b", "W", "col")):
+        other, tensor = dtypes["W" if name == "X" else "X"], _present(tensors, name)
+        if dtypes[name].packed == 1:
+            continue
+        if other.packed == 1:
+            message = (
+                f"{name} is {dtypes[name].name} and the other operand {other.name}: both must be {dtypes[name].name}"
+            )
+        elif not shuffled:
+            message = (
+                f"{name} is {dtypes[name].name}: it needs scale_a and scale_b for each 32 elements along K, shuffled"
+            )
+        elif tensor.layout != layout:
+            message = f"two elements of {name} along K share a byte: its layout must be {layout}"
+        else:
+            continue
+        problems.at_value(("operation", key), "dtype-mismatch", message)
 
 
 def shuffled_for(problems: Problems, table: GemmTable) -> int | None:

@@ -22,7 +22,21 @@ RUNTIME_TYPES = ("int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "float"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
+WHOLE_DTYPES = tuple(name for name, dtype in DTYPES.items() if dtype.packed == 1)
+"""Those whose elements are whole bytes."""
+
+
 def known_dtype(value: str) -> str:
+    """One of `WHOLE_DTYPES`."""
+    if value in DTYPES and value not in WHOLE_DTYPES:
+        message = f"`{value}` has two elements in a byte: only `a` and `b` of kind `gemm` take it, with shuffled scales"
+        raise validator_error("unknown_value", message)
+    if value not in WHOLE_DTYPES:
+        raise unknown_value_error("dtype", value, WHOLE_DTYPES)
+    return value
+
+
+def known_operand_dtype(value: str) -> str:
     """A key of `DTYPES`."""
     if value not in DTYPES:
         raise unknown_value_error("dtype", value, DTYPES)
@@ -83,6 +97,7 @@ def size_expression(value: Any) -> Any:
 
 
 Dtype = Annotated[str, AfterValidator(known_dtype)]
+OperandDtype = Annotated[str, AfterValidator(known_operand_dtype)]
 Layout = Annotated[str, AfterValidator(known_layout)]
 Activation = Annotated[str, AfterValidator(known_activation)]
 Scaling = Annotated[str, AfterValidator(known_scaling)]

@@ -139,7 +139,7 @@ def of_dlpack(name: str, value: Any, stream: int | None) -> Array:
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else packed_strides(shape)
     dtype = DLPACK_DTYPES.get((tensor.code, tensor.bits), f"code {tensor.code} with {tensor.bits} bits")
     device = DLPACK_DEVICES.get(tensor.device_type, f"device type {tensor.device_type} of DLPack")
-    if tensor.lanes != 1:
+    if tensor.lanes != (2 if tensor.bits == 4 else 1):
         raise TypeError(f"{name} has elements of {tensor.lanes} lanes; it takes {TAKES}")
     used_on = None
     if device != "cpu":

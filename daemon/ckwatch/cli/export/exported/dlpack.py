@@ -29,7 +29,7 @@ DLPACK_DTYPES = {
     (0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 16): "uint16", (2, 16): "float16",
     (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool", (10, 8): "float8_e4m3fn",
     (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz",
-    (14, 8): "float8_e8m0fnu",
+    (14, 8): "float8_e8m0fnu", (17, 4): "float4_e2m1fn_x2",
 }  # fmt: skip
 """Names of element types, by DLPack's type code and bits."""
 
