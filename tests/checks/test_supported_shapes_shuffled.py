@@ -32,6 +32,7 @@ scale_b = { dtype = "e8m0", per = "block", block = [32, 1], preshuffled = 16 }
 split_k = true
 """
 PACKED = MICROSCALED.replace('"f8"', '"f4"')
+BOTH = PACKED.replace('layout = "col"', "preshuffled = [16, 32]")
 WIDE = MICROSCALED.replace("preshuffled = 16", "preshuffled = 32")
 TILE: Parameters = {
     "MPerBlock": 128, "NPerBlock": 128, "KPerBlock": 256, "AK1": 16, "BK1": 16, "GemmSpec": "Default", "BlockSize": 256,
@@ -87,6 +88,9 @@ SCALED = {**TILE, "CShuffleBlockTransferScalarPerVector_NPerBlock": 8}
             (1, 32, 256, 1),
             "K = 256 is no multiple of kBatch · 2 · KPerBlock = 512, as scales per block",
         ),
+        (BOTH, SCALED, (1, 128, 1536, 1), ""),
+        (BOTH, SCALED, (1, 160, 1536, 1), "N = 160 is no multiple of NPerBlock = 128, as a preshuffled W needs"),
+        (BOTH, SCALED, (1, 128, 1024, 1), "K = 1024 is 2 × KPerBlock: pipeline v1 needs more than 2"),
         (WIDE, SCALED, (33, 64, 256, 1), ""),
         (WIDE, SCALED, (32, 64, 256, 1), "M = 32, in whole 32, is no multiple of 64, of which scales lie together"),
         (WIDE, SCALED, (64, 32, 256, 1), "N = 32 is no multiple of 64, of which scales lie together"),

@@ -39,6 +39,7 @@ F4 = {
     "ABlockTransferThreadClusterLengths_AK0_M_AK1": (8, 32, 1),
     "BBlockTransferThreadClusterLengths_BK0_N_BK1": (8, 32, 1),
 }  # fmt: skip
+PRESHUFFLED = {**F4, "BLayout": "MFMA"}
 V1 = {"BlkGemmPipelineVer": "ck::BlockGemmPipelineVersion::v1"}
 C_CLUSTER = "CShuffleBlockTransferClusterLengths_MBlock_MPerBlock_NBlock_NPerBlock"
 
@@ -47,6 +48,7 @@ GOOD: list[dict[str, Any]] = [
     V1,
     F4,
     {"BDataType": "BF8"},
+    {**PRESHUFFLED, "BBlockLdsExtraN": False, "BBlockTransferThreadClusterLengths_BK0_N_BK1": (1, 1, 1)},
     {"MPerXDL": 32, "NPerXDL": 32, "MXdlPerWave": 2, "NXdlPerWave": 2},
 ]
 
@@ -72,6 +74,10 @@ ROWS: list[tuple[dict[str, Any], str, str]] = [
     ({"BBlockTransferThreadClusterArrangeOrder": (0, 1, 2)}, "gfx950", "mx-b-contiguous"),
     ({"ABlockLdsExtraM": False}, "gfx950", "mx-a-extra"),
     ({"BBlockLdsExtraN": False}, "gfx950", "mx-b-extra"),
+    ({**PRESHUFFLED, **V1}, "gfx950", "mx-preshuffled-pipeline"),
+    ({"BLayout": "MFMA"}, "gfx950", "mx-preshuffled-types"),
+    ({**PRESHUFFLED, "BK1": 8}, "gfx950", "mx-preshuffled-b-k1"),
+    ({**PRESHUFFLED, "BBlockTransferSrcScalarPerVector": 32}, "gfx950", "mx-preshuffled-b-vector"),
     ({C_CLUSTER: (1, 32, 2, 4)}, "gfx950", "mx-c-cluster"),
     ({C_CLUSTER: (1, 64, 1, 8)}, "gfx950", "mx-c-cluster-threads"),
     ({C_VECTOR: 32}, "gfx950", "mx-c-vector"),

@@ -118,6 +118,53 @@ def test_scales_per_block_go_into_the_operation(root: Path) -> None:
     assert "ScaleBlockM" not in unit.instance.parameters
 
 
+MICROSCALED = """
+class kernelInstance:
+    BLOCK_SIZE: int
+    MPerBLOCK: int
+    NPerBLOCK: int
+    KPerBLOCK: int
+    AK1: int
+    BK1: int
+    MPerXDL: int
+    NPerXDL: int
+    WAVE_MAP_M: int
+    WAVE_MAP_N: int
+    ABLOCK_TRANSFER: list[int]
+    BBLOCK_TRANSFER: list[int]
+    CSHUFFLE_MX_PER_WAVE_PERSHUFFLE: int
+    CSHUFFLE_NX_PER_WAVE_PERSHUFFLE: int
+    CBLOCK_TRANSFER: list[int]
+    CBLOCK_SPV: int
+    PIPELINE_Sched: str
+    PIPELINE_VERSION: int
+
+    def name(self):
+        return "_".join(["a4w4_blockscale"])
+
+kernels_list = {
+    0: kernelInstance(256, 64, 128, 128, 16, 16, 16, 16, 4, 2, [8, 32, 1], [8, 32, 1], 2, 2, [1, 32, 1, 8], 8, "Intrawave", 3),
+}
+"""
+
+
+def test_microscaled_instances_have_a_weight_of_either_order(root: Path) -> None:
+    (root / "list.py").write_text(MICROSCALED)
+    assert main(["import", "aiter", "list.py"]) == 0
+    workspace = load_workspace(root)
+    units = {unit.kernel.name: unit for unit in workspace.units}
+    assert list(units) == ["a4w4_blockscale", "a4w4_blockscale_bpreshuffle"]
+    renderer = Renderer(tuple(workspace.template_folders))
+    for name, unit in units.items():
+        assert (
+            unit.instance.name == "a4w4_blockscale_256x64x128x128_16x16_16x16_8x32x1_8x32x1_1x32x1x8_8_2x2_intrawave_v3"
+        )
+        outcome = renderer.render(unit)
+        assert outcome.rendered is not None, outcome.diagnostics
+        assert ("/* BLayout */ MFMA" in outcome.rendered.text) == name.endswith("bpreshuffle")
+        assert not [one for one in outcome.diagnostics if one.severity is Severity.ERROR]
+
+
 def test_k1_is_what_a_thread_copies_at_once() -> None:
     listed = read_list(of("bf16_batched"))
     (file,) = plan_import(listed, "t", "Default", lambda fields: True, 1, 1000).files  # noqa: ARG005

@@ -51,7 +51,7 @@ ELEMENT_TYPES = {
     "int8_t": "I8", "I8": "I8", "int32_t": "I32", "int": "I32", "I32": "I32",
     "f4x2_pk_t": "F4", "F4": "F4",
 }  # fmt: skip
-MATRIX_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col"}
+MATRIX_LAYOUTS = {"Row": "Row", "RowMajor": "Row", "Col": "Col", "ColumnMajor": "Col", "MFMA": "MFMA"}
 
 
 _INVOKED: Mapping[str, Value] = {"Invoker": 1}

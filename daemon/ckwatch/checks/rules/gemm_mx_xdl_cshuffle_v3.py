@@ -3,7 +3,7 @@
 A block copies its tiles from global memory straight into LDS, a wave at a time, which writes what its lanes load one
 behind the other: CK has the conditions for that as a comment, and computes wrongly where they do not hold. Scales of
 two tiles of the matrix instruction along either side, and of two steps along K, lie in one word. KPerBlock, AK1 and
-BK1 count bytes: two elements of f4 are one.
+BK1 count bytes: two elements of f4 are one. A W whose layout is MFMA lies as lanes read it, and does not go through LDS.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_mx.hpp"
 _BASE = BLOCK + "blockwise_gemm_mx_pipeline_xdlops_base.hpp"
 _SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_mx_selector.hpp"
 _COPY = BLOCK + "thread_group_tensor_slice_transfer_direct_load.hpp"
+_PRESHUFFLED_GRID = "ck/tensor_operation/gpu/grid/gridwise_gemm_xdl_cshuffle_v3_mx_bpreshuffle.hpp"
+_PRESHUFFLED_SELECTOR = BLOCK + "blockwise_gemm_pipeline_xdlops_mx_bpreshuffle_selector.hpp"
 _SHUFFLE_COPY = BLOCK + "thread_group_tensor_slice_transfer_v6r1.hpp"
 
 ELEMENTS = ("F8", "BF8", "F4")
@@ -72,7 +74,11 @@ _DEFINITIONS = (
     Definition("KPack", "max(lcm_AK1_BK1, 32 / Packed)", "bytes of a lane along K in one step"),
     Definition("KRepeat", "KPerThread / KPack", "steps along K in a block tile"),
     Definition("Pipelines", "1 if BlkGemmPipelineVer == 'v1' else 2", "LDS buffers of the pipeline"),
-    Definition("ABBytes", "(MPerBlock + NPerBlock) * KPerBlock", "LDS for a tile of A and one of B"),
+    Definition(
+        "ABBytes",
+        "MPerBlock * KPerBlock if BLayout == 'MFMA' else (MPerBlock + NPerBlock) * KPerBlock",
+        "LDS for a tile of A and one of B",
+    ),
 )
 
 
@@ -80,6 +86,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
     low, k0, k1, block = side.lower(), f"{side}K0", f"{side}K1", f"{side}BlockTransfer"
     load, order, dim = f"{block}SrcScalarPerVector", f"{block}ThreadClusterArrangeOrder", f"{block}SrcVectorDim"
     extra = f"{side}BlockLdsExtra{rows}"
+    in_lds = "HasKernel and BLayout != 'MFMA'" if side == "B" else "HasKernel"
     return (
         Rule(
             f"mx-{low}-cluster-rank",
@@ -87,7 +94,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             (cluster, order),
             f"The thread cluster of {side} has the dimensions {k0}, {rows}, {k1}, and its order names each once.",
             f"{_COPY}, static_assert 'Inconsistent number of dimensions across lengths and descriptors.'",
-            when="HasKernel",
+            when=in_lds,
         ),
         Rule(
             f"mx-{low}-cluster-threads",
@@ -95,7 +102,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             (cluster, "BlockSize"),
             f"The thread cluster that copies {side} cannot have more threads than the block.",
             f"{_COPY}, static_assert 'The number of threads cannot be less than the number of elements …'",
-            when="HasKernel",
+            when=in_lds,
         ),
         Rule(
             f"mx-{low}-load",
@@ -103,7 +110,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             (load,),
             f"A lane copies 4, 12 or 16 bytes of {side} to LDS at once.",
             "ck/utility/amd_buffer_addressing_builtins.hpp, static_assert in amd_direct_load_global_to_lds",
-            when="HasKernel and target == 'gfx950'",
+            when=f"{in_lds} and target == 'gfx950'",
         ),
         Rule(
             f"mx-{low}-contiguous",
@@ -114,7 +121,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             f"A wave writes what its lanes load of {side} into LDS one behind the other: its threads must cover whole "
             "rows of the tile in their order.",
             f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
-            when="HasKernel",
+            when=in_lds,
             after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),
             severity=Severity.WARNING,
             asserted_by=f"the threads that copy {side}",
@@ -126,7 +133,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             f"CK shuffles the tile of {side} on its way from global memory and back when it reads LDS; without this "
             "its layout in LDS shuffles it once more.",
             f"{_GRID}, Get{side}BlockDescriptor_{k0}PerBlock_{rows}PerBlock_{k1}",
-            when="HasKernel",
+            when=in_lds,
             severity=Severity.WARNING,
             asserted_by=f"{extra} must be true",
         ),
@@ -219,6 +226,47 @@ _RULES = (
         "For microscaled operands there are the pipelines v1 and v3.",
         f"{_SELECTOR}: 'MX GEMM Pipeline configuration is not available', no type",
         host=True,
+    ),
+    Rule(
+        "mx-preshuffled-pipeline",
+        "BlkGemmPipelineVer == 'v3'",
+        ("BlkGemmPipelineVer",),
+        "For microscaled operands with a preshuffled W there is the pipeline v3.",
+        f"{_PRESHUFFLED_SELECTOR}: 'MX GEMM Pipeline configuration is not available', no type",
+        when="BLayout == 'MFMA'",
+        after=("mx-pipeline",),
+        host=True,
+    ),
+    Rule(
+        "mx-preshuffled-types",
+        "BDataType == 'F4'",
+        ("BDataType",),
+        "With a preshuffled W, CK copies BK1 elements for each lane, which of f8 are half of what the instruction takes.",
+        f"{_PRESHUFFLED_GRID}, SliceLengths of b_blockwise_copy and KPack",
+        when="BLayout == 'MFMA'",
+        after=("mx-types",),
+        severity=Severity.WARNING,
+        asserted_by="multiplies f8 wrongly",
+    ),
+    Rule(
+        "mx-preshuffled-b-k1",
+        "BK1 == KPack",
+        ("BK1", "AK1"),
+        "CK copies BK1 bytes of W along K for each lane, and multiplies KPack of them.",
+        f"{_PRESHUFFLED_GRID}, SliceLengths of b_blockwise_copy and KPack",
+        when="BLayout == 'MFMA'",
+        after=("mx-xdl-tile", "mx-preshuffled-types"),
+        severity=Severity.WARNING,
+        asserted_by="BK1 must be what a lane reads",
+    ),
+    Rule(
+        "mx-preshuffled-b-vector",
+        "BK1 % BBlockTransferSrcScalarPerVector == 0",
+        ("BBlockTransferSrcScalarPerVector", "BK1"),
+        "The bytes of W that a lane reads must be a whole number of load vectors.",
+        "ck/tensor_operation/gpu/thread/threadwise_tensor_slice_transfer.hpp, static_assert in "
+        "ThreadwiseTensorSliceTransfer_v2",
+        when="HasKernel and BLayout == 'MFMA'",
     ),
     Rule(
         "mx-scheduler",

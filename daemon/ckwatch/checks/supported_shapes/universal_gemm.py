@@ -163,7 +163,7 @@ def _vectors(case: GemmCase) -> Iterator[str]:
 def too_few_rounds(case: GemmCase) -> Iterator[str]:
     """K of less rounds than the pipeline prefetches."""
     version = case.parameters.get("BlkGemmPipelineVer")
-    if case.scales_together:
+    if case.scales_together and not case.is_preshuffled:
         stages = 0  # its pipelines have a form for each number of rounds
     elif case.is_preshuffled:
         stages = PRESHUFFLED_PREFETCH_STAGES.get(str(version), 0)

@@ -80,6 +80,7 @@ class AiterList:
 
     A kernel file is written for each of `operations`, which are by what they are called behind the list's name;
     `scale_blocks` says that scales are per block, whose sizes each instance has. `bk1`: BK1 where no field says it.
+    `microscaled`: what the kernel for microscaled operands has otherwise.
     """
 
     name: str
@@ -89,6 +90,7 @@ class AiterList:
     shapes: tuple[Mapping[str, int | str], ...]
     bk1: int | None = None
     scale_blocks: bool = False
+    microscaled: bool = False
 
 
 def _product(kind: str, a: str, c: str, scale: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -101,6 +103,11 @@ def _product(kind: str, a: str, c: str, scale: Mapping[str, Any] | None) -> dict
 _PRESHUFFLED = {"dtype": "f8", "preshuffled": [16, 16]}
 """As AITER's `shuffle_weight(layout=(16, 16))` makes it."""
 
+_MICROSCALED = {
+    **_product("gemm", "f4", "bf16", None),
+    "scale_a": {"dtype": "e8m0", "per": "block", "block": [1, 32], "preshuffled": 16},
+    "scale_b": {"dtype": "e8m0", "per": "block", "block": [32, 1], "preshuffled": 16},
+}
 _ROW_SCALE = {"dtype": "f32", "per": "row"}
 _SHAPES: tuple[Mapping[str, int | str], ...] = ({"name": "4096", "M": 4096, "N": 4096, "K": 4096},)
 _BATCHED_SHAPES: tuple[Mapping[str, int | str], ...] = ({"name": "16x2048", "B": 16, "M": 2048, "N": 2048, "K": 2048},)
@@ -145,6 +152,17 @@ LISTS: Mapping[str, AiterList] = {
             operations={"f8": _product("gemm", "f8", "bf16", {"dtype": "f32", "per": "block"})},
             shapes=_SHAPES,
             scale_blocks=True,
+        ),
+        AiterList(
+            name="a4w4_blockscale",
+            template="ck/gemm_microscaled.hip.j2",
+            parts=_PRESHUFFLED_NAME,
+            operations={
+                "": _MICROSCALED,
+                "bpreshuffle": {**_MICROSCALED, "b": {"dtype": "f4", "preshuffled": [16, 32]}},
+            },
+            shapes=_SHAPES,
+            microscaled=True,
         ),
     )
 }
@@ -276,7 +294,7 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
             slices = lengths[0] if isinstance(lengths, tuple) else lengths
             of_list = family.bk1 if side == "B" else None
             given[k1] = of_list if of_list is not None else int(str(given["KPerBlock"])) // max(int(str(slices)), 1)
-    found: dict[str, ParameterValue] = {"GemmSpec": gemm_spec}
+    found: dict[str, ParameterValue] = {"GemmSpec": "Default" if family.microscaled else gemm_spec}
     for name in ("BlockSize", "ScaleBlockM", "ScaleBlockN", "ScaleBlockK", *_TILE, "AK1", "BK1"):
         if name in given:
             found[name] = given.pop(name)
@@ -290,8 +308,15 @@ def parameters_of(family: AiterList, fields: Fields, gemm_spec: str) -> dict[str
         found[f"{side}BlockTransferSrcVectorDim"] = 2
         found[f"{side}BlockTransferSrcScalarPerVector"] = found[f"{side}K1"]
         found[f"{side}BlockTransferDstScalarPerVector_{side}K1"] = found[f"{side}K1"]
-        found[f"{side}BlockLdsExtra{extra}"] = False
-    return {**found, **given, "CDEShuffleBlockTransferScalarPerVectors": (int(str(first)),)}
+        found[f"{side}BlockLdsExtra{extra}"] = family.microscaled
+    del given["CDEShuffleBlockTransferScalarPerVectors"]
+    width = int(str(first))
+    widths_of_y: dict[str, ParameterValue] = (
+        {"CShuffleBlockTransferScalarPerVector_NPerBlock": width}
+        if family.microscaled
+        else {"CDEShuffleBlockTransferScalarPerVectors": (width,)}
+    )
+    return {**found, **given, **widths_of_y}
 
 
 def _with_blocks(operation: Mapping[str, Any], block: Sequence[int]) -> Mapping[str, Any]:
