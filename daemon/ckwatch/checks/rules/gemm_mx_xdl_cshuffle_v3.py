@@ -3,7 +3,8 @@
 A block copies its tiles from global memory straight into LDS, a wave at a time, which writes what its lanes load one
 behind the other: CK has the conditions for that as a comment, and computes wrongly where they do not hold. Scales of
 two tiles of the matrix instruction along either side, and of two steps along K, lie in one word. KPerBlock, AK1 and
-BK1 count bytes: two elements of f4 are one. A W whose layout is MFMA lies as lanes read it, and does not go through LDS.
+BK1 count bytes: two elements of f4 are one. A W with layout MFMA lies as lanes read it, and does not go
+through LDS.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ _RULES = (
         "mx-preshuffled-types",
         "BDataType == 'F4'",
         ("BDataType",),
-        "With a preshuffled W, CK copies BK1 elements for each lane, which of f8 are half of what the instruction takes.",
+        "With a preshuffled W, CK copies BK1 elements for each lane: of f8, half of what the instruction takes.",
         f"{_PRESHUFFLED_GRID}, SliceLengths of b_blockwise_copy and KPack",
         when="BLayout == 'MFMA'",
         after=("mx-types",),
