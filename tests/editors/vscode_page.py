@@ -21,8 +21,9 @@ from urllib.parse import quote
 
 from tools.editors.vscode_install import VsCode
 
-PATIENCE_S = 600.0
-"""How long something may take to appear. It is there against hanging only: on a busy machine a compile takes minutes."""
+PATIENCE_S = 240.0
+"""How long something may take to appear. It is there against hanging only: what is compiled is built beforehand, and one
+test that waits in vain must leave time for the others."""
 
 EDITOR = ".editor-group-container.active"
 """The group of editors that is active."""
