@@ -84,7 +84,7 @@ def collect(kernels: Mapping[str, str], arch: str, stored: Stored, limit: int | 
         for number, name in enumerate(todo, 1):
             outcome = rendered[name]
             begun_s = time.monotonic()
-            error, generated = said(outcome, arch, toolchain, Path(folder), code=code)
+            error, generated = compiled(outcome, arch, toolchain, Path(folder), code=code)
             results[f"{name}@{arch}"] = {
                 "error": error,
                 "code": generated,
@@ -100,7 +100,7 @@ def needed(result: Mapping[str, Any] | None, *, code: bool) -> bool:
     return result is None or (code and not result["error"] and not result["code"])
 
 
-def said(outcome: RenderOutcome, arch: str, toolchain: Any, folder: Path, *, code: bool) -> tuple[str, bool]:
+def compiled(outcome: RenderOutcome, arch: str, toolchain: Any, folder: Path, *, code: bool) -> tuple[str, bool]:
     """hipcc's first error, empty where there is none, and whether code was generated."""
     if outcome.rendered is None:
         return f"does not render: {errors_of(outcome)[0].message}", False

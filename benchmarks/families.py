@@ -33,7 +33,8 @@ from ckwatch.model.targets import Language
 from ckwatch.model.verification import ProblemOutcome
 
 EXAMPLES = (
-    "gemm", "batched_gemm", "convolution", "ck_tile", "moe", "grouped_gemm", "preshuffled_gemm", "microscaled_gemm",
+    "gemm", "batched_gemm", "convolution", "ck_tile", "scaled_gemm", "preshuffled_gemm", "microscaled_gemm",
+    "grouped_gemm", "moe", "attention", "normalization",
 )  # fmt: skip
 ARCHS = ("gfx90a", "gfx942", "gfx950")
 VERIFIED = ("gfx942", "gfx950")
@@ -127,7 +128,7 @@ def measured(name: str, library: Path, folder: Path) -> Family:
     judged = example.judgement(stored_results(name))
     family.failures, family.caught = judged.failures, judged.caught.total()
     family.false_rejections = len(judged.false_rejections)
-    first = next(unit for unit in made if unit.arch == "gfx942")
+    first = next((unit for unit in made if unit.arch == "gfx942"), made[0])
     text = example.rendered(first)
     family.ratio = against_hipcc(name, first, text, folder)
     return family

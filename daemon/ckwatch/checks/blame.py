@@ -45,6 +45,18 @@ OPERATION_KEYS = {
     "LDSTypeA": "a.dtype",
     "LDSTypeB": "b.dtype",
     "CShuffleDataType": "c.dtype",
+    "AScaleDataType": "scale_a.dtype",
+    "BScaleDataType": "scale_b.dtype",
+    "ScaleBlockM": "scale_a.block",
+    "ScaleBlockN": "scale_b.block",
+    "ScaleBlockK": "scale_a.block",
+    "ScaleBlockSize": "scale_a.block",
+    "QKVDataType": "dtype",
+    "ODataType": "dtype_o",
+    "Head": "head",
+    "HeadV": "head_v",
+    "XDataType": "dtype",
+    "YDataType": "quantize.dtype",
 }
 """Template parameters that a kernel file gives under `[operation]`, by the key that settles them."""
 

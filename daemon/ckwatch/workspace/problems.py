@@ -158,8 +158,17 @@ class Problems:
             self.at_value(path[:-1], "missing-key", f"`{path[-1]}` is missing{_of_table(path[:-1])}")
         elif kind in EXPECTED_TYPES:
             self.wrong_type(path, EXPECTED_TYPES[kind], detail["input"])
-        elif kind == "too_short":
-            self.at_value(path, "empty-array", f"{_name(path)} must not be empty")
+        elif kind in ("too_short", "too_long"):
+            length = detail["ctx"]["actual_length"]
+            limit = (
+                f"at least {detail['ctx']['min_length']}"
+                if kind == "too_short"
+                else f"at most {detail['ctx']['max_length']}"
+            )
+            if length == 0:
+                self.at_value(path, "empty-array", f"{_name(path)} must not be empty")
+            else:
+                self.at_value(path, "wrong-length", f"{_name(path)} must have {limit} values, not {length}")
         elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
             self.at_value(path, "out-of-range", f"{_name(path)} {detail['msg'].removeprefix('Input ')}")
         else:

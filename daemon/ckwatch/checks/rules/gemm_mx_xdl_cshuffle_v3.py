@@ -113,19 +113,26 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
             "ck/utility/amd_buffer_addressing_builtins.hpp, static_assert in amd_direct_load_global_to_lds",
             when=f"{in_lds} and target == 'gfx950'",
         ),
-        Rule(
-            f"mx-{low}-contiguous",
-            f"{dim} == 2 and {order} == (1, 0, 2) and {cluster}[2] * {load} == {k1} "
-            f"and {cluster}[0] * {k1} == KPerBlock and product({cluster}) == BlockSize "
-            f"and {rows}PerBlock % {cluster}[1] == 0",
-            (cluster, load, order, dim, "KPerBlock", k1),
-            f"A wave writes what its lanes load of {side} into LDS one behind the other: its threads must cover whole "
-            "rows of the tile in their order.",
-            f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
-            when=in_lds,
-            after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),
-            severity=Severity.WARNING,
-            asserted_by=f"the threads that copy {side}",
+        *(
+            Rule(
+                f"mx-{low}-{slug}",
+                condition,
+                blame,
+                "A wave writes what its lanes load of "
+                + f"{side} into LDS one behind the other: its threads must cover whole rows of the tile in their order.",
+                f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
+                when=in_lds,
+                after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),
+                severity=Severity.WARNING,
+                asserted_by=f"the threads that copy {side}",
+            )
+            for slug, condition, blame in (
+                ("order", f"{dim} == 2 and {order} == (1, 0, 2)", (order, dim)),
+                ("depth", f"{cluster}[0] * {k1} == KPerBlock", (cluster, "KPerBlock", k1)),
+                ("vector", f"{cluster}[2] * {load} == {k1}", (cluster, load, k1)),
+                ("threads", f"product({cluster}) == BlockSize", (cluster, "BlockSize")),
+                ("rows", f"{rows}PerBlock % {cluster}[1] == 0", (f"{rows}PerBlock", cluster)),
+            )
         ),
         Rule(
             f"mx-{low}-extra",

@@ -200,7 +200,7 @@ def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValu
     def whole(size: int) -> int:
         return max(vector, size // vector * vector)
 
-    ragged_n, ragged_k = n + 3 * vector // 2 // vector * vector, 2 * k + vector
+    ragged_n, ragged_k = n + vector, 2 * k + vector
     rows = {
         "ragged groups": (3, 2 * m + 37, n + vector, ragged_k),
         "exact": (1, m, n, 2 * k),
