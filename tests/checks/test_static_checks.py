@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.gemm_samples import Arguments
 from ckwatch.checks.rule_diagnostics import rule_diagnostics, unchecked_diagnostics
-from ckwatch.checks.static_checks import not_exported, unused_parameters
+from ckwatch.checks.static_checks import not_exported, unsupported_operations, unused_parameters
 from ckwatch.model.diagnostics import Severity, Source
 from ckwatch.model.kernels import Instance, Kernel, Operation, Unit
 from ckwatch.model.text import Span, span
@@ -37,6 +37,25 @@ def test_unused_parameters(tmp_path: Path, template: str, expected: list[str]) -
     diagnostics = unused_parameters(subject, rendered)
     assert [diagnostic.message for diagnostic in diagnostics] == expected
     assert all(diagnostic.span == place(10) for diagnostic in diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"), [("'a.dtype'", 3), ("'split_k', 'a.dtype'", 3), ("'split_k'", 1), ("", 1), ("'a.dtype', 'x'", 3)]
+)
+def test_what_a_template_does_not_support_is_an_error_at_the_key(tmp_path: Path, keys: str, line: int) -> None:
+    comma = ", " if keys else ""
+    (tmp_path / "t.hip.j2").write_text(
+        "// {{ MPerBlock }}\n{{ unsupported('no \"split\" here'" + comma + keys + ") }}\n"
+    )
+    subject = unit_diagnosis({"MPerBlock": 20}, MPerBlock=128)
+    outcome = Renderer((tmp_path,)).render(replace(subject, kernel=replace(subject.kernel, template="t.hip.j2")))
+    assert outcome.rendered is not None, outcome.diagnostics
+    (found,) = unsupported_operations(subject, outcome.rendered)
+    assert (found.severity, found.code, found.message) == (Severity.ERROR, "kernel-file/unsupported", 'no "split" here')
+    assert found.span == place_diagnosis(line)
+    assert found.related[0].span == span(
+        str(tmp_path / "t.hip.j2"), 1, 0, 1, len("{{ unsupported('no \"split\" here'" + comma + keys + ") }}")
+    )
 
 
 FILE = "/w/gemm.kernel.toml"

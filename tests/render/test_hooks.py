@@ -94,6 +94,7 @@ PRINTED = {
     "{{ W.get_layout().stride[-2] }} {{ W.get_layout().size[-1] }} {{ Bias.get_layout().dtype }}": "1 N f32",
     "{{ check_not_null(inv_scale_x) }}|{{ check_not_null(Y)[:16] }}": "|if (y == nullptr",
     "{{ template_argument('ds_layouts') }} {{ template_argument('Kinds') }}": "/* ds_layouts */ Tuple<> /* Kinds */ Tuple<F16, F32>",
+    "{{ unsupported('no \"b\" here', 'b.layout', 'b') }}": 'static_assert(false, "no \\"b\\" here");  // [operation] b.layout b',
     "{{ template_argument('Nested') }} {{ template_argument('Empty') }}": "/* Nested */ Tuple<S<1, 2>, S<3>> /* Empty */ S<>",
 }  # fmt: skip
 PARAMETERS: dict[str, Any] = {"ds_layouts": (), "Kinds": ("F16", "F32"), "Nested": ((1, 2), (3,)), "Empty": ()}

@@ -284,6 +284,7 @@ BAD = [
     ("{{ size(Y, 'a') }}", "template/hook", "1:12", "an axis is a number"),
     ("{{ stride(Y, 7) }}", "template/hook", "1:14", "2 axes"),
     ("{{ template_argument('MPerBlok') }}", "template/hook", "1:22", "did you mean 'MPerBlock'"),
+    ("{{ unsupported(MPerBlock) }}", "template/hook", "1:16", "a string of one line is needed here"),
     ("{{ template_argument(MPerBlock) }}", "template/hook", "1:22", "name is needed here, in quotes"),
     ("{% for i in MPerBlock %}{% endfor %}", "template/hook", "1:13", "nothing to loop over in the number 128"),
     ("{% for a, b in [1] %}{% endfor %}", "template/error", "1:8", "no parts"),

@@ -77,7 +77,12 @@ def test_what_the_template_itself_refuses(tmp_path: Path, renderer: Renderer) ->
     bf16 = STAGE_2.replace("f16", "bf16")
     assert broken(text(tmp_path, renderer, bf16), "gfx90a") == ["moe-atomic-arch"]
     assert broken(text(tmp_path, renderer, bf16)) == []
-    assert 'static_assert(64 == 32, "MPerBlock must be block_m' in text(tmp_path, renderer, STAGE_1, MPerBlock=64)
+    refused = text(tmp_path, renderer, STAGE_1, MPerBlock=64)
+    assert (
+        'static_assert(false, "MPerBlock = 64 must be block_m: CK takes one expert for each tile");  // [operation] block_m'
+        in refused
+    )
+    assert "must be block_m" not in text(tmp_path, renderer, STAGE_1)
 
 
 def test_its_c_function(tmp_path: Path, renderer: Renderer) -> None:

@@ -1,10 +1,10 @@
 """Checks a unit before any compiler runs: its parameters' names and values, and the instance rules.
 
-Four checks: parameters of the instance that no template reads, values that are none of a parameter's type, element
-types and layouts that are not those of the operation (`ckwatch.checks.operands`), and instances that Composable Kernel
-would reject (`ckwatch.checks.rules`). Their diagnostics stand at the parameter's place
-in the kernel file. A type is what a template declares (`ckwatch.model.parameter_types`), or what the template argument
-wants that the rendered text makes of the parameter.
+Five checks: parameters of the instance that no template reads, values that are none of a parameter's type, element
+types and layouts that are not those of the operation (`ckwatch.checks.operands`), keys of the operation that a template
+calls `unsupported`, and instances that Composable Kernel would reject (`ckwatch.checks.rules`). Their diagnostics stand
+at the place of the parameter or the key in the kernel file. A type is what a template declares
+(`ckwatch.model.parameter_types`), or what the template argument wants that the rendered text makes of the parameter.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from ckwatch.model.parameter_types import ParameterDeclaration, ParameterType, V
 from ckwatch.model.text import Span
 from ckwatch.model.toml import toml_value
 from ckwatch.render.outcome import Rendered, RenderOutcome
+
+UNSUPPORTED = re.compile(r'static_assert\(false, "((?:[^"\\]|\\.)*)"\);  // \[operation\] ?([\w. ]*)$', re.MULTILINE)
+"""What the hook `unsupported` prints."""
 
 UNDEFINED = re.compile(r"^'(\w+)' is undefined|^the instance sets no parameter '(\w+)'")
 
@@ -55,7 +58,8 @@ def static_checks(
             kept = tuple(one for one in kept if not _follows(one, wrong, builtin))
         return replace(outcome, diagnostics=(*wrong.values(), *kept))
     wrong = {**operand_mismatches(unit, rendered.mentioned), **wrong}
-    found = [*not_exported(rendered), *unused_parameters(unit, rendered), *wrong.values()]
+    found = [*not_exported(rendered), *unused_parameters(unit, rendered), *unsupported_operations(unit, rendered)]
+    found += wrong.values()
     if rules:
         found += rule_diagnostics(unit, rendered.text, rendered.source_map, wrong=wrong, passed=passed)
         if not any(one.severity is Severity.ERROR for one in found):
@@ -103,6 +107,23 @@ def not_exported(rendered: Rendered) -> tuple[Diagnostic, ...]:
                 Diagnostic(*(Severity.ERROR, Source.JINJA, "template/not-exported", message, origin.span), fixes=fixes),
             )
     return ()
+
+
+def unsupported_operations(unit: Unit, rendered: Rendered) -> Iterator[Diagnostic]:
+    """An error for each `unsupported` in the text, at the first of its keys that the kernel file has."""
+    kernel = unit.kernel
+    for found in UNSUPPORTED.finditer(rendered.text):
+        places = (kernel.operation_spans[key] for key in found[2].split() if key in kernel.operation_spans)
+        origin = rendered.source_map.origin_of_range(found.start(), found.start() + 1)
+        yield Diagnostic(
+            Severity.ERROR,
+            Source.KERNEL_FILE,
+            "kernel-file/unsupported",
+            re.sub(r"\\(.)", r"\1", found[1]),
+            next(places, kernel.template_span),
+            () if origin is None else (Related("the template says so here", origin.span),),
+            units=(unit.id,),
+        )
 
 
 def unused_parameters(unit: Unit, rendered: Rendered) -> tuple[Diagnostic, ...]:

@@ -45,7 +45,7 @@ DEFAULT_FAMILIES = {"hip": "ck_library", "cu": "cu", "cpp": "cpp"}
 HOOK_NAMES = (
     *("def_kernel", "get_signature", "arg_name", "ptr", "dtype", "abi_type", "layout", "size", "stride"),
     *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
-    "template_argument",
+    *("template_argument", "unsupported"),
 )
 
 PRINTED_HOOKS = ("get_signature", "header", "headers", "globals")
@@ -243,6 +243,18 @@ class KernelHooks:
         if value == () and name[:2].lower() == "ds":
             return f"/* {name} */ Tuple<>"
         return f"/* {name} */ {cpp_value(value)}"
+
+    def unsupported(self, message: str, *keys: str) -> str:
+        """A static assertion that fails, for what the kernel file says and the template cannot do.
+
+        It is reported before anything is compiled, at the first of `keys` of `[operation]` (`split_k`, `b.layout`) that
+        the kernel file has.
+        """
+        for at, text in enumerate((message, *keys)):
+            if not isinstance(text, str) or "\n" in text:
+                raise HookError(f"a string of one line is needed here, not {describe(text)}", at)
+        escaped = message.replace("\\", "\\\\").replace('"', '\\"')
+        return f'static_assert(false, "{escaped}");  // [operation] {" ".join(keys)}'
 
     def _family(self, family: str | None) -> str:
         if family is None:

@@ -27,6 +27,7 @@ RESERVED = frozenset(
         *("contiguous_stride", "check_not_null", "size_args", "runtime_args", "header", "headers", "globals"),
         *(
             "template_argument",
+            "unsupported",
             "kernel_name",
             "gfx9_threads_per_warp",
             "kernel",

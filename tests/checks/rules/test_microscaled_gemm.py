@@ -78,8 +78,26 @@ ROWS: list[tuple[dict[str, Any], str, str]] = [
     ({"BBlockTransferSrcScalarPerVector": 4}, "gfx950", "mx-b-vector"),
     ({"ABlockTransferThreadClusterLengths_AK0_M_AK1": (16, 8, 1)}, "gfx950", "mx-a-threads"),
     ({"BBlockTransferThreadClusterLengths_BK0_N_BK1": (16, 8, 1)}, "gfx950", "mx-b-threads"),
-    ({"MPerBlock": 200}, "gfx950", "mx-a-rows"),
-    ({"NPerBlock": 200}, "gfx950", "mx-b-rows"),
+    (
+        {
+            "MPerBlock": 384,
+            "MXdlPerWave": 12,
+            "BlockSize": 512,
+            "ABlockTransferThreadClusterLengths_AK0_M_AK1": (16, 20, 1),
+        },
+        "gfx950",
+        "mx-a-rows",
+    ),
+    (
+        {
+            "NPerBlock": 384,
+            "NXdlPerWave": 12,
+            "BlockSize": 512,
+            "BBlockTransferThreadClusterLengths_BK0_N_BK1": (16, 20, 1),
+        },
+        "gfx950",
+        "mx-b-rows",
+    ),
     ({"ABlockLdsExtraM": False}, "gfx950", "mx-a-extra"),
     ({"BBlockLdsExtraN": False}, "gfx950", "mx-b-extra"),
     ({**PRESHUFFLED, **V1}, "gfx950", "mx-preshuffled-pipeline"),

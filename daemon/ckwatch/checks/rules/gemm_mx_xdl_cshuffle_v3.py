@@ -119,7 +119,7 @@ def _operand_rules(side: str, rows: str, cluster: str) -> tuple[Rule, ...]:
                 condition,
                 blame,
                 "A wave writes what its lanes load of "
-                + f"{side} into LDS one behind the other: its threads must cover whole rows of the tile in their order.",
+                f"{side} into LDS one behind the other: its threads must cover whole rows of the tile in their order.",
                 f"{_COPY}, AreThreadClusterLengthsValid, which is not asserted",
                 when=in_lds,
                 after=(f"mx-{low}-cluster-rank", f"mx-{low}-cluster-threads", f"mx-{low}-load"),

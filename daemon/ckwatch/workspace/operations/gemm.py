@@ -164,8 +164,8 @@ def read_gemm(problems: Problems, table: GemmTable) -> Operation | None:
         given = {**given, "W": preshuffled_weights(_present(given, "W"), *blocks)}
         settings = {**settings, "preshuffled": blocks}
     shuffled = shuffled_for(problems, table)
-    scales = (table.scale_a, table.scale_b)
-    check_packed(problems, given, shuffled=any(one is not None and one.preshuffled is not None for one in scales))
+    both = (table.scale_a, table.scale_b)
+    check_packed(problems, given, shuffled=any(one is not None and one.preshuffled is not None for one in both))
     if shuffled is not None:
         depth = (table.scale_a.block or [1, 1])[1] if table.scale_a is not None else 1
         scales = {name: _present(given, name) for name in ("inv_scale_x", "inv_scale_w")}
