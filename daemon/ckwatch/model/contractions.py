@@ -56,8 +56,9 @@ OperandT = TypeVar("OperandT")
 class EpilogueStep(Generic[OperandT]):
     """What is done with a value: `multiply` by `factor` · `operand`, `add` that, or apply an `activation`.
 
-    `operand` (`MatrixAxes`, or evaluated a `MatrixView`) has the indices of the output; None counts as 1. `scale`: it
-    holds scales, and may be absent (null) when the kernel is called, which counts as 1.
+    `operand` (`MatrixAxes`, or evaluated a `MatrixView`; by name where it is no contraction) has the indices of the
+    output; None counts as 1. `scale`: it holds scales, and may be absent (null) when the kernel is called, which counts
+    as 1.
     """
 
     kind: Literal["multiply", "add", "activation"]
@@ -65,6 +66,21 @@ class EpilogueStep(Generic[OperandT]):
     factor: float = 1.0
     activation: str = "none"
     scale: bool = False
+
+    @property
+    def roundings(self) -> int:
+        """How often a value is rounded in it."""
+        match self.kind:
+            case "multiply":
+                return (self.operand is not None) + (self.factor != 1)
+            case "add":
+                return 2
+            case "activation":
+                return 16 * (self.activation not in EXACT_ACTIVATIONS)
+
+
+EXACT_ACTIVATIONS = frozenset({"none", "relu"})
+"""Activations that round nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +109,16 @@ class Contraction:
 
 def usual_steps(
     *,
-    scales: tuple[MatrixAxes | None, ...] = (),
+    scales: tuple[OperandT | None, ...] = (),
     alpha: float = 1.0,
-    bias: MatrixAxes | None = None,
+    bias: OperandT | None = None,
     beta: float = 1.0,
     activation: str = "none",
-) -> tuple[EpilogueStep[MatrixAxes], ...]:
+) -> tuple[EpilogueStep[OperandT], ...]:
     """`activation(alpha · (scales · value) + beta · bias)`."""
-    steps = [EpilogueStep(kind="multiply", operand=scale, scale=True) for scale in scales if scale is not None]
+    steps: list[EpilogueStep[OperandT]] = [
+        EpilogueStep(kind="multiply", operand=scale, scale=True) for scale in scales if scale is not None
+    ]
     if alpha != 1:
         steps.append(EpilogueStep(kind="multiply", factor=alpha))
     if bias is not None:

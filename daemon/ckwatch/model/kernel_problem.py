@@ -87,6 +87,7 @@ class ComputedRows:
     compute: str
     accumulator: str
     fnuz: bool
+    steps: tuple[EpilogueStep[str], ...] = ()
 
     def view(self, role: str) -> TensorView:
         """The tensor that has a role. Raises KeyError."""
@@ -320,4 +321,5 @@ def _computed_rows(
         compute=declared.compute,
         accumulator=operation.accumulator,
         fnuz=is_fnuz(arch),
+        steps=declared.steps,
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ckwatch.model.contractions import EpilogueStep
+
 OptionValue = int | float | bool | str | tuple[int | str | tuple[int, ...] | tuple[str, ...], ...]
 """What is fixed when a kernel is compiled."""
 
@@ -22,7 +24,8 @@ class RowComputation:
     absent. `sizes` are expressions of size arguments by the names that the reference has for them, `options` what is
     fixed when the kernel is compiled. `macs` is an expression for the multiply-adds of a call; 0 where only memory
     counts. `depth` says how often a result is rounded in the accumulator's precision: the length of its sums. `compute`
-    is the dtype of the operands as they are multiplied. `scales`: roles whose inputs are scales.
+    is the dtype of the operands as they are multiplied. `scales`: roles whose inputs are scales. `steps` follow the
+    sum, where the reference applies some, each with the role of its operand.
     """
 
     reference: str
@@ -33,3 +36,4 @@ class RowComputation:
     sizes: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     scales: tuple[str, ...] = ()
+    steps: tuple[EpilogueStep[str], ...] = ()

@@ -38,12 +38,49 @@ def test_the_matrices_of_groups_lie_behind_one_another(tmp_path: Path) -> None:
     assert sizes == {"X": 7 * 8, "W": 3 * 6 * 8, "Offsets": 3, "Bias": 3 * 6, "Y": 7 * 6}
     assert found.flops == 2 * 7 * 6 * 8
     assert found.rows is not None
-    assert (found.rows.reference, found.rows.depth, dict(found.rows.options)["activation"]) == (
-        "grouped_gemm",
-        8,
-        "silu",
-    )
+    assert (found.rows.reference, found.rows.depth) == ("grouped_gemm", 8 + 2 + 16)
+    assert [(step.kind, step.operand, step.activation) for step in found.rows.steps] == [
+        ("add", "bias", "none"),
+        ("activation", None, "silu"),
+    ]
     assert found.rows.view("w").strides == (48, 1, 8)
+
+
+CHAIN = """
+epilogue = ["bias", "silu", "gate", "factor", "residual"]
+alpha = 2.0
+[operation.residual]
+factor = 0.5
+[operation.operands.gate]
+does = "multiply"
+per = "element"
+dtype = "f16"
+layout = "col"
+[operation.operands.factor]
+does = "multiply"
+per = "column"
+dtype = "f32"
+"""
+
+
+def test_a_chain_has_operands_of_all_rows_and_of_each_group(tmp_path: Path) -> None:
+    kernel = loaded(tmp_path, CHAIN, "G = 3\nM = 7\nN = 6\nK = 8\nLD_Residual = 9")
+    assert kernel.operation.size_arguments[-2:] == ("LD_gate", "LD_Residual")
+    found = problem_of(kernel.operation, kernel.shapes[0], "gfx942")
+    names = ("Bias", "gate", "factor", "Residual")
+    assert [found.buffer(name).elements for name in names] == [18, 42, 18, 6 * 9 + 6]
+    assert [argument.name for argument in found.arguments][:7] == ["X", "W", "Offsets", *names]
+    assert found.rows is not None
+    assert [(step.kind, step.operand, step.factor) for step in found.rows.steps] == [
+        ("multiply", None, 2.0),
+        ("add", "bias", 1.0),
+        ("activation", None, 1.0),
+        ("multiply", "operand_gate", 1.0),
+        ("multiply", "operand_factor", 1.0),
+        ("add", "operand_Residual", 0.5),
+    ]
+    per = {"bias": "column", "operand_gate": "element", "operand_factor": "column", "operand_Residual": "element"}
+    assert dict(dict(found.rows.options)["per"]) == per  # type: ignore[arg-type]  # pairs
 
 
 def test_gaps_in_w_move_the_next_group(tmp_path: Path) -> None:
@@ -72,6 +109,8 @@ def test_scales(tmp_path: Path, per: str, sizes: tuple[int, int]) -> None:
         ('b = { dtype = "f16", layout = "col" }', "b = {}", "missing-key"),
         ("[operation]\n", "[operation]\nscale_a = {}\n", "inconsistent-scale"),
         ("[operation]\n", "[operation]\nsplit_k = true\n", "unknown-key"),
+        ("[operation]\n", "[operation]\nepilogue = ['gat']\n", "unknown-step"),
+        ("[operation]\n", "[operation]\nepilogue = ['residual']\nresidual = { same_as = 'a' }\n", "dimension-mismatch"),
     ],
 )
 def test_mistakes(tmp_path: Path, old: str, new: str, code: str) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ckwatch.model.contractions import Contraction, EpilogueStep, MatrixAxes, MatrixView
+from ckwatch.model.contractions import Contraction
 from ckwatch.model.kernel_problem import ComputedRows, Gemm, KernelProblem
 from ckwatch.model.tensors import DTYPES
 
@@ -70,10 +70,6 @@ def range_of(dtype: str, fnuz: bool) -> tuple[float, float]:
         largest = SMALL_FLOATS[dtype, fnuz].largest
         return -largest, largest
     return -math.inf, math.inf
-
-
-NO_ROUNDINGS = frozenset({"none", "relu"})
-"""Activations that are exact."""
 
 
 EPILOGUE_MANTISSA = DTYPES["f32"].mantissa_bits
@@ -143,14 +139,4 @@ def tolerance_floor(accumulator: str, output: str, roundings: int, fnuz: bool) -
 def epilogue_roundings(computed: Gemm | Contraction) -> int:
     """How often an element is rounded after its sum."""
     blocks = (computed.x_scale is not None) + (computed.w_scale is not None)
-    return blocks + sum(map(_roundings, computed.steps))
-
-
-def _roundings(step: EpilogueStep[MatrixAxes] | EpilogueStep[MatrixView]) -> int:
-    match step.kind:
-        case "multiply":
-            return (step.operand is not None) + (step.factor != 1)
-        case "add":
-            return 2
-        case "activation":
-            return 16 * (step.activation not in NO_ROUNDINGS)
+    return blocks + sum(step.roundings for step in computed.steps)

@@ -12,8 +12,20 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ckwatch.model.contractions import EpilogueStep, usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
+from ckwatch.workspace.operations.epilogue import (
+    RESIDUAL,
+    SCALES,
+    EpilogueTable,
+    Steps,
+    chained_steps,
+    check_epilogue,
+    has_step,
+    leading_dimension,
+    operand_names,
+)
 from ckwatch.workspace.operations.kind import OperationKind
 from ckwatch.workspace.operations.tables import (
     ACCUMULATOR,
@@ -31,7 +43,6 @@ from ckwatch.workspace.operations.tables import (
     accumulator_for,
     buffer_owners,
     input_order,
-    number_of,
     template_settings,
 )
 from ckwatch.workspace.problems import Problems
@@ -49,6 +60,7 @@ SHAPE_DOCS = {
     "LDA": "leading dimension of X; by default without gaps",
     "LDB": "leading dimension of each W, which lie behind one another; by default without gaps",
     "LDC": "leading dimension of Y; by default without gaps",
+    "LD_*": "leading dimension of a further matrix of the epilogue; by default without gaps",
 }
 
 ROLES = {
@@ -59,8 +71,9 @@ ROLES = {
     "scale_w": "inv_scale_w",
     "bias": "Bias",
 }
-"""The inputs by their roles in the reference."""
+"""The inputs by their roles in the reference; those of a chain have their own names behind `operand_`."""
 
+_SIZES_OF_OPERANDS = {"tensor": ("1",), "row": ("M",), "column": ("G", "N"), "element": ("M", "N")}
 _SCALES = "scales of X and W, both or none"
 
 
@@ -74,7 +87,7 @@ class GroupScaleTable(OperationTable):
     )
 
 
-class GroupedGemmTable(OperationTable):
+class GroupedGemmTable(EpilogueTable):
     """`[operation]` of kind `grouped_gemm`."""
 
     kind: Literal["grouped_gemm"] = Field(description=f"`grouped_gemm`: {ABOUT}")
@@ -96,6 +109,8 @@ def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation 
     """The operation of a table; of use only where `problems` got no new error."""
     _check_layouts(problems, table)
     _check_scales(problems, table)
+    arguments = (*INPUTS, "Y", *SIZES)
+    check_epilogue(problems, table, tables=table.model_fields_set, scales=tuple(SCALES), arguments=arguments)
     dtypes = _dtypes(problems, table)
     settings: dict[str, ParameterValue] = {
         "activation": table.activation,
@@ -103,8 +118,10 @@ def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation 
         "beta": table.beta,
         "scaling": "none" if table.scale_a is None else table.scale_a.per,
     }
-    settings |= template_settings(problems, table.settings, reserved=settings)
-    order = input_order(problems, table.input_reorder, INPUTS)
+    settings |= template_settings(problems, table.settings, reserved=(*settings, "epilogue"))
+    if table.epilogue is not None:
+        settings["epilogue"] = tuple(table.epilogue)
+    order = input_order(problems, table.input_reorder, (*INPUTS, *operand_names(table)))
     if order is not None:
         settings["input_reorder"] = order
     return None if dtypes is None else _made(table, dtypes, settings)
@@ -127,8 +144,16 @@ def _check_scales(problems: Problems, table: GroupedGemmTable) -> None:
 
 
 def _dtypes(problems: Problems, table: GroupedGemmTable) -> dict[str, str] | None:
-    """Those of `a`, `b` and `bias`, which have buffers of their own."""
-    operands = {"a": table.a, "b": table.b, **({} if table.bias is None else {"bias": table.bias})}
+    """Those of `a`, `b`, `bias` and `residual`, which have buffers of their own."""
+    operands: dict[str, OperandTable] = {"a": table.a, "b": table.b}
+    usual = OperandTable(dtype=table.c.dtype, layout=None, same_as=None)
+    for name, given in (("bias", table.bias), ("residual", table.residual)):
+        if given is not None:
+            operands[name] = (
+                given if given.dtype or name == "bias" else given.model_copy(update={"dtype": table.c.dtype})
+            )
+        elif has_step(table, name):
+            operands[name] = usual
     places = {name: ("operation", name) for name in operands}
     buffer_owners(problems, {name: operand.same_as for name, operand in operands.items()}, dict(places))
     found = {}
@@ -147,31 +172,66 @@ def _made(table: GroupedGemmTable, dtypes: Mapping[str, str], settings: Mapping[
     tensors = _tensors(table, dtypes)
     accumulator = table.accumulator or accumulator_for(dtypes["a"])
     roles = {role: name for role, name in ROLES.items() if tensors.get(name) is not None}
+    roles |= {f"operand_{name}": name for name in operand_names(table)}
+    steps = _steps(table, tensors, {name: role for role, name in roles.items()})
+    per = tuple((step.operand, _per(tensors[roles[step.operand]])) for step in steps if step.operand is not None)
     w = tensors["W"]
     output = Tensor("Y", table.c.dtype, "row", ("M", "N"), ("LDC", "1"), "Y")
+    matrices = {
+        name: tensor for name in operand_names(table) if (tensor := tensors[name]) and _per(tensor) == "element"
+    }
+    leading = {leading_dimension(name): "N" if one.layout == "row" else "M" for name, one in matrices.items()}
     return Operation(
         kind="grouped_gemm",
-        inputs=tuple((name, tensors[name]) for name in INPUTS),
+        inputs=tuple((name, tensors[name]) for name in (*INPUTS, *operand_names(table))),
         outputs=(("Y", output),),
         accumulator=accumulator,
-        size_arguments=SIZES,
+        size_arguments=(*SIZES, *leading),
         runtime_arguments=(),
         settings=settings,
-        size_defaults={"LDA": "K", "LDB": "K" if w is not None and w.layout == "col" else "N", "LDC": "N"},
+        size_defaults={"LDA": "K", "LDB": "K" if w is not None and w.layout == "col" else "N", "LDC": "N", **leading},
         computation=RowComputation(
             reference="grouped_gemm",
             tensors={**roles, "y": "Y"},
-            options={
-                "alpha": number_of(settings, "alpha", 1.0),
-                "beta": number_of(settings, "beta", 1.0),
-                "activation": table.activation,
-            },
+            options={"per": per},
             macs="M * N * K",
-            depth="K",
+            depth=f"K + {sum(step.roundings for step in steps)}",
             compute=dtypes["a"],
             scales=tuple(role for role in ("scale_x", "scale_w") if role in roles),
+            steps=steps,
         ),
     )
+
+
+def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles: Mapping[str, str]) -> Steps:
+    """What follows the product, with the roles of operands."""
+    words = [word for word, name in SCALES.items() if tensors[name] is not None]
+    named = chained_steps(table, scales=words, alpha=table.alpha, beta=table.beta)
+    if named is None:
+        named = usual_steps(
+            scales=tuple(SCALES[word] for word in words),
+            alpha=table.alpha,
+            bias="Bias" if table.bias is not None else None,
+            beta=table.beta,
+            activation=table.activation,
+        )
+    return tuple(
+        EpilogueStep(
+            kind=step.kind,
+            operand=None if step.operand is None else roles[step.operand],
+            factor=step.factor,
+            activation=step.activation,
+            scale=step.scale,
+        )
+        for step in named
+    )
+
+
+def _per(tensor: Tensor | None) -> str:
+    """What an operand has a value for."""
+    if tensor is None:
+        raise ValueError("an operand of a step is missing")
+    return next(per for per, sizes in _SIZES_OF_OPERANDS.items() if sizes == tensor.sizes)
 
 
 def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Tensor | None]:
@@ -182,14 +242,29 @@ def _tensors(table: GroupedGemmTable, dtypes: Mapping[str, str]) -> dict[str, Te
     found["W"] = Tensor("W", dtypes["b"], layout, ("G", "K", "N"), w_strides, "W")
     found["Offsets"] = Tensor("Offsets", "i32", "row", ("G",), ("1",), "Offsets")
     if table.scale_a is not None:
-        size = "M" if table.scale_a.per == "row" else "1"
-        found["inv_scale_x"] = Tensor("inv_scale_x", table.scale_a.dtype, "row", (size,), ("1",), "inv_scale_x")
+        per = "row" if table.scale_a.per == "row" else "tensor"
+        found["inv_scale_x"] = _operand("inv_scale_x", table.scale_a.dtype, per)
     if table.scale_b is not None:
-        sizes, strides = (("G", "N"), ("N", "1")) if table.scale_b.per == "row" else (("1",), ("1",))
-        found["inv_scale_w"] = Tensor("inv_scale_w", table.scale_b.dtype, "row", sizes, strides, "inv_scale_w")
-    if table.bias is not None:
-        found["Bias"] = Tensor("Bias", dtypes["bias"], "row", ("G", "N"), ("N", "1"), "Bias")
+        per = "column" if table.scale_b.per == "row" else "tensor"
+        found["inv_scale_w"] = _operand("inv_scale_w", table.scale_b.dtype, per)
+    if "bias" in dtypes:
+        found["Bias"] = _operand("Bias", dtypes["bias"], "column")
+    for name in operand_names(table):
+        if name == RESIDUAL:
+            layout = "row" if table.residual is None else table.residual.layout or "row"
+            found[name] = _operand(name, dtypes["residual"], "element", layout)
+        else:
+            given = table.operands[name]
+            found[name] = _operand(name, given.dtype, given.per, given.layout if given.per == "element" else "row")
     return found
+
+
+def _operand(name: str, dtype: str, per: str, layout: str = "row") -> Tensor:
+    sizes = _SIZES_OF_OPERANDS[per]
+    if per == "element":
+        leading = leading_dimension(name)
+        return Tensor(name, dtype, layout, sizes, (leading, "1") if layout == "row" else ("1", leading), name)
+    return Tensor(name, dtype, "row", sizes, ("N", "1") if per == "column" else ("1",), name)
 
 
 def verified_sizes(_operation: Operation, parameters: Mapping[str, ParameterValue]) -> dict[str, dict[str, int]]:

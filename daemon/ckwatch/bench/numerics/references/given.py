@@ -20,7 +20,7 @@ Booleans = npt.NDArray[np.bool_]
 class Given:
     """The inputs of a problem that is computed row by row, by their roles.
 
-    `sizes` and `options` are those of its `RowComputation`. Raises ValueError for a problem that is none.
+    `sizes`, `options` and `steps` are those of its `RowComputation`. Raises ValueError for a problem that is none.
     """
 
     def __init__(self, problem: KernelProblem, inputs: Mapping[str, Storage]) -> None:
@@ -32,6 +32,7 @@ class Given:
         self._inputs = inputs
         self.sizes: Mapping[str, int] = dict(self._rows.sizes)
         self.options: Mapping[str, OptionValue] = dict(self._rows.options)
+        self.steps = self._rows.steps
         self.fnuz = self._rows.fnuz
 
     def has(self, role: str) -> bool:

@@ -1,7 +1,7 @@
 """Products of groups of rows, each with a W of its own.
 
-Roles: `x` M×K, `w` G×K×N, `offsets` the row behind each group, `scale_x` one value or one per row, `scale_w` one value
-or G×N, `bias` G×N, `y` M×N. Options: `alpha`, `beta`, `activation`.
+Roles: `x` M×K, `w` G×K×N, `offsets` the row behind each group, `y` M×N, and the operands of the steps. The option `per`
+says of each what has a value: `tensor`, `row`, `column` (G×N: for each group) or `element`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from ckwatch.bench.numerics.activations import ACTIVATIONS
 from ckwatch.bench.numerics.references.given import Booleans, Given, IntArray, RowReference
 from ckwatch.bench.numerics.storage import Doubles
+from ckwatch.model.row_computations import OptionValue
 
 _MULTIPLIER, _INCREMENT = 6364136223846793005, 1442695040888963407
 _LEAST = 8
@@ -23,22 +24,39 @@ def expected(given: Given, _role: str, rows: IntArray) -> Doubles:
     """The rows of `y`; NaN for those that belong to no group."""
     groups = np.searchsorted(given.integers("offsets"), rows, side="right")
     found = np.full((rows.size, given.shape("y")[1]), np.nan)
-    activation = ACTIVATIONS[str(given.options["activation"])]
     for group in np.unique(groups):
         if group >= given.shape("offsets")[0]:
             continue
         at = groups == group
         values = given.read("x", rows[at]) @ given.read("w", int(group))
-        if given.has("scale_x"):
-            scale = given.read("scale_x")
-            values *= scale if scale.size == 1 else scale[rows[at], np.newaxis]
-        if given.has("scale_w"):
-            values *= given.read("scale_w") if given.shape("scale_w") == (1,) else given.read("scale_w", int(group))
-        values *= float(_number(given, "alpha"))
-        if given.has("bias"):
-            values += float(_number(given, "beta")) * given.read("bias", int(group))
-        found[at] = activation(values)
+        for step in given.steps:
+            if step.kind == "activation":
+                values = ACTIVATIONS[step.activation](values)
+                continue
+            operand = step.factor * (
+                1.0 if step.operand is None else _operand(given, step.operand, int(group), rows[at])
+            )
+            values = values * operand if step.kind == "multiply" else values + operand
+        found[at] = values
     return found
+
+
+def _operand(given: Given, role: str, group: int, rows: IntArray) -> Doubles:
+    """An operand's values for some rows of a group, as they are broadcast over rows × columns."""
+    match dict(_pairs(given.options["per"]))[role]:
+        case "tensor":
+            return given.read(role)
+        case "row":
+            return given.read(role, rows)[:, np.newaxis]
+        case "column":
+            return given.read(role, group)
+        case _:
+            return given.read(role, rows)
+
+
+def _pairs(value: OptionValue) -> list[tuple[str, str]]:
+    pairs = value if isinstance(value, tuple) else ()
+    return [(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, tuple)]
 
 
 def left_out(given: Given, _role: str) -> Booleans:
@@ -60,13 +78,6 @@ def _weight(seed: int, group: int) -> int:
     mixed = ((seed + 1) * _MULTIPLIER + group * _INCREMENT) % (1 << 64)
     weight = (mixed ^ (mixed >> 29)) * _MULTIPLIER % (1 << 64) >> 59
     return weight if weight >= _LEAST else 0
-
-
-def _number(given: Given, name: str) -> float:
-    value = given.options[name]
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is no number")
-    return value
 
 
 GROUPED_GEMM = RowReference(expected=expected, left_out=left_out, contents=contents)
