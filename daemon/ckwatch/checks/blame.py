@@ -60,6 +60,9 @@ OPERATION_KEYS = {
 }
 """Template parameters that a kernel file gives under `[operation]`, by the key that settles them."""
 
+_IF_NOT_GIVEN = {"head_v": "head"}
+"""The key that settles what another one does not say."""
+
 _OTHER_LAYOUT = {"Row": "Col", "Col": "Row", "RowMajor": "ColumnMajor", "ColumnMajor": "RowMajor"}
 _DTYPES_TRIED = ("F16", "BF16", "F8", "BF8", "F32", "I8")
 
@@ -203,8 +206,13 @@ class Blame:
         own = self.own(argument)
         span = None if own is None else self._unit.instance.spans.get(own)
         if span is None and own is None and argument in OPERATION_KEYS:
-            span = self._unit.kernel.operation_spans.get(OPERATION_KEYS[argument])
+            span = self._unit.kernel.operation_spans.get(self._operation_key(argument))
         return span
+
+    def _operation_key(self, argument: str) -> str:
+        """The key of the operation that settles an argument."""
+        key = OPERATION_KEYS[argument]
+        return key if key in self._unit.kernel.operation_spans else _IF_NOT_GIVEN.get(key, key)
 
     def culprits(self, violations: Sequence[Violation]) -> Iterator[Culprit | Violation]:
         """Those behind `violations`, each of which is behind one, or comes by itself: no value is behind it."""
@@ -263,7 +271,7 @@ class Blame:
             own, span = self.own(name), self.span_of(name)
             if span is None:
                 continue
-            key = own or OPERATION_KEYS[name]
+            key = own or self._operation_key(name)
             if key not in found and (suspect := self._suspect(name, own, span)) is not None:
                 found[key] = suspect
         return list(found.values())
@@ -302,7 +310,12 @@ class Blame:
         scope, colons, last = str(present).rpartition("::")
         if last in _OTHER_LAYOUT:
             return (name,), present, (f"{scope}{colons}{_OTHER_LAYOUT[last]}",)
-        if not OPERATION_KEYS[name].endswith("dtype") or not present:
+        key = self._operation_key(name)
+        if type(present) is int:
+            same = tuple(one for one in OPERATION_KEYS if one in arguments and self._operation_key(one) == key)
+            near = candidate_values(present, (), ())[: VALUES_TRIED + 1]
+            return same, present, tuple(one for one in near if one != present)
+        if not key.endswith("dtype") or not present:
             return (), present, ()
         alike = tuple(one for one, key in OPERATION_KEYS.items() if key.endswith("dtype") and one in arguments)
         made = tuple(one for one in alike if arguments[one] == present and self.own(one) is None)

@@ -97,11 +97,23 @@ DEFINITIONS = (
 
 
 def _asserted(
-    slug: str, condition: str, blame: tuple[str, ...], sentence: str, source: str, words: str, when: str = "1"
+    slug: str,
+    condition: str,
+    blame: tuple[str, ...],
+    sentence: str,
+    source: str,
+    words: str,
+    when: str = "1",
+    after: tuple[str, ...] = (),
 ) -> Rule:
     """What CK Tile's own instances keep to, and nothing but the template asserts."""
     return Rule(
-        slug, condition, blame, sentence, source, when=when, severity=Severity.WARNING, asserted_by=words, host=True
+        *(slug, condition, blame, sentence, source),
+        when=when,
+        after=after,
+        severity=Severity.WARNING,
+        asserted_by=words,
+        host=True,
     )
 
 
@@ -236,6 +248,7 @@ RULES = (
         "Without kPadHeadDimQ the elements of Q and K behind a head are read too.",
         f"{EXAMPLE}, dcheck",
         "without kPadHeadDimQ a head of Q and K must fill kQKHeaddim",
+        after=("fmha-head",),
     ),
     _asserted(
         "fmha-head-v-unpadded",
@@ -244,6 +257,7 @@ RULES = (
         "Without kPadHeadDimV the elements of V and O behind a head are read and written too.",
         f"{EXAMPLE}, dvcheck",
         "without kPadHeadDimV a head of V must fill kN1",
+        after=("fmha-head-v",),
     ),
     _asserted(
         "fmha-variable",
