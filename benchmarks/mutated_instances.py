@@ -28,6 +28,7 @@ from typing import Any
 
 import ckwatch_templates
 from benchmarks.rules_against_hipcc import shortened
+from benchmarks.verification import is_made_for
 from ckwatch.checks.rules.checker import OPERATIONS
 from ckwatch.checks.static_checks import static_checks
 from ckwatch.compile.flags import compile_flags, include_flags
@@ -87,7 +88,11 @@ class Example:
         workspace = load_workspace(EXAMPLES / name)
         self._renderer = Renderer(tuple(workspace.template_folders))
         instances = {(unit.kernel.name, unit.instance.name): unit for unit in workspace.units}
-        self.units = [replace(unit, arch=archs[at % len(archs)]) for at, unit in enumerate(instances.values())]
+        self.units = [
+            replace(unit, arch=chosen[at % len(chosen)])
+            for at, unit in enumerate(instances.values())
+            if (chosen := [arch for arch in archs if is_made_for(unit, arch)])
+        ]
 
     def samples(self, count: int, seed: int) -> Iterator[Sample]:
         """All instances as they are written, then `count` mutants, no two alike."""

@@ -127,9 +127,23 @@ _TWO_PASS_QUANT = Rule(
     when="kTwoPass",
 )
 
-RMSNORM_RULES = (*_THREADS, _TWO_PASS_QUANT)
+
+def _row_waves(when: str) -> Rule:
+    return Rule(
+        "row-waves",
+        "ThreadPerBlock_N / 64 in (1, 2, 4, 8, 16)",
+        ("ThreadPerBlock_N",),
+        "The waves that share a row reduce it in pairs: their number must be a power of two.",
+        "ck_tile/ops/reduce/block/block_reduce2d.hpp, static_assert 'wrong! only support power of 2 reduction'",
+        when=f"ThreadPerBlock_N > 64{when}",
+        after=("row-threads", "block-threads"),
+    )
+
+
+RMSNORM_RULES = (*_THREADS, _row_waves(""), _TWO_PASS_QUANT)
 LAYERNORM_RULES = (
     *_THREADS,
+    _row_waves(" and kFusedQuant != 'NO_SWEEP'"),
     _TWO_PASS_QUANT,
     Rule(
         "two-pass-welford",
