@@ -89,6 +89,21 @@ def test_a_clock_that_was_set_back_decides_nothing(tmp_path: Path) -> None:
     assert len(contents._new) == 1, "its times are far from the present, so a change would show"
 
 
+def test_waiting_between_two_clocks_makes_no_file_newer(tmp_path: Path) -> None:
+    header = tmp_path / "a.h"
+    header.write_text("int a;")
+    begin = steady_ns()
+    waits = [0.2, 0.2]
+
+    def slow() -> int:
+        now = time.time_ns()
+        if waits:
+            time.sleep(waits.pop())
+        return now
+
+    assert observe(header, begin, ContentHashes(None, clock=slow)) is not None
+
+
 def test_stored_form() -> None:
     headers = HeaderSet({"<ck>/ü.h": "1"}, ("<ck>/b.h",))
     assert HeaderSet.from_json(headers.to_json()) == headers

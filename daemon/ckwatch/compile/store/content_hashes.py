@@ -24,6 +24,9 @@ _SETTLED_NS = 2_000_000_000
 _Stamp = tuple[int, int, int, int]
 _Known = tuple[_Stamp, str]
 
+_READINGS = 4
+"""How often two clocks are read: the process may have to wait between them."""
+
 _RECENT = 4096
 _UNWRITTEN = 1000
 """Hashes that are held in memory: those asked for last, and those to be written together."""
@@ -123,10 +126,18 @@ class ContentHashes:
 
     def _see(self, path: str, stamp: _Stamp) -> None:
         if path not in self._seen or self._seen[path][0] != stamp:
-            age_ns = max(0, self._clock() - stamp[2])
-            self._seen[path] = (stamp, steady_ns() - age_ns)
+            self._seen[path] = (stamp, self._steady_time_of(stamp[2]))
             if len(self._seen) > _SEEN:
                 del self._seen[next(iter(self._seen))]
+
+    def _steady_time_of(self, changed_ns: int) -> int:
+        """What `steady_ns` was when the clock showed `changed_ns`: now, less the time since then.
+
+        The clocks are read one after the other, several times: what counts is the time with the least in between.
+        """
+        readings = [(steady_ns(), self._clock(), steady_ns()) for _ in range(_READINGS)]
+        _, now_ns, steady = min(readings, key=lambda reading: reading[2] - reading[0])
+        return steady - max(0, now_ns - changed_ns)
 
     def _ask(self, path: str) -> _Known | None:
         """What is known of the file; the memo has many more than are asked for again."""
