@@ -36,6 +36,7 @@ ROWS: list[tuple[dict[str, Any], str, str, str]] = [
     ({**ASYNC, "kPadHeadDimQ": False}, "gfx942", "fmha-async-pads", ""),
     ({"Gemm0WarpTile": (32, 32, 4)}, "gfx942", "fmha-warp-tile", "32x32x4, WarpTiles = (32x32x8, "),
     ({**F8, "Gemm0WarpTile": (32, 32, 16)}, "gfx942", "fmha-warp-tile", "32x32x16, WarpTiles = (32x32x32)"),
+    ({**ASYNC, "kN1": 96, "HeadV": 96}, "gfx942", "fmha-v-vector", ""),
     (TRLOAD, "gfx942", "fmha-trload-arch", "target = gfx942"),
     ({**TRLOAD, "kHasLogitsSoftCap": True}, "gfx950", "fmha-trload-bias", ""),
     ({**TRLOAD, "BiasEnum": "BlockAttentionBiasEnum::ALIBI"}, "gfx950", "fmha-trload-bias", ""),

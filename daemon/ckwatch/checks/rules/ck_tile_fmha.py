@@ -90,6 +90,15 @@ DEFINITIONS = (
         "warps that multiply probabilities and V",
     ),
     Definition("sizeof_QKV", "sizeof(QKVDataType)", "bytes of one element", _bytes_of_element, ("QKVDataType",)),
+    Definition(
+        "VElements", "kN1 * kK1 / (max(NumGemm0Warps, NumGemm1Warps) * 64)", "elements of V that a thread loads"
+    ),
+    Definition("VWidest", "min(VElements, 16 / sizeof_QKV)", "the widest load of V"),
+    Definition(
+        "VVector",
+        "VWidest if VElements / VWidest >= 4 / sizeof_QKV else VElements / (4 / sizeof_QKV)",
+        "elements of V that a thread loads at once",
+    ),
     Definition("Async", "Pipeline != 'qr'", "1 where K reaches LDS without registers"),
     Definition("WarpTile", "Gemm0WarpTile as MxNxK", "the tile of one matrix product", _warp_tile, ("Gemm0WarpTile",)),
     Definition("WarpTiles", "those of QKVDataType", "warp tiles that CK Tile has", _warp_tiles, ("QKVDataType",)),
@@ -188,6 +197,15 @@ RULES = (
         ("Gemm0WarpTile",),
         "CK Tile has no warp tile {WarpTile} for attention in {QKVDataType}.",
         f"{POLICY}, GetQKBlockGemm: no specialisation of WarpGemmDispatcher, or its static_assert for f8",
+    ),
+    Rule(
+        "fmha-v-vector",
+        "VVector in (1, 2, 4, 8, 16)",
+        ("kN1", "kK1"),
+        "CK Tile loads V in vectors of {VVector} elements here, and has none of that width.",
+        f"{POLICY}, GetAlignmentV; ck_tile/core/arch/amd_buffer_addressing_builtins.hpp, static_assert 'wrong! not "
+        "implemented'",
+        when="VElements > 0 and (Pipeline == 'qr_async' or Pipeline == 'qr' and not kPadHeadDimV)",
     ),
     _asserted(
         "fmha-trload-arch",
