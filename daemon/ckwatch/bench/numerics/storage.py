@@ -149,13 +149,11 @@ def small_float_values(dtype: str, fnuz: bool) -> Doubles:
     subnormal = np.ldexp(mantissa, 1 - form.bias - form.mantissa_bits)
     values = np.where(exponent == 0, subnormal, normal)
     values = np.where(codes & sign, -values, values)
-    if dtype == "f4":
-        pass  # every code is a number
-    elif fnuz:
+    if fnuz and form.bits == 8:
         values[0x80] = np.nan
     elif dtype == "f8":
         values[(codes & 0x7F) == 0x7F] = np.nan
-    else:
+    elif dtype == "bf8":
         values[(codes & 0x7F) > 0x7C] = np.nan
         values[[0x7C, 0xFC]] = (np.inf, -np.inf)
     values.flags.writeable = False
