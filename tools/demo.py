@@ -121,7 +121,7 @@ def main() -> int:
             demo.ckwatch("status")
         finally:
             demo.ckwatch("stop")
-    print("\n`ckwatch build examples/gemm` compiles all 20 instances, in about ten minutes on two cores.")
+    print("\n`ckwatch build examples/gemm` compiles all instances, in minutes on two cores.")
     print("Next: `ckwatch init` in a folder of your own, or `ckwatch watch` in examples/gemm and edit a template.")
     print("\n".join(suggestion()))
     return status
