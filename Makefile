@@ -50,7 +50,7 @@ planted-bugs: toolchain
 	PYTHONPATH=tests $(BIN)/python -m planted_bugs $(WORDS)
 
 # Verifies the shipped HIP and Composable Kernel units for gfx942 and gfx950 on the emulator, and prints how many problems
-# are right, refused and wrong; most of an hour. WORDS="v3 f8": those that have one of these words in their name.
+# are right, refused and wrong; hours for all. WORDS="v3 f8": those that have one of these words in their name.
 verify-shipped: toolchain
 	$(BIN)/python -m benchmarks.verification $(WORDS)
 
