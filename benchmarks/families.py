@@ -96,7 +96,8 @@ def against_hipcc(example: str, unit: Unit, text: str, trust: Path) -> float:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "unit.hip").write_text(text)
         command = [str(toolchain.hipcc), *toolchain.hip_arguments]
-        command += [*compile_flags(request, toolchain), *include_flags(request, toolchain), "-c", "unit.hip"]
+        command += [*compile_flags(request, toolchain), *unit.kernel.flags]
+        command += [*include_flags(request, toolchain), "-c", "unit.hip"]
         begun = processor_seconds()
         subprocess.run(command, cwd=folder, env={**os.environ, **toolchain.environment}, check=True)
         hipcc = processor_seconds() - begun
