@@ -50,6 +50,7 @@ class MatrixAxes:
 
 
 OperandT = TypeVar("OperandT")
+OtherT = TypeVar("OtherT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,12 @@ class EpilogueStep(Generic[OperandT]):
     factor: float = 1.0
     activation: str = "none"
     scale: bool = False
+
+    def with_operand(self, operand: OtherT | None) -> EpilogueStep[OtherT]:
+        """The same step with another operand, or with the same in other terms."""
+        return EpilogueStep(
+            kind=self.kind, operand=operand, factor=self.factor, activation=self.activation, scale=self.scale
+        )
 
     @property
     def roundings(self) -> int:

@@ -294,16 +294,7 @@ def _gemm(operation: Operation, tensors: Mapping[str, Tensor], sizes: Mapping[st
         accumulator=operation.accumulator,
         x_scale=view_or_none(declared.x_scale),
         w_scale=view_or_none(declared.w_scale),
-        steps=tuple(
-            EpilogueStep(
-                kind=step.kind,
-                operand=view_or_none(step.operand),
-                factor=step.factor,
-                activation=step.activation,
-                scale=step.scale,
-            )
-            for step in declared.steps
-        ),
+        steps=tuple(step.with_operand(view_or_none(step.operand)) for step in declared.steps),
         fnuz=is_fnuz(arch),
     )
 

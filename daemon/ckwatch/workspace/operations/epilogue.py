@@ -200,16 +200,7 @@ def with_operands(
     steps: Steps, operand: Callable[[str | None], MatrixAxes | None]
 ) -> tuple[EpilogueStep[MatrixAxes], ...]:
     """The steps with the axes of their tensors, which `operand` gives by names."""
-    return tuple(
-        EpilogueStep(
-            kind=step.kind,
-            operand=operand(step.operand),
-            factor=step.factor,
-            activation=step.activation,
-            scale=step.scale,
-        )
-        for step in steps
-    )
+    return tuple(step.with_operand(operand(step.operand)) for step in steps)
 
 
 def operand_names(table: EpilogueTable | ConvolutionEpilogueTable) -> tuple[str, ...]:

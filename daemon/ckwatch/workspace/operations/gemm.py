@@ -52,6 +52,7 @@ from ckwatch.workspace.operations.tables import (
     Scaling,
     accumulator_for,
     buffer_owners,
+    check_both_scales,
     input_order,
     number_of,
     template_settings,
@@ -498,10 +499,7 @@ def _scaling(problems: Problems, table: MatrixProductTable) -> str:
     given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
     if table.scale_a is None and table.scale_b is None:
         return "none"
-    for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
-        if given[name] is None:
-            message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
-            problems.at_key(("operation", other), "inconsistent-scale", message)
+    check_both_scales(problems, table.scale_a, table.scale_b)
     for key in ("per", "dtype"):
         first, second = getattr(table.scale_a, key, None), getattr(table.scale_b, key, None)
         if table.scale_a and table.scale_b and first != second:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ckwatch.model.contractions import EpilogueStep, usual_steps
+from ckwatch.model.contractions import usual_steps
 from ckwatch.model.kernels import Operation, ParameterValue, Tensor
 from ckwatch.model.row_computations import RowComputation
 from ckwatch.workspace.operations.epilogue import (
@@ -42,6 +42,7 @@ from ckwatch.workspace.operations.tables import (
     Scaling,
     accumulator_for,
     buffer_owners,
+    check_both_scales,
     input_order,
     template_settings,
 )
@@ -108,7 +109,7 @@ class GroupedGemmTable(EpilogueTable):
 def read_grouped_gemm(problems: Problems, table: GroupedGemmTable) -> Operation | None:
     """The operation of a table; of use only where `problems` got no new error."""
     _check_layouts(problems, table)
-    _check_scales(problems, table)
+    check_both_scales(problems, table.scale_a, table.scale_b)
     arguments = (*INPUTS, "Y", *SIZES)
     check_epilogue(problems, table, tables=table.model_fields_set, scales=tuple(SCALES), arguments=arguments)
     dtypes = _dtypes(problems, table)
@@ -133,14 +134,6 @@ def _check_layouts(problems: Problems, table: GroupedGemmTable) -> None:
         if layout == "col":
             message = f"{name} must be row-major: its rows are divided into groups"
             problems.at_value(("operation", key, "layout"), "dimension-mismatch", message)
-
-
-def _check_scales(problems: Problems, table: GroupedGemmTable) -> None:
-    given = {"scale_a": table.scale_a, "scale_b": table.scale_b}
-    for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
-        if given[name] is None and given[other] is not None:
-            message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
-            problems.at_key(("operation", other), "inconsistent-scale", message)
 
 
 def _dtypes(problems: Problems, table: GroupedGemmTable) -> dict[str, str] | None:
@@ -215,16 +208,7 @@ def _steps(table: GroupedGemmTable, tensors: Mapping[str, Tensor | None], roles:
             beta=table.beta,
             activation=table.activation,
         )
-    return tuple(
-        EpilogueStep(
-            kind=step.kind,
-            operand=None if step.operand is None else roles[step.operand],
-            factor=step.factor,
-            activation=step.activation,
-            scale=step.scale,
-        )
-        for step in named
-    )
+    return tuple(step.with_operand(None if step.operand is None else roles[step.operand]) for step in named)
 
 
 def _per(tensor: Tensor | None) -> str:

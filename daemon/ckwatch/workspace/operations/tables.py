@@ -162,6 +162,15 @@ def buffer_owners(
     return found
 
 
+def check_both_scales(problems: Problems, scale_a: OperationTable | None, scale_b: OperationTable | None) -> None:
+    """Report `scale_a` or `scale_b` without the other."""
+    given = {"scale_a": scale_a, "scale_b": scale_b}
+    for name, other in (("scale_a", "scale_b"), ("scale_b", "scale_a")):
+        if given[name] is None and given[other] is not None:
+            message = f"`{other}` needs `{name}`: a product is scaled by both or by none"
+            problems.at_key(("operation", other), "inconsistent-scale", message)
+
+
 def input_order(problems: Problems, order: Sequence[int] | None, names: Sequence[str]) -> tuple[int, ...] | None:
     """`input_reorder`, which holds each index of `names` once."""
     if order is None:
