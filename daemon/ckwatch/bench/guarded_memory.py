@@ -47,6 +47,11 @@ class GuardedMemory:
         self._buffers.append(buffer)
         return buffer
 
+    def free(self) -> None:
+        """Give all of it back."""
+        while self._buffers:
+            self._runtime.free(self._buffers.pop().address - GUARD_BYTES)
+
     def check(self) -> None:
         """OUT_OF_BOUNDS when a guard was written since it was allocated."""
         found = np.empty(GUARD_BYTES, dtype=np.uint8)

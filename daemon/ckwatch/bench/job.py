@@ -31,7 +31,7 @@ class Precision:
     It ends when the relative standard error of the median is below `relative_error`, or the noise itself does not
     change any more, after `minimum_s` and `minimum_samples`; in any case when `budget_s` of measuring are over.
     Times are per contestant and cache state. `clock_floor`: samples below this part of the clock that the warm-up
-    reached are discarded.
+    reached are discarded. `limit_us`: it also ends when the median is certainly above.
     """
 
     warm_up_s: float = 0.4
@@ -41,6 +41,19 @@ class Precision:
     maximum_samples: int = 10_000
     relative_error: float = 0.005
     clock_floor: float = 0.75
+    limit_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """How an instance is timed that competes with many: with one cache state, without the vendor's library beside it,
+    no longer than its precision needs, and given up when its median is certainly above `limit_us`, if there is one."""
+
+    limit_us: float | None = None
+
+
+RACE_S = 0.1
+"""Least time of the warm-up, which goes on until the clock is steady, and of the samples of an instance in a race."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,11 +39,13 @@ class DeviceReading:
 
 
 class StopReason(StrEnum):
-    """Why a measurement ended: precise enough, noise that more samples do not change, or out of time or samples."""
+    """Why a measurement ended: precise enough, noise that more samples do not change, out of time or samples, or
+    certainly above its limit."""
 
     PRECISE = "precise"
     STEADY_NOISE = "steady noise"
     BUDGET = "budget"
+    SLOWER = "slower"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +155,7 @@ class BenchmarkFailure:
 class BenchmarkReport:
     """A measurement that went well. `versions` of everything that took part (driver, runtime, worker); `readings`
     before the first warm-up, after each, and at the end. `started_at` in Unix seconds, for display.
-    `warning`: why others may have measured at the same time."""
+    `warning`: why others may have measured at the same time. `raced`: taken as a `Race`."""
 
     device: DeviceFacts
     measured: tuple[ContestantResult, ...]
@@ -163,3 +165,4 @@ class BenchmarkReport:
     started_at: float = 0.0
     seconds: float = 0.0
     warning: str = ""
+    raced: bool = False

@@ -1,4 +1,5 @@
-"""The benchmark worker: `python -m ckwatch.bench.worker` reads one job from stdin, answers on stdout, and exits.
+"""The benchmark worker: `python -m ckwatch.bench.worker` reads a job from stdin, answers on stdout, and exits, unless
+it is to last for another one.
 
 The code it runs may crash, hang or kill it at any moment; its parent expects that. It exits when its stdin
 closes, even in the middle of a kernel, so that nothing keeps running where a launcher led to and lost touch. What
@@ -13,6 +14,7 @@ import platform
 import resource
 import threading
 from contextlib import suppress
+from queue import Queue
 from typing import BinaryIO
 
 from ckwatch.bench.report import BenchmarkFailure, BenchmarkReport, Devices, FailureKind
@@ -39,31 +41,43 @@ def main() -> None:
     _be_expendable()
     try:
         _send(answers, WorkerHello(protocol=PROTOCOL, version=__version__, pid=os.getpid(), host=platform.node()))
-        answer = _answer(questions, answers)
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
-        if answer is not None:
-            _send(answers, answer)
+        asked: Queue[_Asked] = Queue()
+        threading.Thread(target=_receive, args=(questions, asked), daemon=True, name="requests").start()
+        lasting = True
+        while lasting and (question := asked.get()) is not None:
+            answer, lasting = _answer(question, answers)
+            with suppress(OSError, AttributeError):
+                ctypes.CDLL(None).fflush(None)  # what kernels printed comes before the answer
+            if answer is not None:
+                _send(answers, answer)
     except BrokenPipeError:  # the client has gone
         os._exit(1)
     # Drivers that were left in a bad state crash or hang when they are closed.
     os._exit(0)
 
 
-def _answer(
-    questions: BinaryIO, answers: BinaryIO
-) -> BenchmarkReport | Devices | VerificationDone | BenchmarkFailure | None:
-    try:
-        frames = _receive(questions)
-        ask = frames[0].message() if frames else None
-    except GarbledError as error:
-        return BenchmarkFailure(
+_Asked = tuple[Message, list[bytes]] | GarbledError | None
+"""A request with its artifacts; None at the end of the input."""
+
+_Answer = BenchmarkReport | Devices | VerificationDone | BenchmarkFailure | None
+
+
+def _answer(question: tuple[Message, list[bytes]] | GarbledError, answers: BinaryIO) -> tuple[_Answer, bool]:
+    """The answer, and whether another question may follow."""
+    if isinstance(question, GarbledError):
+        failure = BenchmarkFailure(
             kind=FailureKind.GARBLED,
-            message=f"the worker was asked something that it does not understand: {error.message}",
+            message=f"the worker was asked something that it does not understand: {question.message}",
             hint="The launcher must pass bytes on as they are, without a terminal.",
         )
+        return failure, False
+    ask, artifacts = question
     if not isinstance(ask, WorkerRequest):
-        return None  # no request
+        return None, False  # no request
+    return _answer_request(ask, artifacts, answers), ask.lasting
+
+
+def _answer_request(ask: WorkerRequest, artifacts: list[bytes], answers: BinaryIO) -> _Answer:
     if ask.protocol != PROTOCOL:
         return BenchmarkFailure(
             kind=FailureKind.GARBLED,
@@ -71,14 +85,12 @@ def _answer(
             f"and is asked in protocol {ask.protocol}",
             hint="The same version of ckwatch is needed where the launcher leads to.",
         )
-    threading.Thread(target=_end_with, args=(questions,), daemon=True, name="end of input").start()
     if ask.job is not None and ask.job.kind == "cpu":
         from ckwatch.bench.runtimes import processors
 
         processors.occupy(processors.choose(ask.job.threads))
     from ckwatch.bench import run_job
 
-    artifacts = [frame.content for frame in frames[1:]]
     if ask.verify is not None:
         return run_job.verify(ask.verify, artifacts, lambda answer: _send(answers, answer))
     if ask.job is None:
@@ -86,24 +98,27 @@ def _answer(
     return run_job.run_job(ask.job, artifacts, lambda answer: _send(answers, answer))
 
 
-def _receive(questions: BinaryIO) -> list[PipeFrame]:
-    """The question and its artifacts; fewer when the input ends before. Raises GarbledError."""
+def _receive(questions: BinaryIO, asked: Queue[_Asked]) -> None:
+    """Put each question with its artifacts into the queue. The end of the input ends the process, whatever it does."""
     splitter = FrameSplitter()
     frames: list[PipeFrame] = []
-    wanted = 1
-    while len(frames) < wanted and (chunk := questions.read(_CHUNK_BYTES)):
-        frames += splitter.feed(chunk)
-        if frames and wanted == 1:
-            ask = frames[0].message()
-            wanted += ask.artifacts if isinstance(ask, WorkerRequest) else 0
-    return frames if len(frames) == wanted else []
-
-
-def _end_with(questions: BinaryIO) -> None:
-    """End the process at the end of its input. No more requests follow."""
+    ask: Message | None = None
+    whole = False
     with suppress(OSError):
-        while questions.read(_CHUNK_BYTES):
-            pass
+        while chunk := questions.read(_CHUNK_BYTES):
+            try:
+                for frame in splitter.feed(chunk):
+                    frames.append(frame)
+                    ask = ask or frame.message()
+                    if len(frames) == 1 + (ask.artifacts if isinstance(ask, WorkerRequest) else 0):
+                        asked.put((ask, [one.content for one in frames[1:]]))
+                        frames, ask, whole = [], None, True
+            except GarbledError as error:
+                asked.put(error)
+                return
+    if not whole:
+        asked.put(None)
+        return
     os._exit(1)
 
 

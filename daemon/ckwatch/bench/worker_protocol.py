@@ -67,13 +67,14 @@ class VerificationDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest:
-    """The session's first word, followed by `artifacts` frames of bytes: shared objects. `job` and `verify` None: which
-    devices?"""
+    """What the session asks, followed by `artifacts` frames of bytes: shared objects. `job` and `verify` None: which
+    devices? `lasting`: another request may follow the answer."""
 
     protocol: int
     job: Job | None
     artifacts: int = 0
     verify: VerifyJob | None = None
+    lasting: bool = False
 
 
 WorkerMessage = (

@@ -9,7 +9,7 @@ what the failure says.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -174,8 +174,74 @@ async def verify(
     )
 
 
+class LastingWorker:
+    """A worker that does several jobs on one device, as `measure` each, and holds the device's lease meanwhile.
+
+    It ends with the first job that does not end in a report, or with `close`: then the next job starts another.
+    """
+
+    def __init__(
+        self,
+        *,
+        command: Sequence[str] = WORKER,
+        launcher: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        folder: Path = Path("/"),
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self.jobs = 0
+        """How many this process has done."""
+        self._arguments = [*launcher, *command]
+        self._through_launcher = bool(launcher)
+        self._environment = environment
+        self._folder = folder
+        self._grace_s = grace_s
+        self._process: AsyncProcess | None = None
+        self._splitter = FrameSplitter()
+        self._hello: WorkerHello | None = None
+
+    async def measure(
+        self,
+        job: Job,
+        artifacts: Sequence[bytes],
+        *,
+        time_limit_s: float,
+        on_message: OnMessage | None = None,
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """As the function `measure`; jobs come one after the other. Cancelling ends the worker."""
+        request = WorkerRequest(protocol=PROTOCOL, job=job, artifacts=len(artifacts), lasting=True)
+        session = _Session(request, artifacts, on_message, time_limit_s, self._grace_s)
+        if self._process is None:
+            started = await session.start(self._arguments, self._environment, self._folder)
+            if isinstance(started, BenchmarkFailure):
+                return started
+            self._process, self._splitter, self._hello, self.jobs = started, FrameSplitter(), None, 0
+        process, lasts = self._process, False
+        try:
+            lasts = await session.one_of_several(process, self._splitter, self._hello)
+        finally:
+            if not lasts:
+                self._process = None
+                outcome = await session.end(
+                    process, self._arguments, self._through_launcher, BenchmarkReport, session.timed_out()
+                )
+        if lasts:
+            self._hello = session.hello
+            self.jobs += 1
+            assert isinstance(session.answer, BenchmarkReport)  # noqa: S101  # `lasts` says so
+            return session.answer
+        return outcome
+
+    async def close(self) -> None:
+        """End the worker, which gives the device back."""
+        process, self._process = self._process, None
+        if process is not None:
+            await process.end_politely(self._grace_s)
+            process.close()
+
+
 class _Session:
-    """One worker's life."""
+    """One job of a worker, and its life, unless it lasts for others."""
 
     def __init__(
         self,
@@ -201,6 +267,21 @@ class _Session:
         self._stderr = OutputExcerpt()
         self._limit = anyio.CancelScope()
         self._greeted = anyio.Event()
+        self._timed_out = False
+
+    @property
+    def hello(self) -> WorkerHello | None:
+        """The worker's first word."""
+        return self._hello
+
+    @property
+    def answer(self) -> Message | None:
+        """What it answered."""
+        return self._answer
+
+    async def timed_out(self) -> bool:
+        """Whether the time of `one_of_several` ran out."""
+        return self._timed_out
 
     async def run(
         self,
@@ -210,8 +291,17 @@ class _Session:
         folder: Path,
         wanted: type[_Answer],
     ) -> _Answer | BenchmarkFailure:
+        process = await self.start(arguments, environment, folder)
+        if isinstance(process, BenchmarkFailure):
+            return process
+        return await self.end(process, arguments, through_launcher, wanted, self._converse(process))
+
+    async def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str] | None, folder: Path
+    ) -> AsyncProcess | BenchmarkFailure:
+        """The worker's process."""
         try:
-            process = await start_process(
+            return await start_process(
                 arguments, environment=module_environment(environment), folder=folder, stdin=PIPE
             )
         except ProcessStartError as error:
@@ -220,8 +310,18 @@ class _Session:
                 f"the benchmark worker cannot be started: {error.program}: {error.reason}",
                 "`[bench] launcher` and `worker` in ckwatch.toml say what is started.",
             )
+
+    async def end(
+        self,
+        process: AsyncProcess,
+        arguments: Sequence[str],
+        through_launcher: bool,
+        wanted: type[_Answer],
+        conversation: Awaitable[bool],
+    ) -> _Answer | BenchmarkFailure:
+        """What the conversation comes to, after which the process has ended."""
         try:
-            timed_out = await self._converse(process)
+            timed_out = await conversation
         finally:
             signalled = await process.end_politely(self._grace_s)
             ended = process.poll()
@@ -239,14 +339,32 @@ class _Session:
             return self._overrun()
         return self._death(ended, signalled, arguments, through_launcher)
 
-    async def _converse(self, process: AsyncProcess) -> bool:
-        """Until the worker has answered or ended; whether its time ran out."""
+    async def one_of_several(self, process: AsyncProcess, splitter: FrameSplitter, hello: WorkerHello | None) -> bool:
+        """Have a worker that lasts do this job; whether it has answered with a report, and another may follow.
+
+        `splitter` is the one of all its jobs, `hello` its first word if it was heard. Else `end` says what happened.
+        """
+        self._splitter = splitter
+        if hello is not None:
+            self._hello = hello
+            self._greeted.set()
+        self._timed_out = await self._converse(process, lasting=True)
+        return isinstance(self._answer, BenchmarkReport)
+
+    async def _converse(self, process: AsyncProcess, *, lasting: bool = False) -> bool:
+        """Until the worker has answered and ended (`lasting`: or answered); whether its time ran out."""
         self._allow(self._time_limit_s)
         with self._limit:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_stderr, process)
-                tasks.start_soon(self._read_stdout, process)
                 tasks.start_soon(self._write, process)
+                if lasting:
+                    await self._read_stdout(process)
+                    if self._is_answered:
+                        tasks.cancel_scope.cancel()
+                        return False
+                else:
+                    tasks.start_soon(self._read_stdout, process)
                 await process.wait()
                 # Its output is in the pipes already; a child that it left may hold them open.
                 self._allow(_LAST_WORDS_S)

@@ -341,10 +341,14 @@ class Client:
         shapes: Iterable[str] | None = None,
         device: str | None = None,
         force: bool = False,
+        race: bool = False,
+        limit_us: float | None = None,
     ) -> AsyncIterator[LineIterator[BenchLine]]:
         """Build units and time them, as this client sees them; leaving the context gives up what no other one wants.
 
         `shapes` names some of their kernel files' shapes. What is known is not measured again unless by `force`.
+        `race`: units that compete, which are timed as briefly as the precision allows, and given up when they are
+        certainly slower than `limit_us`.
         """
         from ckwatch.wire.benchmarks import BenchLine, BenchRequest
 
@@ -353,6 +357,8 @@ class Client:
             shapes=None if shapes is None else list(shapes),
             device=device,
             force=force,
+            race=race,
+            limit_us=limit_us,
             client=await self._viewer(),
         )
         async with self._connection.answer("POST", ("benchmarks",), body=request, retry="unsent") as exchange:

@@ -126,7 +126,7 @@ def start(state: State, out: Effects) -> None:
         if unit is None or unit.figures.depth is None or unit.compile.result is None or not unit.settled:
             state.analyze_queue.remove(key)  # it comes back when it is settled
             continue
-        if state.measuring is not None and state.measuring.exclusive:
+        if state.is_measuring_alone:
             return
         if unit.figures.depth is AnalysisDepth.WHOLE and _rank(state, unit) == LATER and state.is_compiling:
             return

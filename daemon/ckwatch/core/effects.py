@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ckwatch.bench.job import Race
 from ckwatch.core.events import AnalysisDepth, CompileFacts, ViewOverrides, Work
 from ckwatch.model.kernels import Unit
 
@@ -104,6 +105,8 @@ class Measure:
     """Although the history has the timing."""
     device: str | None = None
     """None: the workspace's choice."""
+    race: Race | None = None
+    """It competes with others."""
 
 
 @dataclass(frozen=True, slots=True)

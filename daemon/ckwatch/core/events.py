@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from ckwatch.bench.job import Race
 from ckwatch.codeobject.report_diff import KernelWarning
 from ckwatch.model.diagnostics import Diagnostic
 from ckwatch.model.kernels import Kernel, Outcome, Shape, Unit
@@ -221,6 +222,8 @@ class ShapeTiming:
     diagnostics: tuple[Diagnostic, ...] = ()
     seconds: float = 0.0
     """The device time that it took; 0 where an earlier measurement held."""
+    raced: bool = False
+    """It was taken in a race, which says less than one by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +357,15 @@ class MeasureFinished(Event):
 @dataclass(frozen=True, slots=True)
 class MeasureRequested(Event):
     """A client wants timings of units that are built, on these shapes (None: all), on `device` (None: the workspace's
-    choice); with `force` also where they are known. Requests are numbered from 1."""
+    choice); with `force` also where they are known; those of a `race`, which has its own settings, in any case.
+    Requests are numbered from 1."""
 
     number: int
     units: tuple[str, ...]
     shapes: tuple[str, ...] | None = None
     force: bool = False
     device: str | None = None
+    race: Race | None = None
     scope: str = MAIN
 
 

@@ -123,13 +123,15 @@ def _check_analyzing(state: State) -> None:
 
 
 def _check_measuring(state: State) -> None:
-    work = state.measuring
-    _require(state.at_work(WorkKind.MEASURE) == (work is not None), "one measurement at a time")
-    if work is not None and work.exclusive and work.number not in state.cancelled:
-        others = any(other.kind in DISTURBING_WORK for other in state.running.values())
-        _require(not others, "what needs the processor for itself has it")
+    works = list(state.measuring.values())
+    _require(state.at_work(WorkKind.MEASURE) == len(works), "one measurement at a time on a device")
+    for work in works:
+        if work.exclusive and work.number not in state.cancelled:
+            others = any(other.kind in DISTURBING_WORK for other in state.running.values()) or len(works) > 1
+            _require(not others, "what needs the processor for itself has it")
     for unit in state.all_units():
-        _require(unit.timing.work is None or unit.timing.work is work, "is timed by the one measurement", unit)
+        mine = unit.timing.work
+        _require(mine is None or any(mine is work for work in works), "is timed by a measurement", unit)
         waits = unit.key in state.measure_queue
         _require(not waits or bool(unit.timing.requested), "waits for a device with a shape", unit)
         if unit.timing.requested and unit.settled:

@@ -92,7 +92,7 @@ def _compiler(state: State, unit: UnitState, view: View) -> Check | Compile:
 
 def _is_occupied(state: State) -> bool:
     """Whether a measurement is running that must not be disturbed."""
-    return state.measuring is not None and state.measuring.exclusive
+    return state.is_measuring_alone
 
 
 def _compilers(state: State) -> list[Work]:

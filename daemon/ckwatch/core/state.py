@@ -76,6 +76,10 @@ class WorkQueue:
         del self._priority[key]
         return key
 
+    def next_ones(self, count: int) -> list[UnitKey]:
+        """The next units, in order, at most so many."""
+        return heapq.nsmallest(count, self._priority, key=lambda key: (self._priority[key], key))
+
     @property
     def keys(self) -> frozenset[UnitKey]:
         """The units in the queue."""
@@ -330,7 +334,8 @@ class State:
     scanned: int = 0
     """The number of the last scan that has ended."""
     analyzing: Work | None = None
-    measuring: Work | None = None
+    measuring: dict[str, Work] = field(default_factory=dict)
+    """One at a time on each device, by its name; empty for the workspace's choice."""
     device_seconds_used: float = 0.0
     """Device time that automatic benchmarks have used since the last edit."""
     measure_requests: int = 0
@@ -403,6 +408,11 @@ class State:
         """Whether a compiler is at work, or a unit is on its way to one."""
         running = any(work.kind in (WorkKind.CHECK, WorkKind.COMPILE) for work in self.running.values())
         return running or bool(self.compile_queue or self.render_queue or self.look_queue)
+
+    @property
+    def is_measuring_alone(self) -> bool:
+        """Whether a measurement is running that needs this machine's processor for itself."""
+        return any(work.exclusive for work in self.measuring.values())
 
     @property
     def has_news(self) -> bool:

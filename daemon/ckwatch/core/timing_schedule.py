@@ -1,15 +1,24 @@
 """Decides when units are timed: after a build of an edited or focused unit, and on request.
 
 A unit lists the shapes to be timed (`TimingState.requested`), whichever artifact it has when its turn comes. One
-measurement runs at a time. On this machine's processor it runs alone: it begins when no compiler is at work, and makes
-room for one that is wanted.
+measurement runs at a time on each device that requests name. On this machine's processor it runs alone: it begins when
+no compiler is at work, and makes room for one that is wanted.
 """
 
 from __future__ import annotations
 
 from ckwatch.core.demand import EDITED, IN_FOCUS, REQUESTED, is_in_focus
 from ckwatch.core.effects import Measure
-from ckwatch.core.events import MAIN, MeasureDropped, MeasureFinished, MeasureRequested, Work, WorkAborted, WorkKind
+from ckwatch.core.events import (
+    MAIN,
+    MeasureDropped,
+    MeasureFinished,
+    MeasureRequested,
+    UnitKey,
+    Work,
+    WorkAborted,
+    WorkKind,
+)
 from ckwatch.core.notify import publish
 from ckwatch.core.phases import Phase
 from ckwatch.core.state import Effects, Priority, State, begin, release, stop
@@ -20,6 +29,9 @@ from ckwatch.model.targets import Language
 DISTURBING_WORK = (WorkKind.CHECK, WorkKind.COMPILE, WorkKind.ANALYZE, WorkKind.VERIFY)
 """Work that would disturb a measurement on this machine's processor."""
 
+LOOKED_AT = 64
+"""Units in the queue among which one is looked for whose device has nothing to do."""
+
 OVER_BUDGET = "the time that one save may take for benchmarks is used up"
 
 
@@ -29,12 +41,10 @@ def consider_settled(state: State, out: Effects) -> None:
         unit = state.find(state.newly_settled.popleft())
         if unit is not None and unit.settled:
             _settled(state, out, unit)
-    work = state.measuring
-    if work is None:
-        return
-    unit = state.find(work.key)
-    if unit is None or not unit.has_built(work.tokens) or next(iter(unit.timing.requested), None) is None:
-        stop(state, out, work)
+    for work in list(state.measuring.values()):
+        unit = state.find(work.key)
+        if unit is None or not unit.has_built(work.tokens) or next(iter(unit.timing.requested), None) is None:
+            stop(state, out, work)
 
 
 def _settled(state: State, out: Effects, unit: UnitState) -> None:
@@ -95,12 +105,11 @@ def measure_requested(state: State, out: Effects, event: MeasureRequested) -> No
             if event.shapes is not None and shape.name not in event.shapes:
                 continue
             known = unit.timing.by_shape.get(shape.name)
-            fresh = (
-                known is not None and unit.compile.result is not None and known.artifact == unit.compile.result.artifact
-            )
-            if event.force or event.device is not None or not fresh:
+            result = unit.compile.result
+            fresh = known is not None and result is not None and known.artifact == result.artifact and not known.raced
+            if event.force or event.device is not None or event.race is not None or not fresh:
                 unit.timing.requested[shape.name] = TimingRequest(
-                    requested=True, force=event.force, device=event.device
+                    requested=True, force=event.force, device=event.device, race=event.race
                 )
         publish(out, unit)
         state.newly_settled.append(unit.key)
@@ -133,20 +142,21 @@ def is_alone(state: State, unit: UnitState) -> bool:
 
 def make_room(state: State, out: Effects) -> None:
     """Stop a measurement that needs the processor for itself when a unit waits for a compiler."""
-    if state.measuring is not None and state.measuring.exclusive and state.compile_queue:
-        stop(state, out, state.measuring)
+    if state.compile_queue:
+        for work in [work for work in state.measuring.values() if work.exclusive]:
+            stop(state, out, work)
 
 
 def start(state: State, out: Effects) -> None:
-    """Time the shape that is wanted most, if no measurement is running."""
+    """Time on each device that has nothing to do the shape that is wanted most there."""
     busy = any(work.kind in DISTURBING_WORK for work in state.running.values())
-    while state.measuring is None and (key := state.measure_queue.first()) is not None:
+    while not state.is_measuring_alone and (key := _next_to_measure(state)) is not None:
         unit = state.find(key)
         if unit is None or not unit.timing.requested or unit.compile.result is None or not unit.settled:
             state.measure_queue.remove(key)  # it comes back when it is settled
             continue
         exclusive = is_alone(state, unit)
-        if exclusive and (busy or state.compile_queue or state.render_queue or state.look_queue):
+        if exclusive and (busy or state.measuring or state.compile_queue or state.render_queue or state.look_queue):
             return
         shape, timing_request = next(iter(unit.timing.requested.items()))
         if not timing_request.requested and state.device_seconds_used >= state.benchmarks.save_budget_s:
@@ -159,9 +169,22 @@ def start(state: State, out: Effects) -> None:
         work = begin(
             state, WorkKind.MEASURE, key, unit.input.generation, unit.compile.result.artifact, exclusive=exclusive
         )
-        unit.timing.work = state.measuring = work
-        out.append(Measure(work, unit.unit, unit.compile.result, shape, timing_request.force, timing_request.device))
+        unit.timing.work = state.measuring[timing_request.device or ""] = work
+        how = (timing_request.force, timing_request.device, timing_request.race)
+        out.append(Measure(work, unit.unit, unit.compile.result, shape, *how))
         publish(out, unit)
+
+
+def _next_to_measure(state: State) -> UnitKey | None:
+    """The first unit in the queue whose device has nothing to do, or that is not to be measured any more."""
+    if not state.measuring:
+        return state.measure_queue.first()
+    for key in state.measure_queue.next_ones(LOOKED_AT):
+        unit = state.find(key)
+        request = None if unit is None else next(iter(unit.timing.requested.values()), None)
+        if request is None or (request.device or "") not in state.measuring:
+            return key
+    return None
 
 
 def measure_finished(state: State, out: Effects, event: MeasureFinished) -> None:
@@ -197,9 +220,9 @@ def measure_aborted(state: State, out: Effects, event: WorkAborted, *, ran: bool
 
 def _end(state: State, work: Work) -> UnitState | None:
     """The unit that was being timed, if there still is one."""
-    measuring, state.measuring = state.measuring, None
-    assert measuring is work, "one measurement at a time"  # noqa: S101
-    unit = state.find(measuring.key) if measuring is not None else None
+    device = next(name for name, running in state.measuring.items() if running is work)
+    del state.measuring[device]
+    unit = state.find(work.key)
     if unit is None or unit.timing.work is not work:
         return None
     unit.timing.work = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ckwatch.bench.job import Race
 from ckwatch.checks.verification_diagnostics import verification_diagnostics
 from ckwatch.codeobject.report_diff import warning_diagnostics
 from ckwatch.core.events import (
@@ -34,6 +35,8 @@ class TimingRequest:
     """Measure again what the history has."""
     device: str | None = None
     """None: the workspace's choice."""
+    race: Race | None = None
+    """It competes with others."""
 
 
 @dataclass(frozen=True, slots=True)

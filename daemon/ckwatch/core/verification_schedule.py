@@ -137,7 +137,7 @@ def start(state: State, out: Effects) -> None:
         if unit is None or request is None or result is None:
             state.verify_queue.remove(key)  # it comes back when it is settled
             continue
-        if state.measuring is not None and state.measuring.exclusive:
+        if state.is_measuring_alone:
             return
         if not request.requested and state.is_compiling:
             return

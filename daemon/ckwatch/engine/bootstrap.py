@@ -97,6 +97,7 @@ async def open_engine(
         state = State(renders=renders + RENDERS_AHEAD, units_at_once=UNITS_AT_ONCE, root=str(root))
         recorder = HistoryRecorder(history or database_path(root, environment), state)
         loop = EngineLoop(state)
+        parts: _Parts | None = None
         try:
             parts = _Parts(root, loop, tools, recorder, emulate or WorkerEmulator(tools, root))
             view_loader = parts.view_loader
@@ -118,6 +119,7 @@ async def open_engine(
                 tasks.start_soon(collect_when_idle, lambda: state.busy)
                 tasks.start_soon(_clean_store, loop, parts.compiles, tools)
                 tasks.start_soon(parts.background_pch.run)
+                tasks.start_soon(parts.measure.end_idle_races)
                 await start_watching(tasks, root, loop, tools, view_loader)
                 if recorder.problem is not None:
                     await loop.post(WarningChanged("history", recorder.problem))
@@ -130,6 +132,8 @@ async def open_engine(
         finally:
             loop.close()
             with anyio.CancelScope(shield=True):
+                if parts is not None:
+                    await parts.measure.close()
                 await tools.aclose()
                 await recorder.close()
 
@@ -148,7 +152,7 @@ class _Parts:
         common = (tools, self.view_loader, self.renders)
         self.compiles = CompileHandler(*common, snapshot, self.background_pch, post, threads)
         self._analyzer = ArtifactAnalyzer(ReportCache(tools), recorder)
-        self._measure = MeasureRunner(root, self.view_loader, tools, recorder)
+        self.measure = MeasureRunner(root, self.view_loader, tools, recorder)
         self._verify = VerifyRunner(state, self.view_loader, tools, emulate, self._place)
         self._side_work = SideWork()
         self._lookup = UnitLookup(loop)
@@ -162,7 +166,7 @@ class _Parts:
             Check: CheckHandler(*common, post, threads).run,
             Compile: self.compiles.run,
             Analyze: self._analyzer.analyze,
-            Measure: self._measure.measure,
+            Measure: self.measure.measure,
             Verify: self._verify.verify,
             Record: recorder.record,
         }
@@ -174,7 +178,7 @@ class _Parts:
         lookup, sent, side_work = self._lookup, SentUnitCache(loop), self._side_work
         builds = FollowedBuilds(loop, tools, lookup, side_work, self.background_pch)
         requests = ClientRequests(loop, lookup, sent)
-        benchmarks = FollowedBenchmarks(loop, builds, self._measure)
+        benchmarks = FollowedBenchmarks(loop, builds, self.measure)
         return DaemonApi(
             loop=loop,
             lookup=lookup,
@@ -190,7 +194,7 @@ class _Parts:
             time_traces=TimeTraceQuery(loop, tools, view_loader, renders, lookup, side_work),
             builds=builds,
             requests=requests,
-            benchmarks=BenchmarkQueries(loop, benchmarks, self._measure, self._recorder, lookup),
+            benchmarks=BenchmarkQueries(loop, benchmarks, self.measure, self._recorder, lookup),
             verifications=FollowedVerifications(loop, builds, self._verify),
             language=LanguageQueries(loop, tools, view_loader, renders, lookup),
         )

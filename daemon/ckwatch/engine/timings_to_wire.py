@@ -119,7 +119,8 @@ def _figure_fields(
         # one sample has no error
         "relative_error": min(found.relative_error, 1.0),
         "samples": found.count,
-        "converged": samples.stop is not StopReason.BUDGET,
+        "converged": samples.stop not in (StopReason.BUDGET, StopReason.SLOWER),
+        "given_up": samples.stop is StopReason.SLOWER,
         "discarded": samples.discarded,
         "tflops": problem.flops / middle / 1e6 if problem is not None and problem.flops is not None else None,
         "gbps": problem.bytes_moved / middle / 1e3 if problem is not None else None,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from ckwatch.bench.job import Race
 from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.model.roofline import CacheState
 from ckwatch.wire.analysis import Analysis, Calibrated, Isa, PredictedRanking
@@ -28,6 +29,7 @@ class BenchmarkEngine(Protocol):
         *,
         device: str | None,
         force: bool,
+        race: Race | None = None,
         client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` gives up what no other client wants."""

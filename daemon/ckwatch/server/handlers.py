@@ -15,6 +15,7 @@ from fastapi import Path, Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ckwatch.bench.job import Race
 from ckwatch.core.events import AutoBuild, ViewOverrides
 from ckwatch.model.roofline import CacheState
 from ckwatch.server.clients import Clients, Limits
@@ -341,6 +342,7 @@ class Handlers:
             request.shapes,
             device=request.device,
             force=request.force,
+            race=Race(limit_us=request.limit_us) if request.race else None,
             client=request.client,
         )
         return LineStream(begin, BenchLine(event="heartbeat"), self._clients, self._shared, request.client)

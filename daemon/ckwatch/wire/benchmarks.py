@@ -46,11 +46,11 @@ class Timing(Value):
 
     `id` is the number of its measurement in the history (`timing` has the samples). `minimum_us` to `q3_us` is the
     interval that comparisons use, `relative_error` the standard error of the median. `converged`: it did not end for
-    want of time or samples. `bound_us` is the roofline's time at the specified clock; `bound_percent` and
-    `observed_percent` are the parts of the roofline that were reached, at that clock and at the observed one.
-    `failure`: the kind of failure (then all figures are 0 and `cache` is empty), described by `message`. `standing`:
-    whether it belongs to the unit's present artifact. `comparisons`: with the previous artifact, the baseline and the
-    vendor's library, as far as they exist.
+    want of time or samples. `given_up`: it was certainly slower than what it competed with. `bound_us` is the
+    roofline's time at the specified clock; `bound_percent` and `observed_percent` are the parts of the roofline that
+    were reached, at that clock and at the observed one. `failure`: the kind of failure (then all figures are 0 and
+    `cache` is empty), described by `message`. `standing`: whether it belongs to the unit's present artifact.
+    `comparisons`: with the previous artifact, the baseline and the vendor's library, as far as they exist.
     """
 
     id: int
@@ -74,6 +74,7 @@ class Timing(Value):
     samples: int = 0
     discarded: int = 0
     converged: bool = True
+    given_up: bool = False
     tflops: float | None = None
     gbps: float | None = None
     bound_us: float | None = None
@@ -172,12 +173,16 @@ BaselineName = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[^\
 
 class BenchRequest(Request):
     """Build units and time them. `units`: patterns, or null for all; `shapes`: names, or null for all. `force` measures
-    again what the history has; `device` overrides the workspace's choice."""
+    again what the history has; `device` overrides the workspace's choice. `race`: the units compete, and each is timed
+    with one cache state, as briefly as the precision allows; one whose median is certainly above `limit_us` is given
+    up. On different devices, units of different requests are timed side by side."""
 
     units: list[Name] | None = None
     shapes: list[Name] | None = None
     device: DeviceName | None = None
     force: bool = False
+    race: bool = False
+    limit_us: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     client: ClientId | None = None
 
 

@@ -9,7 +9,8 @@ import hashlib
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,19 @@ from anyio import to_thread
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.git_commit import commit_of
 from ckwatch.bench.history.timings import TimingRecord
-from ckwatch.bench.job import Contestant, Job, Precision
-from ckwatch.bench.report import KERNEL_FAILURES, BenchmarkFailure, BenchmarkReport, Devices
+from ckwatch.bench.job import RACE_S, Contestant, Job, Precision, Race
+from ckwatch.bench.report import (
+    DETERMINISTIC_FAILURES,
+    KERNEL_FAILURES,
+    BenchmarkFailure,
+    BenchmarkReport,
+    Devices,
+    StopReason,
+)
 from ckwatch.bench.runtimes.selection import can_run
+from ckwatch.bench.stats.stopping import StoppingRule
 from ckwatch.bench.worker_protocol import PROTOCOL, WaitingForDevice, WorkerMessage, WorkerStage
-from ckwatch.bench.worker_session import WORKER, find_devices, measure
+from ckwatch.bench.worker_session import WORKER, LastingWorker, OnMessage, find_devices, measure
 from ckwatch.compile.elf import code_digest
 from ckwatch.compile.request import ProductKind
 from ckwatch.core.effects import Measure
@@ -98,8 +107,17 @@ def job_of(
     contestants: tuple[Contestant, ...],
     settings: BenchSection,
     ragged: tuple[KernelProblem, ...] = (),
+    race: Race | None = None,
 ) -> Job:
-    """The measurement of these contestants on one device."""
+    """The measurement of these contestants on one device, in a race or by themselves."""
+    precision = Precision(
+        budget_s=settings.budget_s,
+        minimum_s=min(Precision().minimum_s, settings.budget_s),
+        relative_error=settings.relative_error,
+    )
+    if race is not None:
+        shortest_s = min(RACE_S, settings.budget_s)
+        precision = replace(precision, warm_up_s=RACE_S, minimum_s=shortest_s, limit_us=race.limit_us)
     return Job(
         device=device.identity if device.pci is not None else device.name,
         kind=device.kind,
@@ -108,11 +126,7 @@ def job_of(
         contestants=contestants,
         ragged=ragged,
         caches=tuple(CacheState(cache) for cache in dict.fromkeys(settings.caches)),
-        precision=Precision(
-            budget_s=settings.budget_s,
-            minimum_s=min(Precision().minimum_s, settings.budget_s),
-            relative_error=settings.relative_error,
-        ),
+        precision=precision,
         lease_wait_s=settings.lease_wait_s,
         shared=settings.shared,
         threads=settings.threads,
@@ -137,6 +151,21 @@ def benchmark_key(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def race_settings(settings: BenchSection) -> BenchSection:
+    """The settings of a race: the first cache state that the workspace times, and no library."""
+    cache = "cold" if "cold" in settings.caches else "hot"
+    return settings.model_copy(update={"caches": [cache], "library": False})
+
+
+GIVEN_UP = ":given-up"
+"""Ends the key of a timing that was given up in a race, which others must not take for a whole one."""
+
+RACES_PER_WORKER = 50
+"""After so many measurements a worker makes room for a fresh one, and for others that wait for the device."""
+
+RACE_PAUSE_S = 3.0
+"""A worker gives its device back when no race has come for so long."""
+
 DEVICES_RETRY_S = 30.0
 """When there was no device, the worker is asked again after so long."""
 
@@ -148,6 +177,42 @@ DETAIL_CHARACTERS = 2000
 
 OnStage = Callable[[str, str, str], None]
 """Gets the unit, the shape, and what the worker does."""
+
+
+class _RaceWorker:
+    """A worker that lasts, and since when it has had nothing to do."""
+
+    def __init__(self, command: WorkerCommand, root: Path) -> None:
+        self.command = command
+        self.worker = LastingWorker(command=command.command, launcher=command.launcher, folder=root)
+        self.close = self.worker.close
+        self._users = 0
+        self._idle_since = time.monotonic()
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[None]:
+        """As long as it is open, the worker has something to do."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._idle_since = time.monotonic()
+
+    def is_idle_for(self, seconds: float) -> bool:
+        """Whether it has had nothing to do for so long."""
+        return not self._users and time.monotonic() - self._idle_since >= seconds
+
+    async def measure(
+        self, job: Job, artifact: bytes, time_limit_s: float, on_message: OnMessage
+    ) -> BenchmarkReport | BenchmarkFailure:
+        """One measurement."""
+        return await self.worker.measure(job, [artifact], time_limit_s=time_limit_s, on_message=on_message)
+
+
+def was_given_up(report: BenchmarkReport) -> bool:
+    """Whether a measurement ended because it was certainly above its limit."""
+    return any(samples.stop is StopReason.SLOWER for one in report.measured for samples in one.samples)
 
 
 class MeasureRunner:
@@ -162,6 +227,7 @@ class MeasureRunner:
         self._regressions = RegressionCheck(history)
         self._asking = anyio.Lock()
         self._found: tuple[WorkerCommand, Devices | BenchmarkFailure, float] | None = None
+        self._racing: dict[str, _RaceWorker] = {}
         self.on_stage: OnStage = lambda _unit, _shape, _stage: None
         self.on_warning: Callable[[str | None], None] = lambda _text: None
 
@@ -201,6 +267,8 @@ class MeasureRunner:
         if isinstance(device, str):
             return MeasureFinished(effect.work, None, device, at=time.time())
         problem = problem_of(unit.kernel.operation, shape, unit.arch)
+        if effect.race is not None:
+            settings = race_settings(settings)
         key = await to_thread.run_sync(
             benchmark_key, effect.result.products, self._tools.load_product, problem, device, settings
         )
@@ -221,6 +289,8 @@ class MeasureRunner:
             toolchain=self._tools.identity,
         )
         known = None if effect.force else await self._known(key)
+        if known is None and effect.race is not None and not effect.force:
+            known = await self._given_up(key, effect.race)
         if known is not None:
             return await self._finished(effect, shape, await self._taken_over(record, known), 0.0)
         began = time.monotonic()
@@ -228,7 +298,8 @@ class MeasureRunner:
         outcome = await self._ask_for(effect, record, shape, device)
         record = replace(record, commit=commit, taken_at=time.time())
         if isinstance(outcome, BenchmarkReport):
-            record = replace(record, report=outcome)
+            outcome = replace(outcome, raced=effect.race is not None)
+            record = replace(record, report=outcome, benchmark_key=key + GIVEN_UP * was_given_up(outcome))
             self.on_warning(outcome.warning or None)
         elif outcome.kind in KERNEL_FAILURES:
             record = replace(record, failure=outcome if outcome.device is not None else replace(outcome, device=device))
@@ -243,6 +314,16 @@ class MeasureRunner:
             return None if timings is None else await to_thread.run_sync(timings.by_key, key)
         except HistoryError:
             return None  # the user is warned of a history that cannot be used; measuring goes on without it
+
+    async def _given_up(self, key: str, race: Race) -> TimingRecord | None:
+        """A timing that was given up in an earlier race, and would be given up in this one."""
+        known = await self._known(key + GIVEN_UP)
+        if known is None or known.measured is None or race.limit_us is None:
+            return None
+        times_us = known.measured.samples[0].times_us
+        rule = StoppingRule(Precision(limit_us=race.limit_us))
+        await to_thread.run_sync(rule.add, times_us)
+        return known if rule.certainly_above(race.limit_us) else None
 
     async def _taken_over(self, record: TimingRecord, known: TimingRecord) -> TimingRecord:
         """The record of the same code under this unit's name."""
@@ -273,16 +354,72 @@ class MeasureRunner:
         """Have the unit's artifact measured, and the vendor's library beside it."""
         own = Contestant(name=record.contestant, artifact=0, symbol=_symbol(effect))
         assert record.problem is not None  # noqa: S101  # `measure` has just set it
-        comparable = self.settings.library and record.problem.gemm is not None
+        comparable = self.settings.library and record.problem.gemm is not None and effect.race is None
         contestants = (own, Contestant(name=LIBRARY)) if comparable else (own,)
         content = await to_thread.run_sync(self._tools.load_product, _shared_object(effect))
         operation, arch = effect.unit.kernel.operation, effect.unit.arch
         ragged = tuple(problem_of(operation, other, arch) for other in ragged_shapes(operation, shape))
+        if effect.race is not None:
+            job = job_of(
+                effect.unit, record.problem, device, contestants, race_settings(self.settings), ragged, effect.race
+            )
+            return await self._race(job, content, effect.shape)
         job = job_of(effect.unit, record.problem, device, contestants, self.settings, ragged)
+        if (racing := self._racing.pop(job.device, None)) is not None:
+            await racing.close()  # it holds the device
         return await self._ask(job, [content], effect.shape)
+
+    async def _race(self, job: Job, artifact: bytes, shape: str) -> BenchmarkReport | BenchmarkFailure:
+        """Measure in a worker that lasts for the next one of the race. What fails in a worker that has measured others
+        is tried once more in a fresh one, so that nobody answers for what another has broken."""
+        worker = WorkerCommand.of(self.settings)
+        racing = self._racing.get(job.device)
+        if racing is not None and (racing.command != worker or racing.worker.jobs >= RACES_PER_WORKER):
+            del self._racing[job.device]
+            await racing.close()
+            racing = None
+        if racing is None or job.kind == "cpu":
+            # on the processor, what threads a kernel has left behind would disturb the next one
+            racing = _RaceWorker(worker, self._root)
+        async with racing.used():
+            before = racing.worker.jobs
+            how = (self.settings.time_limit_s, self._reporting(job, shape))
+            outcome = await racing.measure(job, artifact, *how)
+            if isinstance(outcome, BenchmarkFailure) and before and outcome.kind not in DETERMINISTIC_FAILURES:
+                outcome = await racing.measure(job, artifact, *how)
+        if job.kind == "cpu":
+            await racing.close()
+        else:
+            self._racing[job.device] = racing
+        return outcome
+
+    async def close(self) -> None:
+        """End the workers that last."""
+        while self._racing:
+            await self._racing.popitem()[1].close()
+
+    async def end_idle_races(self) -> None:
+        """Give devices back that no race needs any more, again and again, until cancelled."""
+        while True:
+            await anyio.sleep(RACE_PAUSE_S)
+            for device, racing in list(self._racing.items()):
+                if racing.is_idle_for(RACE_PAUSE_S):
+                    del self._racing[device]
+                    await racing.close()
 
     async def _ask(self, job: Job, artifacts: Sequence[bytes], shape: str) -> BenchmarkReport | BenchmarkFailure:
         worker = WorkerCommand.of(self.settings)
+        return await measure(
+            job,
+            artifacts,
+            command=worker.command,
+            launcher=worker.launcher,
+            time_limit_s=self.settings.time_limit_s,
+            on_message=self._reporting(job, shape),
+            folder=self._root,
+        )
+
+    def _reporting(self, job: Job, shape: str) -> OnMessage:
         name = job.contestants[0].name
 
         def report(message: WorkerMessage) -> None:
@@ -291,21 +428,14 @@ class MeasureRunner:
             elif isinstance(message, WorkerStage):
                 self.on_stage(name, shape, message.name)
 
-        return await measure(
-            job,
-            artifacts,
-            command=worker.command,
-            launcher=worker.launcher,
-            time_limit_s=self.settings.time_limit_s,
-            on_message=report,
-            folder=self._root,
-        )
+        return report
 
     async def _finished(self, effect: Measure, shape: Shape, record: TimingRecord, seconds: float) -> MeasureFinished:
         """The record as it is shown, compared with others."""
-        again = partial(self._interleaved, effect) if seconds else None
+        again = partial(self._interleaved, effect) if seconds and effect.race is None else None
         rows, diagnostics = await self._regressions.check(effect.unit, shape, record, self.settings.regression, again)
-        timing = ShapeTiming(shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds)
+        raced = record.report is not None and record.report.raced
+        timing = ShapeTiming(shape.name, effect.result.artifact, timings_to_json(rows), diagnostics, seconds, raced)
         return MeasureFinished(effect.work, timing, at=time.time())
 
     async def _interleaved(self, effect: Measure, record: TimingRecord, other: TimingRecord) -> BenchmarkReport | None:

@@ -18,6 +18,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from ckwatch.bench.history.database import HistoryError
 from ckwatch.bench.history.timings import Timings
+from ckwatch.bench.job import Race
 from ckwatch.bench.report import BenchmarkFailure
 from ckwatch.core.events import MAIN, AnalyzeRequested, MeasureDropped, MeasureRequested, WarningChanged
 from ckwatch.core.state import State
@@ -52,6 +53,7 @@ class _FollowedBenchmark:
     shapes: tuple[str, ...] | None
     force: bool
     device: str | None
+    race: Race | None
     scope: str
     pending: dict[str, tuple[int, dict[str, None]]] = field(default_factory=dict)
     begun: set[tuple[str, str]] = field(default_factory=set)
@@ -90,6 +92,7 @@ class FollowedBenchmarks:
         *,
         device: str | None = None,
         force: bool = False,
+        race: Race | None = None,
         client: str | None = None,
     ) -> AsyncIterator[AsyncIterator[BenchLine]]:
         """The lines of a benchmark; leaving the context before `done` cancels what nothing else wants.
@@ -100,7 +103,8 @@ class FollowedBenchmarks:
         async with self._builds.build(client, patterns, force=False, check_only=False) as lines:
             self._require_shapes(scope, patterns, shapes)
             send, receive = anyio.create_memory_object_stream[BenchLine](float("inf"))
-            benchmark = _FollowedBenchmark(send, None if shapes is None else tuple(shapes), force, device, scope)
+            wanted = None if shapes is None else tuple(shapes)
+            benchmark = _FollowedBenchmark(send, wanted, force, device, race, scope)
             self._followed.append(benchmark)
             benchmark.report(BenchLine(event="start", shapes=self._shape_count(scope, patterns, benchmark.shapes)))
             try:
@@ -157,7 +161,7 @@ class FollowedBenchmarks:
             return
         number = next(self._numbers)
         benchmark.pending[name] = (number, wanted)
-        what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.scope)
+        what = (number, (name,), tuple(wanted), benchmark.force, benchmark.device, benchmark.race, benchmark.scope)
         await self._loop.post(MeasureRequested(*what, at=time.time()))
 
     async def _watch(self, benchmark: _FollowedBenchmark) -> None:
@@ -259,10 +263,11 @@ class BenchmarkQueries:
         *,
         device: str | None,
         force: bool,
+        race: Race | None = None,
         client: str | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[BenchLine]]:
         """The lines of a benchmark, as `FollowedBenchmarks.bench`."""
-        return self._followed.bench(patterns, shapes, device=device, force=force, client=client)
+        return self._followed.bench(patterns, shapes, device=device, force=force, race=race, client=client)
 
     async def timings(self, unit: str, shape: str | None, limit: int) -> list[Timing]:
         """Past timings, newest first; those of a removed unit too. Raises UnknownUnitError, HistoryError."""
