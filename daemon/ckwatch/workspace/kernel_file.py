@@ -65,12 +65,14 @@ ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands."""
+    """A kernel file's kernel, or None where problems leave nothing to compile; `name_span` is where its name stands.
+    `spaces` are the sweeps that are searched, not expanded."""
 
     kernel: Kernel | None
     name: str
     name_span: Span
     diagnostics: tuple[Diagnostic, ...]
+    spaces: tuple[SweepPlan, ...] = ()
 
 
 def read_kernel(
@@ -115,7 +117,8 @@ def read_kernel(
     if template is not None:
         reader.replacement = partial(search.meant, template)
         reader.is_typed = partial(search.declares, template)
-    instances = _read_instances(reader, values, limits)
+    spaces: list[SweepPlan] = []
+    instances = _read_instances(reader, values, limits, spaces)
     name_span = document.span_of(("name",)) if "name" in values else document.beginning
     kernel = None
     if usable and instances is not None and table is not None and template is not None and operation is not None:
@@ -136,7 +139,7 @@ def read_kernel(
         )
     if kernel is not None and not chosen:
         kernel = None
-    return LoadedKernel(kernel, name, name_span, tuple(problems.found))
+    return LoadedKernel(kernel, name, name_span, tuple(problems.found), tuple(spaces))
 
 
 def _template(problems: Problems, name: Any, search: TemplateLookup) -> str | None:
@@ -189,8 +192,10 @@ def _names_of(operation: Operation | None) -> frozenset[str]:
     return frozenset(name for name, _ in (*operation.inputs, *operation.outputs)) if operation else frozenset()
 
 
-def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection) -> list[Instance] | None:
-    """The instances without problems; None where there is none because of problems."""
+def _read_instances(
+    reader: ParameterReader, values: Mapping[str, Any], limits: LimitsSection, spaces: list[SweepPlan]
+) -> list[Instance] | None:
+    """The instances without problems; None where there is none because of problems. `spaces` are added to."""
     problems = reader.problems
     before = problems.errors_found
     defaults = reader.table(values["defaults"], ("defaults",)) if "defaults" in values else {}
@@ -229,6 +234,9 @@ def _read_instances(reader: ParameterReader, values: Mapping[str, Any], limits: 
             sweeps.append(sweep)
     _sweep_names_once(problems, sweeps)
     for sweep in sweeps:
+        if sweep.tune:
+            spaces.append(sweep)
+            continue
         found = expand_sweep(sweep, problems, limits, len(roster.instances))
         roster.add_swept(sweep, found)
     reader.report_mixed_types()

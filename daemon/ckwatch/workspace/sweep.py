@@ -46,6 +46,9 @@ class SweepTable(BaseModel):
     derived: dict[str, Any] = Field(
         default_factory=dict, description='parameters worked out from others: Jinja expressions, `"MPerBlock // 64"`'
     )
+    tune: bool = Field(
+        False, description="a space that `ckwatch tune` searches: no instances by itself, with up to millions of points"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class SweepPlan:
     axes: tuple[SweepAxis, ...]
     conditions: tuple[Condition, ...]
     derived: tuple[Derivation, ...] = ()
+    tune: bool = False
+    """It is searched by `ckwatch tune`, never expanded."""
 
     @property
     def product(self) -> int:
@@ -127,7 +132,7 @@ def read_sweep(
             conditions = read_conditions(problems, table.where, (*path, "where"), [*known, *table.derived])
     if problems.errors_found > before:
         return None
-    return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions), tuple(derived))
+    return SweepPlan(table.name, path, fixed, tuple(axes), tuple(conditions), tuple(derived), table.tune)
 
 
 def _axis(reader: ParameterReader, name: str, given: Any, path: KeyPath) -> SweepAxis | None:
