@@ -20,7 +20,19 @@ LSP = Path(ckwatch_lsp.__file__).parent
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 ROOMS = (
-    *("model", "system", "workspace", "render", "checks", "compile", "emulation", "bench", "codeobject", "core"),
+    *(
+        "model",
+        "system",
+        "workspace",
+        "render",
+        "checks",
+        "compile",
+        "emulation",
+        "bench",
+        "codeobject",
+        "tuning",
+        "core",
+    ),
     *("wire", "engine", "server", "client", "cli"),
 )
 """From the ground up: a room imports those before it."""

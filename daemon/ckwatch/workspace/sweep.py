@@ -1,14 +1,12 @@
 """`[[sweep]]` of a kernel file: instances from the product of parameter values, less those that a condition rules out.
 
-The product is walked parameter by parameter, and each condition is evaluated as soon as the values it mentions are
-known: what it rules out is never multiplied further. Its result is kept for each combination of the values it mentions,
-so that a sweep evaluates few conditions. Nothing is built before it is known to stay within the limits.
+`ckwatch.workspace.product` walks the product. Nothing is built before it is known to stay within the limits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -19,7 +17,6 @@ from ckwatch.model.kernels import Instance, ParameterValue, SweepOrigin, value_i
 from ckwatch.workspace.parameters import (
     ARTICLE,
     Condition,
-    ConditionError,
     Derivation,
     ParameterReader,
     PlacedValue,
@@ -28,6 +25,7 @@ from ckwatch.workspace.parameters import (
     merge_tables,
 )
 from ckwatch.workspace.problems import Problems
+from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
 from ckwatch.workspace.settings import LimitsSection, Name, valid_name
 from ckwatch.workspace.toml_document import KeyPath
 
@@ -74,9 +72,15 @@ class SweepPlan:
     """It is searched by `ckwatch tune`, never expanded."""
 
     @property
-    def product(self) -> int:
+    def size(self) -> int:
         """The number of combinations before any condition."""
         return math.prod(len(axis.values) for axis in self.axes)
+
+    def product(self) -> Product:
+        """The product of its values, with its conditions and derived parameters."""
+        axes = [(axis.parameter, [written.value for written in axis.values]) for axis in self.axes]
+        fixed = {name: written.value for name, written in self.fixed.items()}
+        return Product(axes, fixed, self.conditions, self.derived)
 
 
 def read_sweep(
@@ -172,20 +176,22 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
     place = (*sweep.path, "name")
     room = limits.instances - present
     raising = "raise `instances` under [limits] in ckwatch.toml, or narrow the sweep"
-    if not sweep.conditions and sweep.product > room:
-        message = f"sweep `{sweep.name}` makes {sweep.product:,} instances{_beside(present)}; "
+    if not sweep.conditions and sweep.size > room:
+        message = f"sweep `{sweep.name}` makes {sweep.size:,} instances{_beside(present)}; "
         problems.at_value(place, "too-many-instances", message + f"the limit is {limits.instances:,}: {raising}")
         return []
-    walk = _ProductWalk(sweep, limits.combinations)
+    product = sweep.product()
+    steps = limits.combinations if sweep.conditions else None
     chosen: list[tuple[tuple[PlacedValue, ...], dict[str, ParameterValue]]] = []
     try:
-        for combination in walk.combinations():
+        for point in product.walk(steps_allowed=steps):
             if len(chosen) == room:
                 message = f"sweep `{sweep.name}` makes more than {room:,} instances{_beside(present)}; "
                 message += f"the limit is {limits.instances:,}: {raising}"
                 problems.at_value(place, "too-many-instances", message)
                 return []
-            chosen.append((combination, walk.derived()))
+            combination = tuple(axis.values[index] for axis, index in zip(sweep.axes, point, strict=True))
+            chosen.append((combination, product.derived_values(point)))
     except ConditionFailedError as failure:
         if _report_odd_value(sweep, failure.cause.names, problems):
             return []
@@ -193,7 +199,7 @@ def expand_sweep(sweep: SweepPlan, problems: Problems, limits: LimitsSection, pr
         problems.at_value(failure.cause.path, f"failing-{kind}", str(failure))
         return []
     except TooManyCombinationsError:
-        message = f"sweep `{sweep.name}` has {sweep.product:,} combinations, and {limits.combinations:,} steps did not "
+        message = f"sweep `{sweep.name}` has {sweep.size:,} combinations, and {limits.combinations:,} steps did not "
         message += (
             "decide which of them to take; raise `combinations` under [limits] in ckwatch.toml, or narrow the sweep"
         )
@@ -221,103 +227,6 @@ def _report_odd_value(sweep: SweepPlan, names: frozenset[str], problems: Problem
 
 def _beside(present: int) -> str:
     return f" beside {present:,} others" if present else ""
-
-
-class ConditionFailedError(Exception):
-    """A condition that cannot be answered, or a parameter that cannot be worked out."""
-
-    def __init__(self, cause: Condition | Derivation, message: str) -> None:
-        super().__init__(message)
-        self.cause = cause
-
-
-class TooManyCombinationsError(Exception):
-    """More steps than allowed."""
-
-
-class _ProductWalk:
-    """Depth first through the product."""
-
-    def __init__(self, sweep: SweepPlan, steps_allowed: int) -> None:
-        self._axes = sweep.axes
-        self._conditional = bool(sweep.conditions)
-        self._steps_left = steps_allowed
-        self._values: dict[str, ParameterValue] = {name: written.value for name, written in sweep.fixed.items()}
-        self._answers: dict[tuple[object, ...], bool] = {}
-        self._results: dict[tuple[object, ...], ParameterValue] = {}
-        depth_of = {axis.parameter: depth for depth, axis in enumerate(sweep.axes)}
-        self._derived: list[list[Derivation]] = [[] for _ in range(len(sweep.axes) + 1)]
-        for one in sweep.derived:  # each after those that it mentions
-            depth = max((depth_of[name] for name in one.names if name in depth_of), default=-1)
-            self._derived[depth + 1].append(one)
-            depth_of[one.parameter] = depth
-        self._asked: list[list[tuple[Condition, tuple[str, ...]]]] = [[] for _ in range(len(sweep.axes) + 1)]
-        for condition in sweep.conditions:
-            swept = tuple(name for name in sorted(condition.names) if name in depth_of)
-            depth = max((depth_of[name] + 1 for name in swept), default=0)
-            self._asked[depth].append((condition, swept))
-
-    def combinations(self) -> Iterator[tuple[PlacedValue, ...]]:
-        """The combinations that meet every condition, the last axis fastest."""
-        if not self._allowed(0):
-            return
-        if not self._axes:
-            yield ()
-            return
-        chosen: list[PlacedValue] = []
-        open_axes = [iter(self._axes[0].values)]
-        while open_axes:
-            written = next(open_axes[-1], None)
-            if written is None:
-                open_axes.pop()
-                if chosen:
-                    chosen.pop()
-                continue
-            self._count()
-            depth = len(open_axes)
-            self._values[self._axes[depth - 1].parameter] = written.value
-            if not self._allowed(depth):
-                continue
-            if depth == len(self._axes):
-                yield (*chosen, written)
-            else:
-                chosen.append(written)
-                open_axes.append(iter(self._axes[depth].values))
-
-    def derived(self) -> dict[str, ParameterValue]:
-        """What is worked out for the combination that `combinations` gave last."""
-        return {one.parameter: self._values[one.parameter] for some in self._derived for one in some}
-
-    def _count(self) -> None:
-        if not self._conditional:
-            return
-        self._steps_left -= 1
-        if self._steps_left < 0:
-            raise TooManyCombinationsError
-
-    def _worked_out(self, one: Derivation) -> ParameterValue:
-        key = (one.path, *((type(self._values[name]), self._values[name]) for name in sorted(one.names)))
-        if key not in self._results:
-            try:
-                self._results[key] = one.value(self._values)
-            except ConditionError as error:
-                raise ConditionFailedError(one, str(error)) from None
-        return self._results[key]
-
-    def _allowed(self, depth: int) -> bool:
-        for one in self._derived[depth]:
-            self._values[one.parameter] = self._worked_out(one)
-        for condition, swept in self._asked[depth]:
-            key = (condition.path, *((type(self._values[name]), self._values[name]) for name in swept))
-            answer = self._answers.get(key)
-            if answer is None:
-                try:
-                    answer = self._answers[key] = condition.holds(self._values)
-                except ConditionError as error:
-                    raise ConditionFailedError(condition, str(error)) from None
-            if not answer:
-                return False
-        return True
 
 
 def _instances(

@@ -1,0 +1,146 @@
+"""What a tuning run found: each evaluated point with its timings, and the best for each shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist
+
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.tuning.space import SpaceCoverage
+
+INTERVAL_ERRORS = 2 * NormalDist().inv_cdf(0.975)
+"""The length of a 95 % interval in standard errors, were the error normal."""
+
+
+class EvaluationStatus(StrEnum):
+    """How the evaluation of a point on a shape ended. `dropped`: clearly slower than the best, not timed further."""
+
+    MEASURED = "measured"
+    DROPPED = "dropped"
+    COMPILE_FAILED = "compile-failed"
+    COMPILE_ABORTED = "compile-aborted"
+    WRONG = "wrong"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    REFUSED = "refused"
+
+
+TIMED = (EvaluationStatus.MEASURED, EvaluationStatus.DROPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeResult:
+    """An evaluated point on one shape. `low_us` to `high_us` is a 95 % interval of the median; None where not timed.
+
+    `reason` says why it failed, was dropped or was refused.
+    """
+
+    shape: str
+    status: EvaluationStatus
+    median_us: float | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedPoint:
+    """A point that was evaluated as number `order` (from 1), `seconds` after the run began, on `device`."""
+
+    order: int
+    seconds: float
+    instance: str
+    parameters: Mapping[str, ParameterValue]
+    results: tuple[ShapeResult, ...]
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestInstance:
+    """The fastest measured instance on a shape.
+
+    `confidence` is the probability that it is faster than each other measured instance, were the errors of the medians
+    independent and normal; None where no other was measured. `runner_up` is the next one.
+    """
+
+    shape: str
+    instance: str
+    parameters: Mapping[str, ParameterValue]
+    median_us: float
+    low_us: float
+    high_us: float
+    confidence: float | None
+    runner_up: str | None = None
+    runner_up_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningRecord:
+    """A whole tuning run, finished or not. `ended` says why it ended, empty while it runs."""
+
+    kernel: str
+    arch: str
+    strategy: str
+    seed: int
+    shapes: tuple[str, ...]
+    points: tuple[EvaluatedPoint, ...]
+    space_size: int
+    budget_s: float | None = None
+    seconds: float = 0.0
+    ended: str = ""
+    coverage: SpaceCoverage | None = None
+
+    def times(self) -> dict[str, dict[str, float]]:
+        """The measured medians in µs: shape → instance → time. What was dropped or failed is missing."""
+        found: dict[str, dict[str, float]] = {shape: {} for shape in self.shapes}
+        for point in self.points:
+            for result in point.results:
+                if result.status is EvaluationStatus.MEASURED and result.median_us is not None:
+                    found.setdefault(result.shape, {})[point.instance] = result.median_us
+        return found
+
+    def best(self, shape: str) -> BestInstance | None:
+        """The fastest measured instance on `shape`; None where none was measured."""
+        measured = sorted(
+            (
+                (result.median_us, point.order, point, result)
+                for point in self.points
+                for result in point.results
+                if result.shape == shape and result.status is EvaluationStatus.MEASURED and result.median_us is not None
+            ),
+            key=lambda one: one[:2],
+        )
+        if not measured:
+            return None
+        median, _, point, result = measured[0]
+        others = measured[1:]
+        low, high = _interval(result, median)
+        sure = [_faster(result, median, other, their) for their, _, _, other in others]
+        return BestInstance(
+            shape=shape,
+            instance=point.instance,
+            parameters=point.parameters,
+            median_us=median,
+            low_us=low,
+            high_us=high,
+            confidence=math.prod(sure) if others else None,
+            runner_up=others[0][2].instance if others else None,
+            runner_up_us=others[0][0] if others else None,
+        )
+
+
+def _interval(result: ShapeResult, median: float) -> tuple[float, float]:
+    return (
+        median if result.low_us is None else result.low_us,
+        median if result.high_us is None else result.high_us,
+    )
+
+
+def _faster(one: ShapeResult, one_us: float, other: ShapeResult, other_us: float) -> float:
+    """The probability that `one` is faster than `other`, from their intervals."""
+    errors = [(high - low) / INTERVAL_ERRORS for low, high in (_interval(one, one_us), _interval(other, other_us))]
+    error = math.hypot(*errors)
+    return NormalDist().cdf((other_us - one_us) / error) if error else (1.0 if other_us > one_us else 0.5)

@@ -1,0 +1,657 @@
+"""Search spaces: products of parameter values with conditions, listed instances, and several of these joined.
+
+A space may have many millions of points and is never expanded. Points are drawn, compared and walked by the indices of
+their values. What a condition or the `allowed` predicate refuses is met nowhere but in `refusal` and in the coverage.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ckwatch.model.kernels import ParameterValue
+from ckwatch.workspace.parameters import Condition, Derivation, identity
+from ckwatch.workspace.product import ConditionFailedError, Product, TooManyCombinationsError
+from ckwatch.workspace.product import Point as Point
+from ckwatch.workspace.sweep import SweepPlan
+
+Parameters = Mapping[str, ParameterValue]
+Allowed = Callable[[Parameters], str]
+"""The reason why the parameters are refused, empty where they are not. What stands before `: ` names the rule."""
+
+LISTED_AT_MOST = 50_000
+"""Parameters that conditions tie together are listed up to this many steps, and drawn from the list."""
+
+DRAWS = 8
+"""Random descents among which one is chosen by its weight, where a list would be too long."""
+
+TRIES = 500
+"""Draws that `allowed` may refuse before the space is walked."""
+
+WALK_STEPS = 20_000
+"""Choices of a value until a value is called undecided in the coverage."""
+
+EXACT_UP_TO = 20_000
+"""Points up to which the coverage looks at all of them."""
+
+
+def is_ordered(values: Iterable[ParameterValue]) -> bool:
+    """Whether values have an order: numbers, and no truth values."""
+    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A parameter and its values. `ranks` are the values' places in their order, None for values without one."""
+
+    parameter: str
+    values: tuple[ParameterValue, ...]
+    ranks: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, parameter: str, values: Iterable[ParameterValue]) -> Axis:
+        """The axis of distinct `values`."""
+        own = tuple(values)
+        if not is_ordered(own):
+            return cls(parameter, own, None)
+        places = {value: rank for rank, value in enumerate(sorted(own))}
+        return cls(parameter, own, tuple(places[value] for value in own))
+
+    def distance(self, one: int, other: int) -> float:
+        """How far two values are from each other: 0, or at least 1."""
+        if one == other or one < 0 or other < 0 or self.ranks is None:
+            return float(one != other)
+        return float(abs(self.ranks[one] - self.ranks[other]))
+
+
+class Space(ABC):
+    """Points, and the parameters that they stand for."""
+
+    axes: tuple[Axis, ...]
+    """The parameters that differ between points."""
+
+    def __init__(self, allowed: Allowed | None = None) -> None:
+        self._allowed = allowed
+        self._refusals: dict[Point, str] = {}
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of points before anything is refused."""
+
+    @abstractmethod
+    def parameters(self, point: Point) -> dict[str, ParameterValue] | None:
+        """What `point` stands for, None where a condition rules it out."""
+
+    @abstractmethod
+    def point_of(self, parameters: Parameters) -> Point | None:
+        """The point that stands for `parameters`, refused or not; None where there is none."""
+
+    @abstractmethod
+    def coordinates(self, point: Point) -> Point:
+        """The index of the point's value on each of `axes`, −1 where it has another."""
+
+    @abstractmethod
+    def weight(self) -> float:
+        """About how many points the conditions allow."""
+
+    @abstractmethod
+    def points(self, rng: random.Random | None = None) -> Iterator[Point]:
+        """The points that the conditions allow, lazily; with `rng` in an order that it chooses."""
+
+    @abstractmethod
+    def every_point(self) -> Iterator[Point]:
+        """All points, also those that are refused."""
+
+    @abstractmethod
+    def any_point(self, rng: random.Random) -> Point | None:
+        """One of all points, each as likely as another; None for a space that has none."""
+
+    @abstractmethod
+    def _draw(self, rng: random.Random) -> Point | None:
+        """A point that the conditions allow, each about as likely as another; None where none was found."""
+
+    @abstractmethod
+    def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
+        """Points near `point` in rings, the next ring for where all of the last are refused."""
+
+    @abstractmethod
+    def _ruled_out(self, point: Point) -> str:
+        """The condition that rules `point` out, empty where none does."""
+
+    @abstractmethod
+    def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
+        """The points that the conditions allow with `value` for `parameter`, in an order that `rng` chooses.
+
+        Raises TooManyCombinationsError where it takes too long.
+        """
+
+    def refusal(self, point: Point) -> str:
+        """Why `point` is refused, by a condition or else by the predicate; empty where it is allowed."""
+        known = self._refusals.get(point)
+        if known is None:
+            known = self._ruled_out(point)
+            if not known and self._allowed is not None:
+                parameters = self.parameters(point)
+                known = self._allowed(parameters) if parameters is not None else ""
+            self._refusals[point] = known
+        return known
+
+    def is_allowed(self, point: Point) -> bool:
+        """Whether nothing refuses `point`."""
+        return not self.refusal(point)
+
+    def __iter__(self) -> Iterator[Point]:
+        """The allowed points, lazily."""
+        return (point for point in self.points() if self.is_allowed(point))
+
+    def random(self, rng: random.Random) -> Point | None:
+        """An allowed point, each about as likely as another; None where there is none."""
+        for _ in range(TRIES):
+            point = self._draw(rng)
+            if point is not None and self.is_allowed(point):
+                return point
+        return next((point for point in self.points(rng) if self.is_allowed(point)), None)
+
+    def neighbours(self, point: Point) -> list[Point]:
+        """The allowed points that differ from `point` in one parameter, else in as few as there are; nearest first."""
+        for ring in self._nearby(point):
+            if found := [one for one in ring if self.is_allowed(one)]:
+                return found
+        return []
+
+    def distance(self, one: Point, other: Point) -> tuple[int, float]:
+        """In how many parameters two points differ, and by how many steps in all."""
+        steps = [
+            axis.distance(here, there)
+            for axis, here, there in zip(self.axes, self.coordinates(one), self.coordinates(other), strict=True)
+        ]
+        return sum(step > 0 for step in steps), sum(steps)
+
+
+class ProductSpace(Space):
+    """A product of axes with conditions and derived parameters. A point is the index of its value on each axis."""
+
+    def __init__(self, product: Product, allowed: Allowed | None = None) -> None:
+        super().__init__(allowed)
+        self._product = product
+        self.axes = tuple(Axis.of(name, values) for name, values in product.axes)
+        self._index_of = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
+        self._groups: list[_Group] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        axes: Mapping[str, Sequence[ParameterValue]],
+        fixed: Parameters | None = None,
+        conditions: Sequence[Condition] = (),
+        derived: Sequence[Derivation] = (),
+        allowed: Allowed | None = None,
+    ) -> ProductSpace:
+        """The space of `axes`, parameter → values."""
+        return cls(Product(list(axes.items()), fixed, conditions, derived), allowed)
+
+    @classmethod
+    def of_sweep(cls, sweep: SweepPlan, allowed: Allowed | None = None) -> ProductSpace:
+        """The space of a `[[sweep]]`."""
+        return cls(sweep.product(), allowed)
+
+    @property
+    def size(self) -> int:
+        return self._product.size
+
+    def parameters(self, point: Point) -> dict[str, ParameterValue] | None:
+        return None if self._ruled_out(point) else self._product.values(point)
+
+    def point_of(self, parameters: Parameters) -> Point | None:
+        try:
+            point = tuple(
+                places[_key(parameters[axis.parameter])] for axis, places in zip(self.axes, self._index_of, strict=True)
+            )
+            whole = self._product.values(point)
+        except (KeyError, ConditionFailedError):
+            return None
+        return point if identity(whole) == identity(parameters) else None
+
+    def coordinates(self, point: Point) -> Point:
+        return point
+
+    def every_point(self) -> Iterator[Point]:
+        return itertools.product(*(range(len(axis.values)) for axis in self.axes))
+
+    def any_point(self, rng: random.Random) -> Point | None:
+        return tuple(rng.randrange(len(axis.values)) for axis in self.axes) if self.size else None
+
+    def points(self, rng: random.Random | None = None) -> Iterator[Point]:
+        return self._product.walk(None if rng is None else self._shuffled(rng), failing_is_false=True)
+
+    def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
+        shuffled = self._shuffled(rng)
+        at = next(index for index, axis in enumerate(self.axes) if axis.parameter == parameter)
+        taken = self._index_of[at][_key(value)]
+        return self._product.walk(
+            lambda depth: (taken,) if depth == at else shuffled(depth), WALK_STEPS, failing_is_false=True
+        )
+
+    def weight(self) -> float:
+        return math.prod(group.weight for group in self._independent())
+
+    def _shuffled(self, rng: random.Random) -> Callable[[int], Iterable[int]]:
+        return lambda depth: rng.sample(range(len(self.axes[depth].values)), len(self.axes[depth].values))
+
+    def _ruled_out(self, point: Point) -> str:
+        try:
+            condition = self._product.ruled_out(point)
+            if condition is not None:
+                return f"`{condition.text}`"
+            self._product.derived_values(point)
+        except ConditionFailedError as failure:
+            return f"`{failure.cause.text}` fails: {failure}"
+        return ""
+
+    def _draw(self, rng: random.Random) -> Point | None:
+        chosen = [0] * len(self.axes)
+        for group in self._independent():
+            part = group.draw(rng)
+            if part is None:
+                return None
+            for axis, index in zip(group.axes, part, strict=True):
+                chosen[axis] = index
+        return tuple(chosen)
+
+    def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
+        moves = sorted(
+            (axis.distance(point[at], index), at, index)
+            for at, axis in enumerate(self.axes)
+            for index in range(len(axis.values))
+            if index != point[at]
+        )
+        yield [(*point[:at], index, *point[at + 1 :]) for _, at, index in moves]
+        pairs = sorted(
+            (far + further, at, index, there, other)
+            for far, at, index in moves
+            for further, there, other in moves
+            if at < there
+        )
+        yield [
+            (*point[:at], index, *point[at + 1 : there], other, *point[there + 1 :])
+            for _, at, index, there, other in pairs
+        ]
+
+    def _independent(self) -> list[_Group]:
+        """Groups of axes that no condition ties to another group."""
+        if self._groups is None:
+            tied = list(range(len(self.axes)))
+            for axes in self._product.depends_on:
+                for axis in axes[1:]:
+                    tied = [tied[axes[0]] if group == tied[axis] else group for group in tied]
+            members: dict[int, list[int]] = defaultdict(list)
+            for axis, number in enumerate(tied):
+                members[number].append(axis)
+            self._groups = [_Group.of(self._product, axes) for axes in members.values()]
+        return self._groups
+
+
+class _Group:
+    """Axes that conditions tie together: their allowed combinations as a list, or drawn by random descents.
+
+    A descent takes a value among those that the conditions allow so far; the product of how many there were is its
+    weight (Knuth, Estimating the efficiency of backtrack programs, 1975). One of several, taken by weight, is about
+    as likely as any other.
+    """
+
+    def __init__(self, product: Product, axes: Sequence[int], listed: Sequence[Point] | None) -> None:
+        self.axes = tuple(axes)
+        self._product = product
+        self._listed = listed
+        if listed is not None:
+            self.weight = float(len(listed))
+        else:
+            rng = random.Random(0)  # noqa: S311  # an estimate
+            self.weight = sum(weight for _, weight in (self._descend(rng) for _ in range(64))) / 64
+
+    @classmethod
+    def of(cls, product: Product, axes: Sequence[int]) -> _Group:
+        """The group of `axes` of a product, by their numbers."""
+        own = [(condition, product.depends_on[number]) for number, condition in enumerate(product.conditions)]
+        part = Product(
+            [product.axes[axis] for axis in axes],
+            product.fixed,
+            [condition for condition, on in own if not on or on[0] in axes],
+            _derivable(product, axes),
+        )
+        try:
+            return cls(part, axes, list(part.walk(steps_allowed=LISTED_AT_MOST, failing_is_false=True)))
+        except TooManyCombinationsError:
+            return cls(part, axes, None)
+
+    def draw(self, rng: random.Random) -> Point | None:
+        """A combination; None where none was found."""
+        if self._listed is not None:
+            return rng.choice(self._listed) if self._listed else None
+        found = [(point, weight) for point, weight in (self._descend(rng) for _ in range(DRAWS)) if point is not None]
+        if not found:
+            return None
+        return rng.choices([point for point, _ in found], [weight for _, weight in found])[0]
+
+    def _descend(self, rng: random.Random) -> tuple[Point | None, float]:
+        chosen: list[int] = []
+        weight = 1.0
+        for _, values in self._product.axes:
+            open_indices = [index for index in range(len(values)) if self._product.holds_so_far([*chosen, index])]
+            if not open_indices:
+                return None, 0.0
+            weight *= len(open_indices)
+            chosen.append(rng.choice(open_indices))
+        return tuple(chosen), weight
+
+
+class ListedSpace(Space):
+    """Parameter sets that are listed. A point is the number of its set."""
+
+    def __init__(self, listed: Sequence[Parameters], allowed: Allowed | None = None) -> None:
+        super().__init__(allowed)
+        self._listed = [dict(parameters) for parameters in listed]
+        self.axes = _axes_of(self._listed)
+        places = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
+        self._coordinates = [
+            tuple(
+                own[_key(parameters[axis.parameter])] if axis.parameter in parameters else -1
+                for axis, own in zip(self.axes, places, strict=True)
+            )
+            for parameters in self._listed
+        ]
+        self._table = np.array(self._coordinates, dtype=np.int32).reshape(len(self._listed), len(self.axes))
+        self._point_of = {identity(parameters): (number,) for number, parameters in enumerate(self._listed)}
+
+    @property
+    def size(self) -> int:
+        return len(self._listed)
+
+    def parameters(self, point: Point) -> dict[str, ParameterValue] | None:
+        return dict(self._listed[point[0]])
+
+    def point_of(self, parameters: Parameters) -> Point | None:
+        return self._point_of.get(identity(parameters))
+
+    def coordinates(self, point: Point) -> Point:
+        return self._coordinates[point[0]]
+
+    def every_point(self) -> Iterator[Point]:
+        return ((number,) for number in range(len(self._listed)))
+
+    def any_point(self, rng: random.Random) -> Point | None:
+        return (rng.randrange(len(self._listed)),) if self._listed else None
+
+    def points(self, rng: random.Random | None = None) -> Iterator[Point]:
+        if rng is None:
+            return self.every_point()
+        return ((number,) for number in rng.sample(range(len(self._listed)), len(self._listed)))
+
+    def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
+        key = _key(value)
+        return (
+            point
+            for point in self.points(rng)
+            if parameter in self._listed[point[0]] and _key(self._listed[point[0]][parameter]) == key
+        )
+
+    def weight(self) -> float:
+        return float(len(self._listed))
+
+    def _ruled_out(self, point: Point) -> str:  # noqa: ARG002  # a list has no conditions
+        return ""
+
+    def _draw(self, rng: random.Random) -> Point | None:
+        return self.any_point(rng)
+
+    def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
+        differing = (self._table != self._table[point[0]]).sum(axis=1)
+        for count in np.unique(differing):
+            ring = [(int(number),) for number in np.flatnonzero(differing == count) if number != point[0]]
+            yield sorted(ring, key=lambda other: (self.distance(point, other), other))
+
+
+class JoinedSpace(Space):
+    """Several spaces as one. A point is the number of its space and the point there.
+
+    Parameters that two of them share stand for the same instance twice; the later one is refused.
+    """
+
+    def __init__(self, spaces: Sequence[Space]) -> None:
+        super().__init__()
+        self.spaces = tuple(spaces)
+        samples = [own for space in self.spaces if (own := _some_parameters(space)) is not None]
+        swept = {axis.parameter: dict[object, ParameterValue]() for space in self.spaces for axis in space.axes}
+        for space in self.spaces:
+            for axis in space.axes:
+                swept[axis.parameter].update((_key(value), value) for value in axis.values)
+        for parameters in samples:
+            for name, value in parameters.items():
+                others = [own.get(name) for own in samples]
+                if name in swept or any(_key(other) != _key(value) for other in others):
+                    swept.setdefault(name, {})[_key(value)] = value
+        self.axes = tuple(Axis.of(name, values.values()) for name, values in swept.items())
+        self._index_of = [{_key(value): index for index, value in enumerate(axis.values)} for axis in self.axes]
+
+    @property
+    def size(self) -> int:
+        return sum(space.size for space in self.spaces)
+
+    def parameters(self, point: Point) -> dict[str, ParameterValue] | None:
+        return self.spaces[point[0]].parameters(point[1:])
+
+    def point_of(self, parameters: Parameters) -> Point | None:
+        for number, space in enumerate(self.spaces):
+            if (point := space.point_of(parameters)) is not None:
+                return (number, *point)
+        return None
+
+    def coordinates(self, point: Point) -> Point:
+        parameters = self.spaces[point[0]].parameters(point[1:]) or {}
+        return tuple(
+            places.get(_key(parameters[axis.parameter]), -1) if axis.parameter in parameters else -1
+            for axis, places in zip(self.axes, self._index_of, strict=True)
+        )
+
+    def every_point(self) -> Iterator[Point]:
+        return ((number, *point) for number, space in enumerate(self.spaces) for point in space.every_point())
+
+    def any_point(self, rng: random.Random) -> Point | None:
+        sizes = [space.size for space in self.spaces]
+        if not sum(sizes):
+            return None
+        number = rng.choices(range(len(sizes)), sizes)[0]
+        point = self.spaces[number].any_point(rng)
+        return None if point is None else (number, *point)
+
+    def points(self, rng: random.Random | None = None) -> Iterator[Point]:
+        numbers = range(len(self.spaces))
+        for number in numbers if rng is None else rng.sample(numbers, len(self.spaces)):
+            yield from ((number, *point) for point in self.spaces[number].points(rng))
+
+    def points_with(self, parameter: str, value: ParameterValue, rng: random.Random) -> Iterator[Point]:
+        for number, space in enumerate(self.spaces):
+            if any(axis.parameter == parameter and value in axis.values for axis in space.axes):
+                yield from ((number, *point) for point in space.points_with(parameter, value, rng))
+            elif (own := _some_parameters(space)) and parameter in own and _key(own[parameter]) == _key(value):
+                yield from ((number, *point) for point in space.points(rng))
+
+    def weight(self) -> float:
+        return sum(space.weight() for space in self.spaces)
+
+    def _ruled_out(self, point: Point) -> str:
+        if reason := self.spaces[point[0]].refusal(point[1:]):
+            return reason
+        parameters = self.spaces[point[0]].parameters(point[1:])
+        first = self.point_of(parameters) if parameters is not None else None
+        return "repeated: another space has the same parameters" if first not in (None, point) else ""
+
+    def _draw(self, rng: random.Random) -> Point | None:
+        weights = [space.weight() for space in self.spaces]
+        if not sum(weights):
+            return None
+        number = rng.choices(range(len(weights)), weights)[0]
+        point = self.spaces[number].random(rng)
+        return None if point is None else (number, *point)
+
+    def _nearby(self, point: Point) -> Iterator[Sequence[Point]]:
+        number = point[0]
+        near = [(number, *one) for one in self.spaces[number].neighbours(point[1:])]
+        yield near + [
+            other
+            for there, space in enumerate(self.spaces)
+            if there != number and isinstance(space, ListedSpace)
+            for other in ((there, *one) for one in space.points())
+            if self.distance(point, other)[0] <= 1
+        ]
+        yield [
+            (there, *one)
+            for there, space in enumerate(self.spaces)
+            if there != number
+            for one in itertools.islice(space, 1)
+        ]
+
+
+def _key(value: object) -> object:
+    return type(value), value
+
+
+def _axes_of(listed: Sequence[Parameters]) -> tuple[Axis, ...]:
+    """The parameters that differ between parameter sets; one that some lack differs."""
+    values: dict[str, dict[object, ParameterValue]] = defaultdict(dict)
+    carriers: Counter[str] = Counter()
+    for parameters in listed:
+        for name, value in parameters.items():
+            values[name][_key(value)] = value
+            carriers[name] += 1
+    return tuple(
+        Axis.of(name, own.values()) for name, own in values.items() if len(own) > 1 or carriers[name] < len(listed)
+    )
+
+
+def _some_parameters(space: Space) -> dict[str, ParameterValue] | None:
+    point = next(space.points(), None)
+    return None if point is None else space.parameters(point)
+
+
+def _derivable(product: Product, axes: Sequence[int]) -> list[Derivation]:
+    """The derived parameters that depend on none but `axes`."""
+    known = {*product.fixed, *(product.axes[axis][0] for axis in axes)} - {one.parameter for one in product.derived}
+    known -= {name for number, (name, _) in enumerate(product.axes) if number not in axes}
+    found = []
+    for one in product.derived:
+        if one.names <= known:
+            known.add(one.parameter)
+            found.append(one)
+    return found
+
+
+def joined(spaces: Sequence[Space]) -> Space:
+    """The spaces as one: the only one itself."""
+    return spaces[0] if len(spaces) == 1 else JoinedSpace(spaces)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedShare:
+    """A rule or condition, the share of all points that it refuses (each point by the first that does), an example."""
+
+    rule: str
+    share: float
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class GoneValue:
+    """A value that no allowed point has, and the rule that refused it most. `is_certain`: all points were looked at."""
+
+    parameter: str
+    value: ParameterValue
+    rule: str
+    is_certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceCoverage:
+    """What is left of a space of `size` points. `looked_at` points were asked: all of them, or a random sample."""
+
+    size: int
+    looked_at: int
+    allowed: int
+    refused: tuple[RefusedShare, ...]
+    gone: tuple[GoneValue, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every point was looked at."""
+        return self.looked_at == self.size
+
+    @property
+    def allowed_share(self) -> float:
+        """The part of the points looked at that is allowed; 0 for a space without points."""
+        return self.allowed / self.looked_at if self.looked_at else 0.0
+
+
+def rule_of(reason: str) -> str:
+    """The rule that a reason names: what stands before `: `, or all of it."""
+    return reason.partition(": ")[0]
+
+
+def coverage(space: Space, rng: random.Random, sample: int = 2000) -> SpaceCoverage:
+    """Which part of `space` is refused and why, and the values that are gone; exact up to `EXACT_UP_TO` points."""
+    if space.size <= EXACT_UP_TO:
+        points = list(space.every_point())
+    else:
+        points = [point for point in (space.any_point(rng) for _ in range(sample)) if point is not None]
+    refused: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    by_value: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
+    seen: set[tuple[int, int]] = set()
+    allowed = 0
+    for point in points:
+        reason = space.refusal(point)
+        values = list(enumerate(space.coordinates(point)))
+        if not reason:
+            allowed += 1
+            seen.update(values)
+            continue
+        rule = rule_of(reason)
+        refused[rule] += 1
+        examples.setdefault(rule, reason)
+        for one in values:
+            by_value[one][rule] += 1
+    exact = len(points) == space.size
+    gone = []
+    for at, axis in enumerate(space.axes):
+        for index, value in enumerate(axis.values):
+            if (at, index) in seen:
+                continue
+            certain = True
+            if not exact:
+                found, certain = _is_met(space, axis.parameter, value, rng)
+                if found:
+                    continue
+            counted = by_value[at, index].most_common(1)
+            gone.append(GoneValue(axis.parameter, value, counted[0][0] if counted else "", certain))
+    shares = tuple(RefusedShare(rule, count / len(points), examples[rule]) for rule, count in refused.most_common())
+    return SpaceCoverage(space.size, len(points), allowed, shares, tuple(gone))
+
+
+def _is_met(space: Space, parameter: str, value: ParameterValue, rng: random.Random) -> tuple[bool, bool]:
+    """Whether an allowed point with the value was found, and whether that is certain."""
+    try:
+        for looked_at, point in enumerate(space.points_with(parameter, value, rng)):
+            if space.is_allowed(point):
+                return True, True
+            if looked_at == TRIES:
+                return False, False
+    except TooManyCombinationsError:
+        return False, False
+    return False, True
